@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.running.trial import TreeRunner
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import open_checkout
 from gitlab_nightshift.repository.tree_objects import write_modified_tree

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,
@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.evidence.tree_runner import (
     report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reading.deleted_tests import find_removed_names
+from gitlab_nightshift.proof.reading.deleted_or_skipped_tests import find_removed_names
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file

@@ -5,15 +5,15 @@ import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
     raise_flag,
     refuse,
     report_check,
 )
 from gitlab_nightshift.proof.implied_commands import MAKEFILES, read_make_targets, read_scripts
+from gitlab_nightshift.proof.running.trial import TreeRunner
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

@@ -12,9 +12,13 @@ from tree_sitter import Node
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.collected_tests import Test, build_test, find_iterated_lists
+from gitlab_nightshift.proof.syntax.definitions import (
+    Function,
+    Test,
+    build_test,
+    find_iterated_lists,
+)
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.languages import has_inline_tests
 from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens, read_variable_values
 from gitlab_nightshift.repository.difference import ChangedFile

@@ -18,8 +18,8 @@ from tree_sitter import Node, QueryCursor
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
+from gitlab_nightshift.proof.syntax.definitions import Function
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.languages import Language, load_query
 from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,

@@ -22,7 +22,7 @@ from gitlab_nightshift.proof.reading.rigged_code import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name
-from gitlab_nightshift.proof.syntax.collected_tests import find_iterated_node
+from gitlab_nightshift.proof.syntax.definitions import find_iterated_node
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,

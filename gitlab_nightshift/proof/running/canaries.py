@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
     refuse,
     report_check,
 )
@@ -52,14 +51,15 @@ from gitlab_nightshift.proof.running.text_canaries import (
     judge_text_canaries,
 )
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     MOST_BUILDS,
     PlantedTree,
     SuiteOutcome,
+    TreeFiles,
+    TreeRunner,
     is_reported_as,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
 
 MOST_PLANTED = 300  # faults in one build; tests reach only a few of them

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
     NoticedFault,
@@ -28,7 +28,7 @@ from gitlab_nightshift.proof.running.trial import (
     is_reported_as,
     plant,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import list_names
 from gitlab_nightshift.records.verdicts import CheckOutcome

@@ -13,10 +13,9 @@ from typing import TypeVar
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.faults import Fault, move_fault
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import TreeFiles
+from gitlab_nightshift.proof.syntax.definitions import Function, Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, read_text
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 

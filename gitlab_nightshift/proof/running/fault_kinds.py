@@ -11,32 +11,30 @@ from itertools import takewhile
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_places import (
+from gitlab_nightshift.proof.running.faults import (
     BLOCKS,
     BRANCHES,
     INTERPOLATIONS,
     PARENTHESES,
     RAISING,
+    SWITCH,
     TABLE,
     TEXTS,
+    Fault,
+    FaultTemplates,
+    Mutation,
     Place,
     find_condition,
     is_excluded,
     is_message,
     is_never,
     list_places,
-    unwrap_parentheses,
-)
-from gitlab_nightshift.proof.running.faults import (
-    SWITCH,
-    Fault,
-    FaultTemplates,
-    Mutation,
     mutate,
     read_templates,
+    unwrap_parentheses,
 )
+from gitlab_nightshift.proof.syntax.definitions import Function
 from gitlab_nightshift.proof.syntax.file_side import Side
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,

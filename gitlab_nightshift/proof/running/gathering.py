@@ -4,16 +4,16 @@ running refutes become notes."""
 from collections.abc import Callable, Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.evidence.measurements import compare_complexity, run_benchmark
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.changed_tests import evaluate_new_tests, run_old_tests
-from gitlab_nightshift.proof.running.trial import Trial, is_reported_as
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import TreeRunner, Trial, is_reported_as
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 

@@ -6,22 +6,21 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gitlab_nightshift.proof.evidence.evidence_records import (
+    MOST_NAMED,
+    Evidence,
+    EvidenceSubject,
+    NoticedFault,
+    format_names,
+    raise_flag,
+    refuse,
+    report_check,
+)
 from gitlab_nightshift.proof.evidence.selected_tests import (
     FocusedCommand,
     ProjectTests,
     SelectedTests,
     build_focused_commands,
-)
-from gitlab_nightshift.proof.evidence.tree_runner import (
-    MOST_NAMED,
-    Evidence,
-    EvidenceSubject,
-    NoticedFault,
-    TreeRunner,
-    format_names,
-    raise_flag,
-    refuse,
-    report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
@@ -30,18 +29,19 @@ from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
     SuiteOutcome,
     TestRun,
+    TreeFiles,
+    TreeRunner,
     Trial,
     build_environment,
     is_reported_as,
     plant,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 

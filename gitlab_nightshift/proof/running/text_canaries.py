@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
@@ -13,8 +13,7 @@ from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
 from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
-from gitlab_nightshift.proof.running.trial import TestRun, Trial
+from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TestRun, TreeFiles, Trial
 from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
 
 _TABLE = RuleTable(__file__)

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_choice import draw_seed
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import TreeFiles
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import list_lines, list_names

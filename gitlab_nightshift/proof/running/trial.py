@@ -1,15 +1,19 @@
-"""Runs tests in the checkout, on a tree with planted faults or without."""
+"""Where a change is tried out: the files of its trees, and the commands and tests that run on them,
+with planted faults or without."""
 
 import dataclasses
 import secrets
 import shlex
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.evidence.selected_tests import FocusedCommand
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
-from gitlab_nightshift.proof.proof_commands import CommandRun, run_once
+from gitlab_nightshift.proof.proof_commands import CommandRun, Runner, run_once
+from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome
 from gitlab_nightshift.proof.reports.report_request import ReadText
 from gitlab_nightshift.proof.running.faults import Fault
@@ -19,9 +23,127 @@ from gitlab_nightshift.proof.running.switches import (
     turn_on,
     write_switched_files,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
-from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.definitions import Test
+from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.languages import (
+    beside_tests,
+    find_language,
+    is_product,
+    is_test_file,
+)
+from gitlab_nightshift.records.bead_results import CommandResult
+from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.private_repository import Listing, Repository, read_blobs
+from gitlab_nightshift.repository.tree_listing import list_tree
+from gitlab_nightshift.repository.tree_objects import SUBMODULE, write_modified_tree
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
+
+LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less
+LARGEST_FILE = 300_000  # bytes; larger files are data or generated
+MOST_BYTES = 8_000_000  # of all files together
+
+
+@dataclass(frozen=True)
+class TreeFiles:
+    """The files of a tree or commit in supported languages. Paths are raw."""
+
+    repository: Repository
+    tree: str
+
+    @cached_property
+    def _blobs(self) -> Listing:
+        listed = list_tree(self.repository, self.tree)
+        return {path: file for path, file in listed.items() if file.mode != SUBMODULE}
+
+    @cached_property
+    def _contents(self) -> dict[str, bytes]:
+        """What was read so far, by path."""
+        return {}
+
+    @cached_property
+    def products(self) -> tuple[Side, ...]:
+        """The project's own code, without tests and code beside them."""
+        paths = (p for p in self._blobs if find_language(p) and is_product(p))
+        return self._read(path for path in paths if not is_vendored(path))
+
+    @cached_property
+    def tests(self) -> tuple[Side, ...]:
+        """Files that a runner collects, and code beside them."""
+        return self._read(
+            p for p in self._blobs if find_language(p) and (is_test_file(p) or beside_tests(p))
+        )
+
+    def read(self, path: str) -> bytes | None:
+        """A file's bytes; None if it does not exist."""
+        if path not in self._contents and path in self._blobs:
+            self._read_all([path])
+        return self._contents.get(path)
+
+    def list_paths(self) -> tuple[str, ...]:
+        """All paths."""
+        return tuple(self._blobs)
+
+    def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
+        chosen, size = [], 0
+        for path in paths:
+            bytes_ = self._blobs[path].size
+            if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
+                chosen.append(path)
+                size += bytes_
+        self._read_all(chosen)
+        return tuple(Side(path, self._contents.get(path)) for path in chosen)
+
+    def _read_all(self, paths: Iterable[str]) -> None:
+        """Read what was not read before, by one process."""
+        wanted = {path: self._blobs[path].blob for path in paths if path not in self._contents}
+        found = read_blobs(self.repository, wanted.values()) if wanted else {}
+        self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)
+
+
+@dataclass(frozen=True)
+class TreeRunner:
+    """Where a change is tried out: a checkout, and what runs in it. ``commands`` test the whole
+    project and passed; ``name`` is a prefix for logs; ``deadline`` is a time of
+    ``time.monotonic``."""
+
+    checkout: Checkout
+    runner: Runner
+    commands: tuple[str, ...]
+    name: str
+    deadline: float
+    _files: dict[str, TreeFiles] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        """The root of the checkout."""
+        return self.checkout.path
+
+    def compute_left_s(self) -> float:
+        """Seconds left for evidence."""
+        return self.deadline - time.monotonic()
+
+    def open_files(self, tree: str) -> TreeFiles:
+        """The files of a tree, read and parsed once for whoever asks."""
+        return self._files.setdefault(tree, TreeFiles(self.checkout.repository, tree))
+
+    def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
+        """Build a tree with some files replaced or removed (None), and return its id. Paths are
+        raw."""
+        return write_modified_tree(self.checkout.repository, tree, files)
+
+    def run(self, tree: str, argv: tuple[str, ...], log: str) -> CommandResult:
+        """Restore the checkout to this tree, and run a command in it."""
+        self.checkout.apply_tree(tree)
+        at_most_s = max(self.compute_left_s(), 1.0)
+        return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most_s)
+
+
+def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | None) -> float:
+    """The end of the proof: after ``wanted_s`` seconds, or else the larger of ten minutes and three
+    times the ``usual_s`` of the commands; but at most half of the run's remaining time, as the
+    beads Verify and MR follow."""
+    time_s = wanted_s or max(LEAST_S, usual_s * 3)
+    return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.collected_tests import Test, list_tests
-from gitlab_nightshift.proof.syntax.functions import Function, list_functions
+from gitlab_nightshift.proof.syntax.definitions import Function, Test, list_functions, list_tests
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
     find_language,

@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
-    compute_deadline,
     find_flaky_commands,
     raise_flag,
 )
@@ -24,6 +22,7 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, changes_code, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.trial import TreeRunner, compute_deadline
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding

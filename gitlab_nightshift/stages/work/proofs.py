@@ -4,11 +4,9 @@ from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
-    compute_deadline,
     find_flaky_commands,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
@@ -23,6 +21,7 @@ from gitlab_nightshift.proof.reviewed_change import (
     read_change,
 )
 from gitlab_nightshift.proof.running.gathering import gather_evidence, is_refutable
+from gitlab_nightshift.proof.running.trial import TreeRunner, compute_deadline
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding

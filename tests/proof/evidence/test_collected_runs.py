@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.running.trial import TreeRunner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from tests.support.scripts import ScriptCase, read_cases

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.evidence.measurements import Times, compare_complexity, run_benchmark
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context
+from gitlab_nightshift.proof.running.trial import TreeRunner
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.settings.model import Settings

@@ -3,12 +3,13 @@
 import functools
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.trial import TreeRunner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 
 

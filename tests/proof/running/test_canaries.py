@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence
 from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.fault_kinds import list_faults

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence
 from gitlab_nightshift.proof.running import changed_tests
 from gitlab_nightshift.proof.running.changed_tests import (
     BEFORE,

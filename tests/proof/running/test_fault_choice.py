@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.running.fault_choice import (
     find_in_change,
 )
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
-from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
+from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
 from tests.proof.running.shops import GOLANG, LABEL_TEST, PYTHON, SHOP
 from tests.proof.running.test_canaries import LABELS, change
 from tests.proof.running.test_single_canaries import list_tests

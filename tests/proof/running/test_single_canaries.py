@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import single_canaries
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
@@ -17,9 +17,8 @@ from gitlab_nightshift.proof.running.single_canaries import (
     judge_canaries,
     plant_singles,
 )
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.running.trial import Trial
-from gitlab_nightshift.proof.syntax import collected_tests
+from gitlab_nightshift.proof.running.trial import TreeFiles, TreeRunner, Trial
+from gitlab_nightshift.proof.syntax import definitions
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, change
@@ -40,7 +39,7 @@ def list_shop_faults(source: str, function: str) -> list[Fault]:
     return [fault for fault in list_faults(side, side.functions) if fault.function == function]
 
 
-def list_tests(path: str, source: str) -> tuple[collected_tests.Test, ...]:
+def list_tests(path: str, source: str) -> tuple[definitions.Test, ...]:
     return Side(path, source.encode()).tests
 
 
@@ -48,7 +47,7 @@ def find(
     subject: EvidenceSubject,
     tree_runner: TreeRunner,
     faults: list[Fault],
-    tests: tuple[collected_tests.Test, ...],
+    tests: tuple[definitions.Test, ...],
 ) -> FoundCanaries:
     read, trial = (
         TreeFiles(tree_runner.checkout.repository, subject.base),

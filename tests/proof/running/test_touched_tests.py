@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
+from gitlab_nightshift.proof.running.trial import TreeFiles, TreeRunner
 from tests.proof.running.shops import GO_TEST, GOLANG, PYTHON, SHOPS
 from tests.proof.running.test_canaries import GO_FILE, LABELS, PRICES, change
 from tests.support.scripts import ScriptCase, read_cases

@@ -1,22 +1,15 @@
-"""Where a change is tried out, by commands on variants of its tree, and the evidence from it."""
+"""Evidence: what running a change showed, as checks and findings."""
 
-import time
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
-from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, Level
-from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
 
 MOST_NAMED = 5  # names in a message
-LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less
 
 
 @dataclass(frozen=True)
@@ -63,52 +56,6 @@ class Evidence:
             (*self.canaries, *other.canaries),
             (*self.noticed, *other.noticed),
         )
-
-
-@dataclass(frozen=True)
-class TreeRunner:
-    """Where a change is tried out: a checkout, and what runs in it. ``commands`` test the whole
-    project and passed; ``name`` is a prefix for logs; ``deadline`` is a time of
-    ``time.monotonic``."""
-
-    checkout: Checkout
-    runner: Runner
-    commands: tuple[str, ...]
-    name: str
-    deadline: float
-    _files: dict[str, TreeFiles] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> Path:
-        """The root of the checkout."""
-        return self.checkout.path
-
-    def compute_left_s(self) -> float:
-        """Seconds left for evidence."""
-        return self.deadline - time.monotonic()
-
-    def open_files(self, tree: str) -> TreeFiles:
-        """The files of a tree, read and parsed once for whoever asks."""
-        return self._files.setdefault(tree, TreeFiles(self.checkout.repository, tree))
-
-    def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
-        """Build a tree with some files replaced or removed (None), and return its id. Paths are
-        raw."""
-        return write_modified_tree(self.checkout.repository, tree, files)
-
-    def run(self, tree: str, argv: tuple[str, ...], log: str) -> CommandResult:
-        """Restore the checkout to this tree, and run a command in it."""
-        self.checkout.apply_tree(tree)
-        at_most_s = max(self.compute_left_s(), 1.0)
-        return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most_s)
-
-
-def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | None) -> float:
-    """The end of the proof: after ``wanted_s`` seconds, or else the larger of ten minutes and three
-    times the ``usual_s`` of the commands; but at most half of the run's remaining time, as the
-    beads Verify and MR follow."""
-    time_s = wanted_s or max(LEAST_S, usual_s * 3)
-    return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))
 
 
 def raise_flag(
