@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gitlab_nightshift.repository.git import PLAIN_DIFF, split_names
+from gitlab_nightshift.repository.git_formats import SUBMODULE
 from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _SIDES = {b"-": (0,), b"+": (1,), b" ": (0, 1)}
 """The sides of a patch that have a line, old and new, by its sign."""
-GITLINK, LINK = "160000", "120000"
 _HUNK = compile_lazily(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _RENAMES = ("--find-renames=50%", *(option for option in PLAIN_DIFF if option != "--no-renames"))
 
@@ -193,7 +193,7 @@ class _Lines:
 
 
 def _is_stored(blob: str, mode: str) -> bool:
-    return mode != GITLINK and bool(blob.strip("0"))
+    return mode != SUBMODULE and bool(blob.strip("0"))
 
 
 def _parse_raw(out: bytes) -> Iterator[_Row]:
@@ -260,4 +260,4 @@ def _build_file(row: _Row, blobs: dict[str, bytes], lines: _Lines) -> ChangedFil
 def _read_content(blob: str, mode: str, blobs: dict[str, bytes]) -> bytes | None:
     if not blob.strip("0"):
         return None
-    return b"Subproject commit %s\n" % blob.encode() if mode == GITLINK else blobs.get(blob, b"")
+    return b"Subproject commit %s\n" % blob.encode() if mode == SUBMODULE else blobs.get(blob, b"")

@@ -10,12 +10,15 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+FOLDER, PLAIN_FILE, PROGRAM = "40000", "100644", "100755"
+LINK, SUBMODULE = "120000", "160000"
+"""The modes that git stores, in octal digits."""
 NO_BRANCH = "ref: refs/heads/main"
 """A HEAD without a commit."""
-
-
 _LONGEST = 4096
 """Bytes to read of a file that names a folder."""
+_MOST_FOLDERS = 100
+"""Object folders that a repository may borrow from, however often lenders borrow themselves."""
 
 
 def write_git_folder(
@@ -44,7 +47,8 @@ def write_git_folder(
 
 
 def borrow(objects: Path, lenders: Sequence[Path]) -> None:
-    """Let an object folder borrow from others (alternates: gitrepository-layout(5))."""
+    """Let the object folder ``objects`` borrow from others (alternates:
+    gitrepository-layout(5))."""
     listed = b"".join(os.fsencode(lender) + b"\n" for lender in lenders)
     (objects / "info/alternates").write_bytes(listed)
 
@@ -53,7 +57,7 @@ def list_object_folders(objects: Path) -> tuple[Path, ...]:
     """An object folder and those from which it borrows, each once."""
     found: list[Path] = []
     queue = [objects]
-    while queue and len(found) < 100:
+    while queue and len(found) < _MOST_FOLDERS:
         if (folder := queue.pop(0)) not in found:
             found.append(folder)
             listed = folder / "info/alternates"
@@ -92,23 +96,24 @@ def _read_folder(file: Path, prefix: str) -> Path | None:
 
 
 Row = tuple[str, str]
-"""An entry of a folder: its mode, as git stores it, and its id."""
+"""An entry of a folder: its mode, as git stores it, and the id of its object."""
 
 
 def is_full_id(revision: str) -> bool:
-    """True for the whole id of an object, which names no other one later."""
+    """True for the whole id of an object. Unlike a branch or a short id, it always names the
+    same."""
     return re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", revision) is not None
 
 
 def parse_header(line: str) -> tuple[str, int] | None:
-    """The id and the size in bytes of an object; None where there is none: then the line ends with
-    ``missing`` or ``ambiguous``."""
+    """The id and the size in bytes of an object, from the line in front of it; None if that says
+    ``missing`` or ``ambiguous`` instead."""
     found, *_, size = line.split(" ")
     return (found, int(size)) if size.isdigit() else None
 
 
 def split_objects(out: bytes) -> Iterator[tuple[str, bytes] | None]:
-    """The id and the bytes of each object, None for a missing one."""
+    """The id and the bytes of each object that was asked for, None for a missing one."""
     at = 0
     while at < len(out):
         end = out.index(b"\n", at)
@@ -123,7 +128,7 @@ def split_objects(out: bytes) -> Iterator[tuple[str, bytes] | None]:
 
 
 def parse_rows(data: bytes, length: int) -> Iterator[tuple[str, Row]]:
-    """The entries of a tree by raw name; ids have ``length`` hex digits."""
+    """The entries of a tree object by raw name; ids have ``length`` hex digits."""
     at = 0
     while at < len(data):
         end = data.index(b"\0", at)
@@ -140,9 +145,12 @@ def parse_rows(data: bytes, length: int) -> Iterator[tuple[str, Row]]:
 # bytes, extensions, and a checksum.
 _HEADER = struct.Struct(">4sII")
 _BEFORE_ID = struct.Struct(">24xI12x")
-"""Times, device and inode, the mode, owner and size: zeros mean that no file was looked at."""
+"""What is in front of an id: times, device, inode, mode, owner and size. All but the mode are
+zeros, which tells git that the entry was never compared with a file."""
 _FLAGS = struct.Struct(">H")
 _LENGTH, _STAGE, _EXTENDED = 0x0FFF, 0x3000, 0x4000
+"""The flags behind an id: length of the name, stage of a conflict, and whether more flags
+follow."""
 
 
 def write_index(path: Path, rows: Mapping[str, Row], length: int) -> None:
@@ -154,8 +162,8 @@ def write_index(path: Path, rows: Mapping[str, Row], length: int) -> None:
 
 
 def read_index(path: Path, length: int) -> dict[str, Row]:
-    """An index's files by raw path; {} if there is no index. Raises ValueError for one with
-    conflicts, and for another version."""
+    """The files of an index by raw path; {} if there is no index. Raises ValueError for an index
+    with conflicts, or of another version than 2 or 3."""
     if not path.exists():
         return {}
     data = path.read_bytes()
@@ -186,7 +194,7 @@ def _format_entry(name: bytes, row: Row) -> bytes:
 
 
 def _compute_padded(size: int) -> int:
-    """The size of an entry: a multiple of eight, with at least one NUL."""
+    """The size of an entry with its padding: a multiple of eight, with at least one NUL."""
     return (size + 8) & ~7
 
 

@@ -13,7 +13,8 @@ from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViol
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
 from gitlab_nightshift.registry.flag_registry import Level
-from gitlab_nightshift.repository.difference import GITLINK, ChangedFile
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.repository.git_formats import SUBMODULE
 
 _TABLE = RuleTable(__file__)
 
@@ -70,7 +71,7 @@ def find_vendored_files(change: Changeset, _context: Context) -> Iterator[RuleVi
     """Third-party code in the repository, including submodules."""
     marked = _find_files_with_attribute(change, "linguist-vendored")
     for file in change.files:
-        if GITLINK in (file.old_mode, file.new_mode):
+        if SUBMODULE in (file.old_mode, file.new_mode):
             yield RuleViolation(file.path, 0, "A submodule: another commit of third-party code.")
         elif file.path in marked or is_vendored(file.path):
             yield RuleViolation(file.path, 0, "Third-party code: change it upstream.")

@@ -33,9 +33,12 @@ from gitlab_nightshift.proof.syntax.languages import (
 )
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.repository.checkout import Checkout
+from gitlab_nightshift.repository.git_formats import SUBMODULE
 from gitlab_nightshift.repository.private_repository import Listing, Repository, read_blobs
 from gitlab_nightshift.repository.tree_listing import list_tree
-from gitlab_nightshift.repository.tree_objects import SUBMODULE, write_modified_tree
+from gitlab_nightshift.repository.tree_objects import (
+    write_modified_tree,
+)
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less
