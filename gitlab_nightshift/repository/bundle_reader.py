@@ -137,8 +137,8 @@ def rebuild_change(
     _, most_of_file, most = task.largest
     sizes = _read_sizes(repository, before, tree, most_of_file)
     if max(sizes, default=0) > most_of_file or sum(sizes) > most:
-        why = f"a file of the change has more than {most_of_file} bytes, or all of it more than {most}"
-        raise _RebuildError(why)
+        text = f"a file of the change has more than {most_of_file} bytes, or all of it more"
+        raise _RebuildError(f"{text} than {most}")
     changed = list_diff_files(repository, before, tree)
     new = [file.blob for file in changed if _is_written_here(repository, file.blob)]
     blobs = list(read_blobs(repository, new).values())
