@@ -27,9 +27,9 @@ from gitlab_nightshift.repository.private_repository import (
     Repository,
     RepositoryParts,
     create_private_repository,
-    keep_reading,
     list_diff_files,
     read_blobs,
+    share_reader,
 )
 from gitlab_nightshift.repository.tree_objects import (
     find_rows,
@@ -74,7 +74,7 @@ def main(data: Mapping[str, Any]) -> int:
         objects=task.objects, object_format=task.object_format, attributes=task.attributes
     )
     repository = create_private_repository(git, task.folder / "repository.git", parts, task.config)
-    with keep_reading(repository) as kept:
+    with share_reader(repository) as kept:
         _answer(kept, task)
     return 0
 

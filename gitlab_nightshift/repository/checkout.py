@@ -26,7 +26,7 @@ from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, pre
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
-    keep_reading,
+    share_reader,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
 from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
@@ -208,7 +208,7 @@ def open_prepared(
         opened = _build_checkout(
             prepared, state, git, Path(folder), owner_changed=identity is not None
         )
-        with keep_reading(opened.repository) as repository:
+        with share_reader(opened.repository) as repository:
             opened = replace(opened, repository=repository)
             with _keep_git_masked(state, opened, warn, leaving=leaving):
                 yield opened

@@ -26,7 +26,7 @@ from gitlab_nightshift.repository.owners import kill_leftovers, restore_owners_a
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
-    keep_reading,
+    share_reader,
 )
 from gitlab_nightshift.repository.restore import RestoredTree, restore_folder, restore_tree
 from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
@@ -246,7 +246,7 @@ def _undo(
         source = build_moved_paths(source, state.checkout, state.folder)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = create_private_repository(git, Path(folder) / "git", source)
-        with keep_reading(repository) as kept:
+        with share_reader(repository) as kept:
             report = restore_checkout(state, saved, KnownTree(saved.entries), kept)
     restore_owners_after_kill(state)
     release(state)

@@ -218,7 +218,7 @@ def _parse_patches(patch: bytes, type_changes: list[bool]) -> Iterator[_Lines]:
     at = 0
     for type_change in type_changes:
         lines = found[at]
-        if type_change:  # git writes two files, a deleted and a new one (git-diff-tree(1), -p)
+        if type_change:  # git writes two files, a deleted and a new one (its diff.c)
             both = (lines, found[at + 1])
             binary = any(part.binary for part in both)
             lines = _Lines([h for part in both for h in part.hunks if not binary], binary)

@@ -41,7 +41,7 @@ from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     RepositoryParts,
-    keep_reading,
+    share_reader,
     write_blob,
 )
 from gitlab_nightshift.repository.tree_objects import make_tree
@@ -118,7 +118,7 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
         write_blob(repository, blob, len(base))
     entries = [(file.mode, file.blob, file.path) for file in rebuilt.files]
     try:
-        with keep_reading(repository) as kept:
+        with share_reader(repository) as kept:
             tree = make_tree(kept, base, entries)
     except (GitError, ValueError) as error:
         raise build_reader_error(format_path(str(error))[:200]) from None
