@@ -18,7 +18,7 @@ from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot,
 from gitlab_nightshift.system.file_names import format_path, within
 from gitlab_nightshift.system.openat import RefusedFileError
 
-# git commit-tree refuses to commit without a person.
+# git commit-tree refuses to work without an identity.
 PERSON = {
     f"GIT_{role}_{what}": text
     for role in ("AUTHOR", "COMMITTER")

@@ -36,7 +36,7 @@ GONE = "000000"
 """Git's mode for a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
-# With prefixes, whatever diff.noprefix says; with full ids and bytes, so that it can be applied.
+# Full ids and binary content: such a patch can be applied to any tree.
 _WHOLE_PATCH = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
 _NO_CONVERSION = frozenset(("false", "no", "off", "0", "", "input"))
 """Values of core.autocrlf with which a checkout converts no line ends (git-config(1))."""

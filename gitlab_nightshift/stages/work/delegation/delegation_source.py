@@ -174,7 +174,7 @@ def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
         done = fetch_ref(repository, server, name, DEPTH)
         if done.ok:
             return done.commit
-        if done.answer is not TransferStatus.REJECTED:
+        if done.status is not TransferStatus.REJECTED:
             raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
     raise build_config_error(f"base_ref: {ref!r} is not a branch or tag of it")
 
