@@ -153,8 +153,7 @@ def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]
     username_prompt = f"Username for '{parts.scheme}://{parts.netloc}': "
     password_prompt = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
     with TemporaryDirectory(prefix="askpass-", dir=folder) as private:
-        # Git asks with the whole URL in the prompt (its credential.c), after a redirect with
-        # another.
+        # The prompt names the server that asks (git's credential.c: credential_describe).
         script = Path(private) / "askpass"
         script.touch(0o700)
         script.write_text(

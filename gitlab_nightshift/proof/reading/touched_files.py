@@ -221,7 +221,7 @@ def _compare_parts(file: ChangedFile, name: str) -> str:
     """The parts that differ; in a lock file, all but the project's own version."""
     from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
         UNREADABLE,
-        list_changed_tables,
+        list_changed_keys,
     )
 
     own, parts = _find_row(name, "own"), _find_row(name, "parts")
@@ -229,7 +229,7 @@ def _compare_parts(file: ChangedFile, name: str) -> str:
     old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
     if old == new and not file.binary:
         return ""
-    changed = list_changed_tables(file.path, old, new, tuple(parts.get("names", "*").split()))
+    changed = list_changed_keys(file.path, old, new, tuple(parts.get("names", "*").split()))
     if UNREADABLE in changed:
         return "the whole file"
     changed = [key for key in changed if not re.search(own.get("keys", "(?!)"), key)]
