@@ -25,8 +25,8 @@ class EvidenceSubject:
 
 @dataclass(frozen=True)
 class NoticedFault:
-    """A planted fault, and the reported names of the touched tests that notice it with the change
-    applied. ``by_value``: it makes a value wrong."""
+    """A planted fault, by the touched tests (reported names) that notice it with the change
+    applied. ``by_value``: the fault makes a value or a decision wrong."""
 
     by_value: bool
     tests: frozenset[str]
@@ -34,12 +34,12 @@ class NoticedFault:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running showed.
+    """What running a change showed.
 
     ``proven`` are new tests (path, qualified name) that fail on the old code or notice faults.
-    ``canaries``: for each planted fault and each test (reported name) that noticed it before the
-    change, whether any test still does. ``noticed`` are the same faults with the tests that notice
-    them now.
+    ``canaries`` has a pair for each planted fault and each test that noticed it before the change:
+    the test's reported name, and whether any test still notices the fault (None: unknown).
+    ``noticed`` are the same faults with the tests that notice them now.
     """
 
     checks: tuple[Check, ...] = ()
@@ -61,8 +61,8 @@ class Evidence:
 def raise_flag(
     name: str, context: Context, file: str, detail: str, level: Level | None = None
 ) -> tuple[Finding, ...]:
-    """One finding about a file, "" for none; no finding if the settings turn the flag off.
-    ``level`` overrides the flag's, and is overridden by the settings."""
+    """One finding about a file ("" for none), or no finding if the settings turn the flag off. Its
+    level is that of the settings, or else ``level``, or else the flag's own."""
     flag = FLAGS[name]
     usual = flag.levels.get(context.category, flag.level)
     chosen = context.settings.policy.flags.get(name) or level or usual
@@ -89,13 +89,13 @@ def refuse(
     detail: str = "",
     level: Level | None = None,
 ) -> Evidence:
-    """A failed check and its finding, which says ``detail`` if that is more than ``text``."""
+    """A failed check, and a finding that says ``detail``, or else the same as the check."""
     found = raise_flag(flag, subject.context, file, detail or text, level)
     return report_check(title, CheckOutcome.FAILED, text.rstrip("."), found)
 
 
 def format_names(names: Collection[str], default: str = "") -> str:
-    """The first names, and how many more; ``default`` without any."""
+    """The first names, and how many more there are; ``default`` if there is none."""
     shown = ", ".join(islice(names, MOST_NAMED)) or default
     return shown + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 

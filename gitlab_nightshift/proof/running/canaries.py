@@ -56,7 +56,7 @@ from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     SuiteOutcome,
     TreeFiles,
-    TreeRunner,
+    TrialCheckout,
     is_reported_as,
 )
 from gitlab_nightshift.proof.syntax.definitions import Test
@@ -68,7 +68,7 @@ UNSUPPORTED = "in code of an unsupported language"
 
 def try_canaries(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
@@ -78,11 +78,11 @@ def try_canaries(
     ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
     not restore the checkout.
     """
-    if not tree_runner.commands or not changes_code(subject.change):
+    if not trial_checkout.commands or not changes_code(subject.change):
         return Evidence()
     if base.unable:
         return report_unknown(base.unable)
-    inputs = collect_inputs(subject, tree_runner, before, runs)
+    inputs = collect_inputs(subject, trial_checkout, before, runs)
     found = Evidence()
     has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if has_unsupported or not inputs.before.products:
@@ -265,7 +265,7 @@ def _run_with_faults(
         if not remaining:
             return None
         trial.check_out(
-            trial.tree_runner.build_variant(tree, write_faulty_files(remaining, files.read))
+            trial.checkout.build_variant(tree, write_faulty_files(remaining, files.read))
         )
         outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
         refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()

@@ -144,7 +144,7 @@ def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = trial.tree_runner.open_files(subject.tree)
+    files = trial.checkout.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
@@ -159,7 +159,7 @@ def _run_against_faults(
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
-        if trial.tree_runner.compute_left_s() <= 0:
+        if trial.checkout.compute_left_s() <= 0:
             break
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
@@ -280,15 +280,11 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
     ]
     strict = subject.context.category in STRICT
     # Without an old product (None) the change has only tests, which may demand anything else.
-    if (
-        not files
-        or not trial.tree_runner.commands
-        or not (strict or trial.build_old_product(subject))
-    ):
+    if not files or not trial.checkout.commands or not (strict or trial.build_old_product(subject)):
         return Evidence()
     old_files: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
     old_files |= {file.raw_old_path: file.old for file in files}
-    trial.check_out(trial.tree_runner.build_variant(subject.tree, old_files))
+    trial.check_out(trial.checkout.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
@@ -296,9 +292,9 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    outcome = trial.run(trial.tree_runner.commands, {})
+    outcome = trial.run(trial.checkout.commands, {})
     if outcome.red and outcome.ended:  # once more, as it may be flaky
-        outcome = trial.run(trial.tree_runner.commands, {})
+        outcome = trial.run(trial.checkout.commands, {})
     if not outcome.red:
         text = "they pass on the changed product code"
         return report_check(TITLE, CheckOutcome.PASSED, text)

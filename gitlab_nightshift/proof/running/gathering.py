@@ -12,12 +12,12 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.changed_tests import evaluate_new_tests, run_old_tests
-from gitlab_nightshift.proof.running.trial import TreeRunner, Trial, is_reported_as
+from gitlab_nightshift.proof.running.trial import Trial, TrialCheckout, is_reported_as
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
-Gather = Callable[[EvidenceSubject, TreeRunner], Evidence]
+Gather = Callable[[EvidenceSubject, TrialCheckout], Evidence]
 
 
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
@@ -29,7 +29,7 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
 
 def gather_evidence(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
@@ -42,13 +42,13 @@ def gather_evidence(
     not restore the checkout. Raises GitError, OSError.
     """
     # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
-    seen = try_canaries(subject, tree_runner, before, runs, base)
+    seen = try_canaries(subject, trial_checkout, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
-    text = build_text_reader(tree_runner.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(tree_runner, text, "new"), seen.noticed)
-    found += run_old_tests(subject, Trial(tree_runner, text, "old"))
+    text = build_text_reader(trial_checkout.checkout.repository, subject.base)
+    found += evaluate_new_tests(subject, Trial(trial_checkout, text, "new"), seen.noticed)
+    found += run_old_tests(subject, Trial(trial_checkout, text, "old"))
     for gather in BY_CATEGORY.get(subject.context.category, ()):
-        found += gather(subject, tree_runner)
+        found += gather(subject, trial_checkout)
     kept, refuted = settle_findings(subject, read, found)
     return Evidence((*found.checks, *refuted), (*kept, *found.findings))
 

@@ -35,8 +35,8 @@ from gitlab_nightshift.proof.running.trial import (
     SuiteOutcome,
     TestRun,
     TreeFiles,
-    TreeRunner,
     Trial,
+    TrialCheckout,
     build_environment,
     is_reported_as,
     plant,
@@ -110,7 +110,7 @@ def find_canaries(
         long = bool(spent) and statistics.median(spent) > LONG_S
         fewest = FEWEST_LONG_TRIES if long else FEWEST_TRIES
         late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
-        if late or len(spent) >= MOST_TRIES or trial.tree_runner.compute_left_s() <= 0:
+        if late or len(spent) >= MOST_TRIES or trial.checkout.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
         spent.append(outcome.duration_s)
@@ -162,7 +162,7 @@ def judge_canaries(
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
         fault = in_change[kept.canary.fault]
         source = write_faulty_file(fault, read.read(fault.path) or b"")
-        trial.check_out(trial.tree_runner.build_variant(subject.tree, {fault.path: source}))
+        trial.check_out(trial.checkout.build_variant(subject.tree, {fault.path: source}))
         outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
         if outcome.ended and not outcome.red:
             blind = replace(kept, still_noticed=False)
@@ -205,7 +205,7 @@ def _repeat(
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
-    if fault not in planted.numbers or trial.tree_runner.compute_left_s() <= 0:
+    if fault not in planted.numbers or trial.checkout.compute_left_s() <= 0:
         return JudgedCanary(canary, None)
     return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
 
@@ -250,7 +250,7 @@ def _try_old_product(
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = trial.tree_runner.open_files(tree)
+    files = trial.checkout.open_files(tree)
     faults = [each.canary.fault for each in lost]
     planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
     if planted is None:
@@ -286,8 +286,8 @@ def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
 
 def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
     """Commands that run these tests alone, the most likely first."""
-    folder = trial.tree_runner.folder
-    project = ProjectTests(trial.tree_runner.commands, lambda path: (folder / path).exists())
+    folder = trial.checkout.folder
+    project = ProjectTests(trial.checkout.commands, lambda path: (folder / path).exists())
     for language in dict.fromkeys(test.language.name for test in tests):
         mine = [test for test in tests if test.language.name == language]
         files = tuple(dict.fromkeys(test.path for test in mine))
@@ -327,19 +327,19 @@ class CanaryInputs:
 
 def collect_inputs(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
 ) -> CanaryInputs:
     """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
-    repository = tree_runner.checkout.repository
-    old, new = tree_runner.open_files(subject.base), tree_runner.open_files(subject.tree)
+    repository = trial_checkout.checkout.repository
+    old, new = trial_checkout.open_files(subject.base), trial_checkout.open_files(subject.tree)
     unplanted = TestRun(
-        tree_runner.commands, sum(run.result.duration_s for run in runs), narrow=False
+        trial_checkout.commands, sum(run.result.duration_s for run in runs), narrow=False
     )
     return CanaryInputs(
         subject,
-        Trial(tree_runner, build_text_reader(repository, subject.base), "canary"),
+        Trial(trial_checkout, build_text_reader(repository, subject.base), "canary"),
         old,
         new,
         ProductCode(old),

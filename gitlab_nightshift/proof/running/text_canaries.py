@@ -96,7 +96,7 @@ def _is_noticed(
 ) -> bool | None:
     """True if the exit status is red; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.tree_runner.build_variant(tree, {fault.path: faulty}))
+    trial.check_out(trial.checkout.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(unplanted.commands, IN_JOB, unplanted.duration_s)
     return outcome.red if outcome.ended else None
 

@@ -41,9 +41,9 @@ from gitlab_nightshift.repository.tree_objects import (
 )
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
-LEAST_S = 600.0  # seconds for the proof beside the commands themselves, if these take less
+LEAST_S = 600.0  # seconds that the proof may take, however quick the commands are
 LARGEST_FILE = 300_000  # bytes; larger files are data or generated
-MOST_BYTES = 8_000_000  # of all files together
+MOST_BYTES = 8_000_000  # bytes of all files that are read for one purpose
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class TreeFiles:
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
-        """What was read so far, by path."""
+        """The bytes of the files that were read so far, by path."""
         return {}
 
     @cached_property
     def products(self) -> tuple[Side, ...]:
-        """The project's own code, without tests and code beside them."""
+        """The project's own code: no tests, nothing beside them, and no third-party code."""
         paths = (p for p in self._blobs if find_language(p) and is_product(p))
         return self._read(path for path in paths if not is_vendored(path))
 
     @cached_property
     def tests(self) -> tuple[Side, ...]:
-        """Files that a runner collects, and code beside them."""
+        """Files that a test runner collects, and code beside them."""
         return self._read(
             p for p in self._blobs if find_language(p) and (is_test_file(p) or beside_tests(p))
         )
@@ -89,25 +89,25 @@ class TreeFiles:
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
         chosen, size = [], 0
         for path in paths:
-            bytes_ = self._blobs[path].size
-            if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
+            of_file = self._blobs[path].size
+            if of_file <= LARGEST_FILE and size + of_file <= MOST_BYTES:
                 chosen.append(path)
-                size += bytes_
+                size += of_file
         self._read_all(chosen)
         return tuple(Side(path, self._contents.get(path)) for path in chosen)
 
     def _read_all(self, paths: Iterable[str]) -> None:
-        """Read what was not read before, by one process."""
+        """Read the files that were not read before, by one request."""
         wanted = {path: self._blobs[path].blob for path in paths if path not in self._contents}
         found = read_blobs(self.repository, wanted.values()) if wanted else {}
         self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)
 
 
 @dataclass(frozen=True)
-class TreeRunner:
-    """Where a change is tried out: a checkout, and what runs in it. ``commands`` test the whole
-    project and passed; ``name`` is a prefix for logs; ``deadline`` is a time of
-    ``time.monotonic``."""
+class TrialCheckout:
+    """A checkout in which a change is tried out, and the ``runner`` of programs in it.
+    ``commands`` test the whole project, and passed; ``name`` is a prefix for logs; the proof has to
+    end by ``deadline``, a time of ``time.monotonic``."""
 
     checkout: Checkout
     runner: Runner
@@ -118,15 +118,15 @@ class TreeRunner:
 
     @property
     def folder(self) -> Path:
-        """The root of the checkout."""
+        """The top folder of the checkout."""
         return self.checkout.path
 
     def compute_left_s(self) -> float:
-        """Seconds left for evidence."""
+        """Seconds left until the deadline."""
         return self.deadline - time.monotonic()
 
     def open_files(self, tree: str) -> TreeFiles:
-        """The files of a tree, read and parsed once for whoever asks."""
+        """The files of a tree, which are read and parsed only once."""
         return self._files.setdefault(tree, TreeFiles(self.checkout.repository, tree))
 
     def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
@@ -134,26 +134,30 @@ class TreeRunner:
         raw."""
         return write_modified_tree(self.checkout.repository, tree, files)
 
-    def run(self, tree: str, argv: tuple[str, ...], log: str) -> CommandResult:
-        """Restore the checkout to this tree, and run a command in it."""
+    def check_out(self, tree: str) -> None:
+        """Restore the checkout to this tree."""
         self.checkout.apply_tree(tree)
+
+    def run(self, tree: str, argv: tuple[str, ...], log: str) -> CommandResult:
+        """Check out this tree, and run a command in it."""
+        self.check_out(tree)
         at_most_s = max(self.compute_left_s(), 1.0)
         return self.runner.run(argv, f"{self.name}-{log}", at_most_s=at_most_s)
 
 
 def compute_deadline(wanted_s: float | None, usual_s: float, left_s: float | None) -> float:
-    """The end of the proof: after ``wanted_s`` seconds, or else the larger of ten minutes and three
-    times the ``usual_s`` of the commands; but at most half of the run's remaining time, as the
-    beads Verify and MR follow."""
+    """The end of the proof, by ``time.monotonic``. It may take ``wanted_s`` seconds; without these,
+    three times the ``usual_s`` of the commands, or ten minutes if that is more. But it may take at
+    most half of the run's remaining ``left_s``, as the beads Verify and MR follow."""
     time_s = wanted_s or max(LEAST_S, usual_s * 3)
     return time.monotonic() + (time_s if left_s is None else min(time_s, left_s / 2))
 
 
 @dataclass(frozen=True)
 class SuiteOutcome:
-    """``red``: the exit status is not 0; ``ended`` is False if this program ended the run.
-    ``failed`` and ``ran`` are reported tests; some runners name only those that failed. ``unknown``
-    is why there is no report."""
+    """The outcome of commands that test a project. ``red``: the exit status is not 0; ``ended`` is
+    False if this program ended the run. ``failed`` and ``ran`` are the reported names of tests;
+    some runners name only those that failed. ``unknown`` is why there is no report."""
 
     red: bool
     ended: bool = True
@@ -164,12 +168,12 @@ class SuiteOutcome:
 
     @property
     def noticed(self) -> bool:
-        """True if a fault was noticed: by the exit status and the report."""
+        """True if tests noticed a fault: the exit status is red, and no report says otherwise."""
         return self.ended and self.red and bool(self.failed or self.unknown)
 
     @property
     def disagrees(self) -> bool:
-        """True for failed tests with exit status 0."""
+        """True if tests failed, and the exit status is 0 nevertheless."""
         return self.ended and bool(self.failed) and not self.red
 
 
@@ -187,8 +191,9 @@ def read_outcome(runs: Sequence[CommandRun]) -> SuiteOutcome:
 
 
 def is_reported_as(name: str, test: Test) -> bool:
-    """True if a reported name (``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``,
-    ``a.test.js::suite title``, ``com.shop.CartTest::total``) is this test."""
+    """True if this test may have been reported by a name, such as
+    ``tests/test_a.py::TestA::test_b``, ``pkg::TestA/row``, ``a.test.js::suite title`` or
+    ``com.shop.CartTest::total``."""
     last = name.rpartition("::")[2]
     return (
         last == test.name
@@ -198,16 +203,16 @@ def is_reported_as(name: str, test: Test) -> bool:
 
 
 MOST_BUILDS = 4
-"""Builds of a tree with faults: after each, those that the compiler refused are dropped."""
-LONGEST_OUTPUT = 400_000  # bytes at the end of a compiler's output
+"""Attempts to build a tree with faults: after each, those that the compiler refused are dropped."""
+LONGEST_OUTPUT = 400_000  # bytes at the end of an output, in which a compiler names faults
 SPARE_S = 5.0  # seconds that a run with faults may take beyond three times the usual duration
 ReadFile = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True)
 class TestRun:
-    """Commands that ran tests and passed on a tree, and their duration. ``narrow``: they run only
-    chosen tests; ``reports``: their runners report which."""
+    """Commands that ran tests on a tree and passed, and how long that took. ``narrow``: they run
+    only chosen tests; ``reports``: their runners report which tests ran."""
 
     commands: tuple[str, ...]
     duration_s: float
@@ -220,8 +225,9 @@ NOTHING = TestRun((), 0.0, narrow=False)
 
 @dataclass(frozen=True)
 class PlantedTree:
-    """A tree with faults behind switches, and the run that passes with all of them off. ``reached``
-    are the faults that the run reached, None if the code cannot note it."""
+    """A tree with faults behind switches, which the environment ``variable`` turns on by their
+    ``numbers``, and the run that passes with all of them off. ``reached`` are the faults that the
+    run reached, None if the code could not record that."""
 
     tree: str
     variable: str
@@ -230,24 +236,27 @@ class PlantedTree:
     reached: frozenset[Fault] | None = None
 
     def list_reached(self) -> list[Fault]:
-        """The faults that the run reached, in the order in which they were chosen; all of them if
-        unknown."""
+        """The faults that the run reached, in the order in which they were chosen; all faults if
+        that is unknown."""
         chosen = sorted(self.numbers, key=self.numbers.__getitem__)
         return [f for f in chosen if self.reached is None or f in self.reached]
 
 
 RunTests = Callable[[PlantedTree], tuple[TestRun | None, str]]
-"""Runs tests on a planted tree; returns the run if it passed, or else its output."""
+"""Runs tests on a planted tree. Returns the run if it passed, or else None and the output."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Runs of tests on trees. ``runs`` are the names of their logs, with ``name`` in them; ``read``
-    reads files at the base's root, which define what commands run. ``reached_env`` makes runs
-    record the faults they reach. ``red_without``: whether the commands fail on trees without a
-    fault. ``failed`` are the tests that failed in the last ``find_run``."""
+    """Runs tests for one purpose, the ``name`` in its logs. ``read`` reads files at the base's
+    root, which define what a command runs.
 
-    tree_runner: TreeRunner
+    ``runs`` are the names of the logs so far. ``reached_env`` makes runs record the faults that
+    they reach. ``red_without``: whether the commands fail on a tree even without faults, by the
+    tree's id. ``failed`` are the tests that failed in the last ``find_run``.
+    """
+
+    checkout: TrialCheckout
     read: ReadText
     name: str
     runs: list[str] = field(default_factory=list)
@@ -257,10 +266,10 @@ class Trial:
 
     def check_out(self, tree: str) -> None:
         """Restore the checkout to this tree for the runs that follow."""
-        self.tree_runner.checkout.apply_tree(tree)
+        self.checkout.check_out(tree)
 
     def build_old_product(self, subject: EvidenceSubject) -> str | None:
-        """The change's tree with the old product code; None if no product code changes."""
+        """The change's tree, but with the old product code; None if no product code changes."""
         files = []
         for file in subject.change.files:
             before, after = read_sides(file)
@@ -269,7 +278,7 @@ class Trial:
                 files.append(file)
         old_files: dict[str, bytes | None] = {file.raw_path: None for file in files}
         old_files |= {file.raw_old_path: file.old for file in files}
-        return self.tree_runner.build_variant(subject.tree, old_files) if old_files else None
+        return self.checkout.build_variant(subject.tree, old_files) if old_files else None
 
     def run(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None = None
@@ -280,11 +289,11 @@ class Trial:
     def _run_each(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
-        runner = self.tree_runner.runner
+        runner = self.checkout.runner
         runner = dataclasses.replace(runner, env={**runner.env, **self.reached_env, **env})
         runs: list[CommandRun] = []
         for command in commands:
-            left = max(self.tree_runner.compute_left_s(), 1.0)
+            left = max(self.checkout.compute_left_s(), 1.0)
             most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
             runs.append(run_once(runner, command, self._build_log_name(), self.read, most))
             if not runs[-1].result.ok:
@@ -292,25 +301,26 @@ class Trial:
         return runs
 
     def _build_log_name(self) -> str:
-        self.runs.append(f"{self.tree_runner.name}-{self.name}-{len(self.runs) + 1}")
+        self.runs.append(f"{self.checkout.name}-{self.name}-{len(self.runs) + 1}")
         return self.runs[-1]
 
     def read_output(self) -> str:
         """The end of the last run's output."""
-        logs = self.tree_runner.runner.logs
+        logs = self.checkout.runner.logs
         last = self.runs[-1]
         ends = (logs.read_tail(f"{last}.{kind}", LONGEST_OUTPUT) for kind in ("out", "err"))
         return "\n".join(end.decode("utf-8", "replace") for end in ends)
 
     def record_reached(self, variable: str) -> None:
         """Make runs record the faults that they reach, until ``read_reached``."""
-        # In TMPDIR, where sandboxed commands may write.
-        path = self.tree_runner.runner.scratch / "tmp" / variable.lower()
+        # In TMPDIR: commands in a sandbox may write only there and in the checkout.
+        path = self.checkout.runner.scratch / "tmp" / variable.lower()
         self.reached_env.clear()
         self.reached_env[build_reached_name(variable)] = str(path)
 
     def read_reached(self, planted: PlantedTree) -> frozenset[Fault] | None:
-        """The faults that runs reached; None if nothing was recorded, not even by loading code."""
+        """The faults that runs reached since ``record_reached``; None if nothing was
+        recorded, not even that the code was loaded."""
         path = Path(self.reached_env.pop(build_reached_name(planted.variable)))
         # Tests may have put a link or a pipe in its place.
         try:
@@ -322,7 +332,8 @@ class Trial:
     def find_run(
         self, focused: Iterable[FocusedCommand], env: Mapping[str, str]
     ) -> tuple[TestRun | None, str]:
-        """The first of these commands that passes and runs a test, or else their output."""
+        """The run of the first of these commands that passes and runs a test; or else None and
+        the output of all of them."""
         printed = []
         self.failed.clear()
         for each in focused:
@@ -336,11 +347,11 @@ class Trial:
         return None, "\n".join(printed)
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
-        """The project's own commands if they pass, or else their output."""
-        outcome = self.run(self.tree_runner.commands, env)
-        if outcome.red or not self.tree_runner.commands:
+        """The run of the project's own commands if they pass, or else None and their output."""
+        outcome = self.run(self.checkout.commands, env)
+        if outcome.red or not self.checkout.commands:
             return None, self.read_output() if self.runs else ""
-        return TestRun(self.tree_runner.commands, outcome.duration_s, False, bool(outcome.ran)), ""
+        return TestRun(self.checkout.commands, outcome.duration_s, False, bool(outcome.ran)), ""
 
 
 def plant(
@@ -352,9 +363,9 @@ def plant(
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and check it out.
 
-    ``runs`` are tried in order until one passes with every switch off. If the output names lines
-    of faults, as a compiler's does, these are dropped, and everything starts again. None if no run
-    passes.
+    ``runs`` are tried in order until one passes with every switch off. If an output names lines of
+    faults, as a compiler's does, these faults are dropped, and everything starts again. None if no
+    run passes.
     """
     left = list(faults)
     for _ in range(MOST_BUILDS):
@@ -363,7 +374,7 @@ def plant(
         switched = write_switched_files(left, read, variable)
         if not switched.numbers:
             break
-        changed = trial.tree_runner.build_variant(tree, switched.files)
+        changed = trial.checkout.build_variant(tree, switched.files)
         planted = PlantedTree(changed, variable, switched.numbers)
         trial.check_out(changed)
         trial.record_reached(variable)
@@ -382,8 +393,8 @@ def plant(
 
 
 def build_environment(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
-    """The environment that turns these faults on. Without faults it has an unused number, so that
-    tests cannot tell from the variable whether they should fail."""
+    """The environment that turns these faults on. Without faults, the variable has an unused
+    number, so that tests cannot tell from it whether they should fail."""
     used = set(planted.numbers.values())
     free = [number for number in range(1, 2 * max(used) + 2) if number not in used]
     numbers = [planted.numbers[fault] for fault in faults]
