@@ -52,10 +52,10 @@ _TABLE = RuleTable(__file__)
 _PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
 _NEVER_RAN = _TABLE.get_pattern("never_ran")
 _COMMON = _TABLE.get_words("common")
-# Languages whose runners collect tests by folder.
-_BY_PLACE = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
-_AWAY = _TABLE.get_pattern("away")
-_BY_NAME = _TABLE.get_pattern("by_name")
+# Languages whose test runners collect whole folders.
+_BY_FOLDER = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+_AWAY = _TABLE.get_pattern("away")  # folders for what is not used
+_BY_NAME = _TABLE.get_pattern("by_name")  # names by which a runner finds a test file
 
 
 def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -90,14 +90,14 @@ def _is_moved_out(file: ChangedFile) -> bool:
         return False
     if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
         return True
-    if old.endswith(_BY_PLACE) and beside_tests(old) and not beside_tests(new):
+    if old.endswith(_BY_FOLDER) and beside_tests(old) and not beside_tests(new):
         return True
     return bool(_AWAY.search(new)) and not _AWAY.search(old)
 
 
 def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
-    """Only a warning for a duplicate: whether the other test notices the same faults is shown only
-    by running it."""
+    """The violation for a deleted test. For a duplicate it is only a warning: whether the other
+    test notices the same faults is shown by running it."""
     path, line, name = version.file.path, version.test.line, version.name
     words = _list_words_in_groups(version)
     others = (new for _, new in tests.pairs if new.file is version.file)
@@ -109,7 +109,8 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
 
 
 def _is_unparsed_test(file: ChangedFile) -> bool:
-    """True for a test file of an unsupported language; a snapshot is made again by its test."""
+    """True for a test file of an unsupported language, except a snapshot: its test makes it
+    anew."""
     unparsed = read_sides(file)[0].root is None
     return unparsed and is_named_test(file.path) and "snap" not in file.path
 
@@ -123,7 +124,8 @@ def _is_unreadable(version: TestVersion) -> bool:
 
 
 def _list_used_names(test: Test) -> frozenset[str]:
-    """The names that a test calls, accesses or passes keyword arguments by, and those of types."""
+    """The names that a test calls or accesses, those of its keyword arguments, and those of
+    types."""
     found = {name for name in list_names(test.node) if name[:1].isupper()}
     for node in walk(test.node):
         if node.type in CALLS | MEMBERS.keys():
@@ -134,14 +136,14 @@ def _list_used_names(test: Test) -> frozenset[str]:
 
 
 def _list_words_in_groups(version: TestVersion) -> tuple[str, ...]:
-    """The names of a test's groups, and the words of its body."""
+    """The names of the groups around a test, and the words of its body."""
     body = version.test.body
     return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
 
 
 def _is_merged(version: TestVersion, tests: MatchedTests) -> bool:
-    """True if an added or changed test has all assertions of this one, or uses the same names and
-    has most of its values, such as new rows of a table."""
+    """True if an added or changed test has all assertions of this one. Or if it uses names of this
+    one, and most values of this one were added to it, such as rows of a table."""
     values, names = _find_values(version), _list_used_names(version.test)
     keys = {a.key for a in version.assertions}
     before = {id(new): old for old, new in tests.changed}
@@ -167,14 +169,14 @@ def _find_values(version: TestVersion) -> frozenset[str]:
     return frozenset(list_literals(words))
 
 
-# Similarity of a renamed function's body, and the words of one too short to tell.
-_SAME, _TOO_SHORT = 0.8, 6
+_SAME = 0.8  # least similarity of the bodies of a function and its renamed version
+_FEWEST_WORDS = 6  # of a body with fewer words, similarity says little
 _REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
 _DECLARING = _TABLE.get_words("declaring")
 
 
 def find_removed_names(change: Changeset) -> frozenset[str]:
-    """Names that product code no longer declares, without those of renamed functions."""
+    """Names that product code no longer declares, except those of renamed functions."""
     if change not in _REMOVED:
         _REMOVED[change] = _compute_removed_names(change)
     return _REMOVED[change]
@@ -196,15 +198,15 @@ def _compute_removed_names(change: Changeset) -> frozenset[str]:
         return frozenset()
     # A renamed function has nearly the same body.
     bags = [(function.name, count_words(function.body)) for function in gone]
-    bags = [(name, bag) for name, bag in bags if bag.total() >= _TOO_SHORT]
+    bags = [(name, bag) for name, bag in bags if bag.total() >= _FEWEST_WORDS]
     renamed = {n for n, bag in bags if any(compute_similarity(bag, b) >= _SAME for b in new)}
     # Short names such as "id" or "i" are declared too often to mean anything.
     return frozenset(name for name in lost - renamed if len(name) > 2)
 
 
 def _list_declared_names(side: Side) -> Iterator[str]:
-    """Functions, classes, parameters and fields. No constants, as a renamed one is not recognized:
-    it has no body."""
+    """The names of functions, classes, parameters and fields. No constants: without a body, a
+    renamed one would not be recognized."""
     for function in side.functions:
         yield function.name
     for node in side.walk():
@@ -222,15 +224,16 @@ _MARK_LINE = _TABLE.get_pattern("mark_line")
 _LONGEST = 2000
 _CALL = _TABLE.get_words("call")
 _CALLED_ALONE = (_CALL | {"cancel"}) - frozenset("Skip Ignore todo".split())
+# Nodes by which code leaves a test early.
 _EXITS = frozenset("return_statement return return_expression break_statement".split())
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
-_BARE_WORDS = frozenset(("skip", "pending", "omit"))
+_BARE_WORDS = frozenset(("skip", "pending", "omit"))  # Ruby: calls without arguments
 _OWNERS = _TABLE.get_words("owners")
 _CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
 _HANDLERS = frozenset(("except_clause", "rescue"))
 _DECIDING = frozenset("if_statement if if_expression while_statement elsif".split())
 _NO_VALUES = frozenset("None null undefined nil true ()".split())
-_DEEPEST = 40
+_DEEPEST = 40  # levels around a node in which its condition is looked for
 _IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
 _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
@@ -263,15 +266,15 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
 
 
 def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
-    """The first added mark that skips the test. A conditional mark may be changed for another of
-    the same kind, and added with a new test unless it depends on the environment."""
+    """The first added mark that skips the test. A conditional mark may replace another of the same
+    kind. With a new test it may be added, unless it depends on the environment."""
     before = [mark for mark, *_ in _list_marks(old)] if old else []
     known = Counter(map(_strip_reason, before))
     kinds = {_parse_mark_name(mark) for mark in before if old and _skips(mark, old)}
     if version.test.body is None and (old is None or old.test.body is None):
         return
     for mark, name, line in _list_marks(version):
-        # A condition such as a platform, a version or a program.
+        # On a condition such as a platform, a version or a program.
         depends = bool(_CONDITIONAL.search(mark)) and not _ALWAYS.search(mark)
         own = old is None and not _CHECKS_ENVIRONMENT.search(mark)
         if take(known, _strip_reason(mark)):
@@ -314,8 +317,9 @@ def _parse_mark_name(mark: str) -> str:
 
 
 def _choose_level(condition: str, new: bool) -> Level | None:
-    """Only a warning if the test still runs elsewhere, such as on another platform, or needs a
-    feature (Rust) that a new test brings along."""
+    """The level of a skip by a condition; None is the flag's own. It is only a warning if the test
+    still runs elsewhere, such as on another platform, or if a new test comes with a feature
+    (Rust)."""
     if _NEGATED.search(condition):
         return None
     own_feature = new and "feature" in condition
@@ -337,7 +341,7 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
 
 
 def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
-    """Code that ends a test early, its line, and the condition that it depends on."""
+    """Code that ends a test early, its line, and the condition that it depends on, or ""."""
     body, last = version.test.body, max((a.line for a in version.assertions), default=0)
     for node in walk(body) if body is not None else ():
         line = read_line_number(node)
@@ -349,7 +353,7 @@ def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
 
 
 def _find_condition(node: Node, version: TestVersion) -> str:
-    """The condition of a call or an exit; for an assumption, the call itself."""
+    """The condition around a call or an exit, or ""; for an assumption, the call itself."""
     call = read_text(node)
     if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", call[:60]) and "false)" not in call:
         return call
@@ -396,7 +400,7 @@ def _is_early(node: Node, version: TestVersion) -> bool:
 
 
 def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
-    """Lines that skip a whole file."""
+    """Added lines that skip a whole file."""
     after = read_sides(file)[1]
     if after.language is None or (after.is_product and not after.is_test_file):
         return

@@ -34,7 +34,7 @@ _LONGEST_MARK = 4000
 
 @dataclass(frozen=True, eq=False)
 class TestVersion:
-    """A test on one side of a changed file."""
+    """A test on one side of a changed file. ``helpers`` are names of functions that assert."""
 
     file: ChangedFile
     side: Side
@@ -58,12 +58,13 @@ class TestVersion:
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The code that each variable is set to, if only once."""
+        """The code that each variable is set to, of those that are set once."""
         return read_variable_values(self.test.node)
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """The test's words, and those of the tables and functions of its file that it names."""
+        """The words of the test, of the lists that it is repeated for, and of the tables and
+        functions of its file that it names."""
         found = list(self.words)
         for mark in self.test.marks:
             found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
@@ -83,9 +84,9 @@ class TestVersion:
 
 @dataclass(frozen=True)
 class MatchedTests:
-    """``pairs`` exist on both sides, changed or not. ``helpers`` are added or changed functions
-    beside the tests that assert, read as if they were tests, each after its old version in the
-    same file."""
+    """The tests of a change. ``pairs`` are tests before and after it, changed or not. ``helpers``
+    are functions beside the tests that assert, read as if they were tests: the old version in the
+    same file, or None, and the one that the change adds or rewrites."""
 
     pairs: tuple[tuple[TestVersion, TestVersion], ...]
     removed: tuple[TestVersion, ...]
@@ -120,7 +121,7 @@ def _match(change: Changeset) -> MatchedTests:
     olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
     news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
     pairs: list[tuple[TestVersion, TestVersion]] = []
-    # From the surest key to the least: what one pairs, the next ones do not see.
+    # From the most certain key to the least: what one has paired, the next ones do not see.
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
@@ -136,7 +137,7 @@ def _pair_helpers(
     olds: Iterable[TestVersion], news: Iterable[TestVersion]
 ) -> Iterator[tuple[TestVersion | None, TestVersion]]:
     by_name = {each.test.qualified: each for each in olds}
-    same = {each.words for each in by_name.values()}  # overloads have the same name
+    same = {each.words for each in by_name.values()}  # overloads share a name: compare words
     for new in news:
         old = by_name.get(new.test.qualified)
         if new.words not in same and (new.assertions or (old and old.assertions)):
@@ -151,7 +152,7 @@ def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Ite
 
 
 def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
-    """The names of functions beside the tests that assert, directly or by calling another one."""
+    """The names of functions beside the tests that assert, directly or by calling others."""
     functions = [
         (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
         for side in all_sides
@@ -165,18 +166,20 @@ def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
-    """Functions beside the tests; in a product file, those in the module of its tests."""
+    """Functions beside the tests that are no tests; in a product file, those in the module of its
+    tests (Rust)."""
     if side.is_product and not (has_inline_tests(side.path) and side.tests):
         return
     tests = {test.node.id for test in side.tests}
-    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    modules = {test.qualified.rpartition(".")[0] for test in side.tests}
     for each in side.functions:
-        inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
+        inside = any(each.qualified.startswith(f"{m}." if m else each.name) for m in modules)
         if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
             yield each
 
 
 _Key = Callable[[TestVersion], object]
+# By what a test is recognized on the other side; None: by nothing.
 _KEYS: tuple[_Key, ...] = (
     # In the same file: unchanged, changed, moved to another group.
     lambda version: (id(version.file), version.test.qualified, version.words),
@@ -198,7 +201,8 @@ def _pair_by_key(
     news: list[TestVersion],
     pairs: list[tuple[TestVersion, TestVersion]],
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Pair tests with the same key, in source order; return those left over."""
+    """Add tests with the same key to ``pairs``, in source order; returns those without a
+    partner."""
     waiting: dict[object, list[TestVersion]] = {}
     for version in news:
         waiting.setdefault(key(version), []).append(version)
@@ -215,7 +219,8 @@ def _pair_by_key(
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Pair tests with similar bodies, the most similar first; return those left over."""
+    """Add tests with similar bodies to ``pairs``, the most similar first; returns those without a
+    partner."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     scored = (
@@ -241,7 +246,7 @@ def _is_new_version(old: TestVersion, new: TestVersion) -> bool:
 
 
 def _compute_value_overlap(old: TestVersion, new: TestVersion) -> float:
-    """The share of a test's literals that the other test has, too."""
+    """The share of the old test's literals that the new one has, too; 1.0 if it has none."""
     values = [word for word in old.bag if word[:1] in "\"'`" or word[:1].isdigit()]
     text = " ".join(new.words)
     return sum(word in text for word in values) / len(values) if values else 1.0
