@@ -1,9 +1,9 @@
 """Canaries: faults planted in product code. Those that the tests noticed before a change must still
-be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them.
+be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them into code.
 
-This also catches what slips through the rules: tests that were deleted, skipped, emptied or made to
-pass in a way that none of them describes, helpers that swallow failures, equality that is always
-true, forced exit statuses, hooks that rewrite reports.
+Canaries also catch what no rule of the red flags describes: any way to delete, skip or empty tests
+or to make them pass, helpers that swallow failures, equality that is always true, forced exit
+statuses, hooks that rewrite reports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,10 +73,10 @@ def try_canaries(
     runs: Sequence[CommandRun],
     base: BaseCanaries,
 ) -> Evidence:
-    """Compare the tests after a change with those before it, by the faults that each notice.
+    """Compare the tests after a change with those before it, by the faults that they notice.
 
-    ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
-    not restore the checkout.
+    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, which
+    passed. ``base`` caches what was found on the base. Does not restore the checkout.
     """
     if not trial_checkout.commands or not changes_code(subject.change):
         return Evidence()
@@ -87,8 +87,8 @@ def try_canaries(
     has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if has_unsupported or not inputs.before.products:
         found += _try_texts(inputs, base)
-    # All faults at once show hooks, settings and forced exit statuses. They mask one another: in an
-    # experiment they missed 3 of 13 cheats that single ones near the change find.
+    # All faults at once reveal hooks, settings and forced exit statuses. But they mask one another:
+    # in an experiment they missed 3 of 13 cheats that single faults near the change reveal.
     if inputs.before.products:
         found += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
@@ -118,12 +118,13 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     in_change = find_in_change(subject.change, inputs.code, chosen)
     planted_base = plant_singles(trial, subject.base, touched.old, list(in_change), inputs.before)
     reached = planted_base.list_reached() if planted_base else []
-    # Tests that no command reports would run only by name, such as those of a file that no runner
-    # collects any more. Without any report: the base's, if the change has none.
+    # Only tests that a command reports: one in a file that no runner collects any more would still
+    # run by its name. Without any report: those of the base, if the change has none.
     names = inputs.reported_tests
     tests = _keep_reported(touched.new, names) if names else touched.new or touched.old
-    # The change with all faults that the base's tests reached, unless all of them are tried anyway:
-    # those that tests no longer reach are tried first.
+    # Faults that the tests no longer reach are tried first. To find them, all faults that the
+    # base's tests reached are planted in the change, unless they are so few that all are tried
+    # anyway.
     planted_change = None
     if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
         faults = [in_change[fault] for fault in reached]
@@ -156,15 +157,15 @@ def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, 
 MOST_FAULTS = 5
 """Faults at once; with many more, most tests end in exceptions, whatever they compare."""
 _MOST_COMBINED_RUNS = 3
-_REDUCTION = 4  # after a useless run, a quarter as many are planted, unless others are tried first
-_CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
-_CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
+_DIVISOR = 4  # a quarter as many faults are drawn after a useless run, if fewer are drawn at all
+_CUT_SHORT = 0.5  # share of the tests; if fewer ran, a fault ended the run
+_CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit functions of some
 
 
 def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    """Compare the whole suite on the change with that on the base, both with the same faults. If
-    the change's tests miss something, a second run on the base has to confirm the first. ``base``
-    caches the first for other attempts."""
+    """Compare the whole suite on the change with that on the base, both with the same faults at
+    once. If the change's tests miss something, a second run on the base has to confirm the first,
+    which ``base`` caches for other attempts."""
     if not base.has_combined:
         base.has_combined = True
         choose = partial(choose_far_faults, inputs.code, inputs.rng)
@@ -179,7 +180,7 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     new = _run_on_change(inputs, in_change, faults)
     if new is None or not new.ended or (new.red and not _list_silent(old, new)):
         return _judge_combined(inputs, faults, in_change, old, new)
-    # Flaky tests do not count.
+    # Again: tests with another result now are flaky, and do not count.
     run = _run_on_base(inputs, faults)
     again = run.outcome if run else SuiteOutcome(red=False)
     failed = old.failed & again.failed
@@ -193,17 +194,18 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
 
 
 def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
-    """Find faults that the base's suite notices: run it with those that ``choose`` draws. After a
-    useless run, draw others, or fewer; None if all runs are useless."""
+    """A run of the base's suite that notices faults; ``choose`` draws as many as it is told. After
+    a useless run, others are drawn, or fewer. None if all runs are useless."""
     faults = choose(MOST_FAULTS)
     for _ in range(_MOST_COMBINED_RUNS):
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
             return run
         is_green = run is not None and run.outcome.ended and not run.outcome.red
-        # A few faults that nothing notices may hide one another: then even fewer, not others.
+        # If nothing notices that many faults, draw others. But a few may hide one another, and one
+        # may have ended the run: then draw fewer.
         try_others = is_green and len(faults) == MOST_FAULTS
-        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1))
+        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _DIVISOR, 1))
     return None
 
 
@@ -214,8 +216,8 @@ def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
 
 
 def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
-    """The base's run with only the faults in functions that the change leaves alone, or with other
-    faults."""
+    """The base's run with only those of its faults that are in functions that the change leaves
+    alone; if nothing notices these, a run with other faults. None without such a run."""
     in_change = find_in_change(inputs.subject.change, inputs.code, combined.faults)
     faults = tuple(fault for fault in combined.faults if fault in in_change)
     if faults == combined.faults:
@@ -244,8 +246,8 @@ def _run_on_base(inputs: CanaryInputs, faults: Sequence[Fault]) -> CombinedRun |
 def _run_on_change(
     inputs: CanaryInputs, in_change: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
-    """Run the suite on the change, twice if nothing is noticed: the machine may have been too busy.
-    None if not all of them can be planted there, or if that run says nothing."""
+    """Run the suite on the change with the faults, and once more if nothing is noticed: the machine
+    may have been too busy. None if not all faults can be planted, or if the run says nothing."""
     planted = [in_change[fault] for fault in faults]
     for _ in range(2):
         seen = _run_with_faults(inputs, inputs.subject.tree, inputs.after, planted)
@@ -257,9 +259,10 @@ def _run_on_change(
 def _run_with_faults(
     inputs: CanaryInputs, tree: str, files: TreeFiles, faults: Sequence[Fault]
 ) -> CombinedRun | None:
-    """Run the suite with all these faults in the tree's code, without a switch: tests can tell only
-    from the code's behaviour. Faults that a compiler refuses are left out. None if none is left,
-    after ``MOST_BUILDS`` builds, or if the run says nothing: it is as red without faults."""
+    """Run the suite with all these faults in the tree's code, without switches: tests can notice
+    them only by the code's behaviour. Faults that a compiler refuses are left out. None if no fault
+    is left, after ``MOST_BUILDS`` builds, or if the run says nothing: without faults it is red,
+    too."""
     trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
         if not remaining:
@@ -277,8 +280,7 @@ def _run_with_faults(
 
 
 def _is_red_without_faults(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> bool:
-    """True if no report shows a failed test, and the commands exit with an error even without the
-    faults."""
+    """True if a report is missing, and the commands exit with an error even without the faults."""
     if not (outcome.red and outcome.unknown):
         return False
     trial = inputs.trial
@@ -326,7 +328,8 @@ def _look_at_silent(
     in_change: Mapping[Fault, Fault],
     silent: frozenset[str],
 ) -> Evidence:
-    """Try each fault alone on the tests that still run, but now pass with the faults on."""
+    """Try each fault alone, on the tests that failed with the faults before the change and now pass
+    with them (``silent``)."""
     old, new = (_find_tests(files, silent) for files in (inputs.before, inputs.after))
     trial, subject = inputs.trial, inputs.subject
     planted = plant_singles(trial, subject.base, old, faults, inputs.before)

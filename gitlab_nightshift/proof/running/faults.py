@@ -1,5 +1,5 @@
-"""A fault that can be planted into a function, permanently on or behind a switch; the templates of
-its code, which are in the ``faults.toml`` of each language; and where it may be planted.
+"""A fault that can be planted in a function, permanently on or behind a switch; the templates of
+its code, which are in the ``faults.toml`` of each language; and the places where it may be planted.
 
 A ``switched`` text has markers that cannot occur in source code: ``KEPT`` for the replaced code, so
 that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for one
@@ -37,13 +37,13 @@ _WORD = re.compile(r"\{(switch|text|kept|next)\}")
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault in one function; spans are bytes of the original file.
+    """A fault in a function, which replaces the bytes ``start`` to ``end`` of the original file.
 
-    ``path`` is raw, ``line`` counts from 1, ``what`` is for people, ``function`` is the qualified
-    name of the function around it. ``plain`` replaces the bytes ``start`` to ``end`` if the fault
-    is permanently on. ``switched`` replaces them if a switch turns it on; it has the markers
-    above, and is "" if the language has no switch. ``by_value``: a value or a
-    decision is wrong, so an assertion likely fails; otherwise an exception is likely.
+    ``path`` is raw, ``line`` counts from 1, ``what`` describes the fault for people, ``function``
+    is the qualified name of the function around it. ``plain`` is the new code if the fault is
+    permanently on, ``switched`` the code with a switch: it has the markers of this module, and is
+    "" if the language has no switches. ``by_value``: a value or a decision is wrong, so an
+    assertion likely fails; otherwise an exception is likely.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A node and its replacement; the fields are those of ``Fault``."""
+    """A node and its replacement, whose fields are those of ``Fault``."""
 
     node: Node
     what: str
@@ -70,8 +70,8 @@ class Mutation:
 
 @dataclass(frozen=True)
 class FaultTemplates:
-    """A language's templates, explained in ``languages/README.md``; "" for a kind of fault that it
-    lacks."""
+    """The templates of a language, explained in ``languages/README.md``; one is "" if the language
+    lacks that kind of fault."""
 
     on: str
     condition: str
@@ -114,8 +114,8 @@ def mutate(
     by_value: bool = True,
     other: str = "",
 ) -> Mutation:
-    """Apply a template to a node. ``what`` describes the fault, after the node's code; ``other``
-    fills ``{next}``."""
+    """Apply a template of a language to a node. ``what`` describes the fault, behind the node's
+    code; ``other`` is inserted for ``{next}``."""
     kept = read_text(node)
     on = {"switch": language.on, "text": language.text_on, "kept": kept, "next": other}
     markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
@@ -129,10 +129,8 @@ def mutate(
 
 
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
-    """The fault as it is in another version of the file.
-
-    None if its function is gone, was changed, or occurs twice.
-    """
+    """The same fault in another version of the file; None if its function is gone, was changed, or
+    occurs twice."""
     home = next((each for each in before.functions if _holds(each, fault)), None)
     if home is None:
         return None
@@ -193,7 +191,8 @@ _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_
 _NAMED = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
-_OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}  # Ruby's return leaves those
+# Nodes that a return statement leaves. In Ruby it leaves the method around a block.
+_OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}
 _DEEPEST = 150  # depth of nodes: a chain of thousands of operators would take minutes
 _RUST_TEXTS = ("Debug", "Display")  # traits whose functions build messages
 _LOCALS = ("local_variable_declaration", "local_declaration_statement")
@@ -202,9 +201,9 @@ _CONSTANT_WORDS = frozenset(("final", "const"))
 
 @dataclass(frozen=True)
 class Place:
-    """A node that a fault may change. ``looping``: it is inside a loop that ends by a condition;
-    ``owner`` is the innermost function or lambda around it, ``depth`` its depth in the function.
-    ``counted`` are the names in the headers of the function's loops."""
+    """A node that a fault may change. ``looping``: it is inside a loop that ends by a condition.
+    ``owner`` is the innermost function or lambda around it, ``depth`` the number of levels in the
+    function. ``counted`` are the names in the headers of the function's loops."""
 
     node: Node
     looping: bool
@@ -214,7 +213,8 @@ class Place:
 
 
 def is_excluded(side: Side, function: Function) -> bool:
-    """True for classes, tests, functions that build messages, and Rust's const and unsafe ones."""
+    """True for classes, tests, and functions that build messages, and in Rust for ``const`` and
+    ``unsafe`` functions."""
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
     tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
     marked = side.language is not None and side.language.marked
@@ -243,7 +243,7 @@ def list_places(function: Function) -> Iterator[Place]:
     counted = frozenset(name for header in headers for name in re.findall(r"\w+", header))
     stack = [Place(function.body, False, owner, 0, counted)]
     while stack:
-        # Not walk(): what is inside depends on what is around it.
+        # Not walk(): whether a node is entered depends on the nodes around it.
         place = stack.pop()
         node = place.node
         yield place
@@ -262,7 +262,7 @@ def _is_loop(node: Node) -> bool:
 
 
 def _has_counter(loop: Node) -> bool:
-    """True for a loop with a counter of its own."""
+    """True for a loop with a counter in its header, which a fault in the body leaves alone."""
     header = next((each for each in loop.children if each.type == "for_clause"), loop)
     return find_field(header, "increment", "update") is not None
 
@@ -300,7 +300,7 @@ def _list_entered(node: Node) -> list[Node]:
 
 
 def _is_for_people(node: Node) -> bool:
-    """True if a value's name shows that it is a message for people."""
+    """True for a named value that is a message for people, by its name."""
     if node.type not in _KEYED | _NAMED:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
@@ -328,7 +328,7 @@ def find_condition(branch: Node) -> Node | None:
 
 
 def is_never(branch: Node) -> bool:
-    """True for a branch that tests do not take."""
+    """True for a branch that no test takes, by its condition, such as ``__name__ == …``."""
     return branch.type in BRANCHES and bool(_NEVER.search(read_text(find_condition(branch))))
 
 
