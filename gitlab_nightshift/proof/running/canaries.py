@@ -57,7 +57,7 @@ from gitlab_nightshift.proof.running.trial import (
     SuiteOutcome,
     TreeFiles,
     TrialCheckout,
-    is_reported_as,
+    is_any_reported,
 )
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
@@ -148,7 +148,7 @@ def _list_unreached_now(
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
     """The tests that are reported by one of these names; all of them if there are no names."""
-    return tuple(t for t in tests if not names or any(is_reported_as(n, t) for n in names))
+    return tuple(test for test in tests if not names or is_any_reported(names, [test]))
 
 
 # --- the whole suite, with all faults at once -----------------------------------------------------
@@ -343,4 +343,4 @@ def _look_at_silent(
 
 def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
     tests = (test for side in files.tests for test in side.tests)
-    return [test for test in tests if any(is_reported_as(name, test) for name in names)]
+    return [test for test in tests if is_any_reported(names, [test])]

@@ -25,7 +25,7 @@ from gitlab_nightshift.proof.running.trial import (
     TestRun,
     Trial,
     build_environment,
-    is_reported_as,
+    is_any_reported,
     plant,
 )
 from gitlab_nightshift.proof.syntax.definitions import Test
@@ -99,7 +99,9 @@ def _evaluate(
     fails = before is not None and before.red and before.ended
     if before is not None and fails and not NO_PROOF.search(trial.read_output()):
         text = "they fail without the change, and pass with it"
-        failed = tests if len(tests) == 1 else [t for t in tests if _names_any(before.failed, [t])]
+        failed = (
+            tests if len(tests) == 1 else [t for t in tests if is_any_reported(before.failed, [t])]
+        )
         proven = [(test.path, test.qualified) for test in failed]
         return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
     found = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
@@ -131,16 +133,12 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
 def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
     """The evidence from faults that were tried before; None if these are too few, or too few of
     them are noticed."""
-    found = [fault for fault in noticed if _names_any(fault.tests, tests)]
+    found = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
     able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
     return report_check(FAULTS, CheckOutcome.PASSED, text, proven=able)
-
-
-def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
-    return any(is_reported_as(name, test) for name in names for test in tests)
 
 
 def _run_against_faults(
@@ -166,7 +164,7 @@ def _run_against_faults(
         env = build_environment(planted, [fault])
         tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
     red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
-    noticed = {fault for fault, failed in red if not failed or _names_any(failed, tests)}
+    noticed = {fault for fault, failed in red if not failed or is_any_reported(failed, tests)}
     survived = [fault for fault in tried if fault not in noticed]
     found = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
@@ -188,7 +186,7 @@ def _list_able(
     """Tests that notice several faults of a value, and so can fail: a single fault may have raised
     an exception. ``failed`` are the tests that each such fault made fail."""
     for test in tests:
-        if sum(_names_any(names, [test]) for names in failed) >= ENOUGH_NOTICED:
+        if sum(is_any_reported(names, [test]) for names in failed) >= ENOUGH_NOTICED:
             yield test.path, test.qualified
 
 
@@ -210,7 +208,7 @@ def _leave_out_old(
     code size, if all these existed before. None if none failed, or one is new."""
     if not subject.context.by_people:
         return None
-    old = [test for test in tests if _names_any(failed, [test])]
+    old = [test for test in tests if is_any_reported(failed, [test])]
     if not old or not _existed_before(subject, old):
         return None
     others = [test for test in tests if test not in old]
@@ -232,7 +230,7 @@ def _judge_without_faults(
     subject: EvidenceSubject, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
     """The check if no fault could be planted. Tests that fail on equivalent code read its text."""
-    if not _names_any(failed, tests):
+    if not is_any_reported(failed, tests):
         text = "no fault can be planted in the functions that they name"
         return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     text = "they fail on equivalent code that is written differently"

@@ -113,7 +113,7 @@ def list_decisions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
             return
         if not _is_in_condition(node):
             template = templates.comparison or template
-        # The value of these is a boolean, even if the templates lets types overload operators.
+        # The value of these is a boolean, even if a type overloads the operator.
         sure = node.type in _BOOLEANS | _NEGATIONS or read_operator(node).split()[:1] in _SURE
         if templates.boolean and sure:
             template = templates.boolean

@@ -109,7 +109,7 @@ def mutate(
     node: Node,
     what: str,
     template: str,
-    language: FaultTemplates,
+    templates: FaultTemplates,
     *,
     by_value: bool = True,
     other: str = "",
@@ -117,7 +117,7 @@ def mutate(
     """Apply a template of a language to a node. ``what`` describes the fault, behind the node's
     code; ``other`` is inserted for ``{next}``."""
     kept = read_text(node)
-    on = {"switch": language.on, "text": language.text_on, "kept": kept, "next": other}
+    on = {"switch": templates.on, "text": templates.text_on, "kept": kept, "next": other}
     markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
     plain, switched = (
         _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
@@ -262,7 +262,7 @@ def _is_loop(node: Node) -> bool:
 
 
 def _has_counter(loop: Node) -> bool:
-    """True for a loop with a counter in its header, which a fault in the body leaves alone."""
+    """True for a loop that updates a counter in its header."""
     header = next((each for each in loop.children if each.type == "for_clause"), loop)
     return find_field(header, "increment", "update") is not None
 

@@ -1,5 +1,5 @@
 """Gathers all evidence from running a change, and settles the findings from reading it: those that
-running refutes become notes."""
+running refutes become checks."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
 
@@ -12,14 +12,17 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.changed_tests import evaluate_new_tests, run_old_tests
-from gitlab_nightshift.proof.running.trial import Trial, TrialCheckout, is_reported_as
+from gitlab_nightshift.proof.running.trial import (
+    Trial,
+    TrialCheckout,
+    is_any_reported,
+    is_reported_as,
+)
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
 Gather = Callable[[EvidenceSubject, TrialCheckout], Evidence]
-
-
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
     "refactoring": (compare_complexity,),
     "performance": (run_benchmark,),
@@ -35,11 +38,11 @@ def gather_evidence(
     base: BaseCanaries,
     read: Sequence[Finding],
 ) -> Evidence:
-    """Everything that running shows of a change within the tree runner's time.
+    """Everything that running shows of a change until the deadline of the trial's checkout.
 
-    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``read`` the
-    findings from reading; the result has those that were not refuted, and those from running. Does
-    not restore the checkout. Raises GitError, OSError.
+    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``base`` the
+    cache of canaries. ``read`` are the findings from reading: the result has those that were not
+    refuted, and the findings from running. Does not restore the checkout. Raises GitError, OSError.
     """
     # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
     seen = try_canaries(subject, trial_checkout, before, runs, base)
@@ -58,11 +61,11 @@ def gather_evidence(
 
 TITLE = "Refuted by running"
 CANNOT_FAIL = frozenset(("test-cannot-fail",))
-"""Findings refuted by a test that failed on the old code, or on faults."""
+"""Flags whose finding is refuted if the test has failed: on the old code, or on planted faults."""
 WEAKER = frozenset(("test-deleted", "test-loosened"))
-"""Findings refuted by canaries that this very test noticed and that are still noticed. Not a skip:
-the test exists and does not run."""
-ENOUGH = 3  # canaries of a test that must all be noticed
+"""Flags whose finding is refuted if all faults that this very test noticed are still noticed. Not
+``test-skipped``: such a test exists, and does not run."""
+ENOUGH = 3  # canaries of a test, at least, that must all be noticed
 
 
 def is_refutable(finding: Finding) -> bool:
@@ -73,19 +76,20 @@ def is_refutable(finding: Finding) -> bool:
 def list_excused(
     subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
 ) -> frozenset[str]:
-    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. A test
-    that still exists must also run; if not, it is not excused. ``runs`` are the commands on the
-    change."""
+    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. But a test
+    that still exists is excused only if it runs. ``runs`` are the commands on the change."""
     names = {name for name, _ in seen.canaries if _is_excused(seen, {name})}
-    run = {name for each in runs for name in each.collection.list_run()}
-    return frozenset(name for name in names if not _is_left_out(subject, name, run))
+    ran = {name for each in runs for name in each.collection.list_run()}
+    return frozenset(name for name in names if not _is_left_out(subject, name, ran))
 
 
-def _is_left_out(subject: EvidenceSubject, name: str, run: Set[str]) -> bool:
+def _is_left_out(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
+    """True if a test of the changed files still exists but does not run, and for an unknown
+    test."""
     sides = [read_sides(file) for file in subject.change.files]
     before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
     after = [test for _, new in sides for test in new.tests if is_reported_as(name, test)]
-    runs = any(is_reported_as(each, test) for each in run for test in after)
+    runs = is_any_reported(ran, after)
     return not runs and (bool(after) or not before)
 
 
@@ -105,7 +109,7 @@ def settle_findings(
 
 
 def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
-    """Why a finding is refuted, "" if it is not."""
+    """Why running refutes a finding; "" if it does not."""
     if finding.name in CANNOT_FAIL:
         names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
         return "But it failed when it should." if names & {*seen.proven} else ""
@@ -121,12 +125,14 @@ def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
 
 
 def _is_excused(seen: Evidence, names: Set[str]) -> bool:
+    """True if enough faults that these tests noticed were tried, and all are still noticed."""
     kept = [is_kept for name, is_kept in seen.canaries if name in names]
     return len(kept) >= ENOUGH and all(kept)
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
-    """The tests at a finding's line, on either side; line 0 means all tests of a deleted file."""
+    """The tests at the line of a finding, on both sides; line 0 means all tests of a deleted
+    file."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
             old, new = read_sides(file)

@@ -1,5 +1,4 @@
-"""Faults planted one at a time: a change's tests must notice those that the base's tests
-noticed."""
+"""Plants faults one at a time: a change's tests must notice those that the base's tests noticed."""
 
 import random
 import statistics
@@ -38,6 +37,7 @@ from gitlab_nightshift.proof.running.trial import (
     Trial,
     TrialCheckout,
     build_environment,
+    is_any_reported,
     is_reported_as,
     plant,
 )
@@ -45,11 +45,11 @@ from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 
-MOST_CANARIES = 10  # from twelve on, a trial found no more cheats
-SHARE = 1.5  # time to look for canaries, in durations of the suite
-FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried whatever that takes, and at most
-LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # fewer, if each takes so many seconds
-IN_JOB = {"CI": "1"}  # as in a merge request's job: a test that is skipped there protects nobody
+MOST_CANARIES = 10  # with twelve or more, an experiment found no more cheats
+SHARE = 1.5  # of the suite's duration: the time to look for canaries
+FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried however long that takes, and at most
+LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # the fewest tries, if each takes more than so many seconds
+IN_JOB = {"CI": "1"}  # as in a job: a test that is skipped there protects nobody
 CONFIRMATIONS = 2  # further runs of the base that must notice a lost canary
 MOST_TESTS = 40  # tests named on a command line; with more, whole files are run
 
@@ -65,9 +65,10 @@ class Canary:
 
 @dataclass(frozen=True)
 class JudgedCanary:
-    """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are tests
-    that noticed it, still run, but now pass; none if a new one notices it. ``noticed_by`` are the
-    chosen tests that fail; ``elsewhere``: only other tests notice it."""
+    """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are the
+    tests that noticed it on the base, and now run and pass; none if another test notices it
+    instead. ``noticed_by`` are those of the chosen tests that fail. ``elsewhere``: only the rest of
+    the suite was asked in the end."""
 
     canary: Canary
     still_noticed: bool | None
@@ -78,17 +79,18 @@ class JudgedCanary:
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries, and the base's tree with their switches, None without canaries."""
+    """Canaries, and the base's tree with their switches; None if no fault could be planted."""
 
     planted: PlantedTree | None
     canaries: tuple[Canary, ...]
 
 
 def plant_singles(
-    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], read: TreeFiles
+    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], files: TreeFiles
 ) -> PlantedTree | None:
-    """Plant faults behind switches in a tree on which these tests pass; None if that fails."""
-    return plant(trial, tree, faults, read.read, _list_runs(trial, tests))
+    """Plant faults behind switches in a tree with these ``files``, on which the tests pass. None if
+    that fails."""
+    return plant(trial, tree, faults, files.read, _list_runs(trial, tests))
 
 
 def find_canaries(
@@ -98,9 +100,9 @@ def find_canaries(
     faults: Sequence[Fault],
     usual_s: float,
 ) -> FoundCanaries:
-    """The faults that these tests notice on the base, one run each. If there are too many, chosen
-    in turn for covering many tests, and for being noticed by few, which are lost most easily.
-    ``usual_s`` are the seconds of the whole suite."""
+    """The faults that these tests notice on the base, each tried by a run of its own. If there are
+    too many, they are chosen in turn: one that covers many tests, and one that few tests notice,
+    which is lost most easily. ``usual_s`` are the seconds of the whole suite."""
     if planted is None:
         return FoundCanaries(None, ())
     trial.check_out(planted.tree)
@@ -114,8 +116,8 @@ def find_canaries(
             break
         outcome = _run_with(trial, planted, fault, planted.run)
         spent.append(outcome.duration_s)
-        own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
-        if outcome.noticed and (own or not planted.run.reports):
+        own_failed = is_any_reported(outcome.failed, tests)
+        if outcome.noticed and (own_failed or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
     few = sorted(found, key=lambda canary: len(canary.found_by))
     chosen = dict.fromkeys(take_in_turn([list(_spread_over_tests(few)), few]))
@@ -123,8 +125,8 @@ def find_canaries(
 
 
 def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
-    """Greedy cover: first the canary that most tests notice, then the one that most other tests
-    do."""
+    """Greedy cover: first the canary that most tests notice, then the one that most of the other
+    tests notice, and so on."""
     remaining, covered = list(canaries), set[str]()
     while remaining:
         best = max(remaining, key=lambda canary: len(canary.found_by - covered))
@@ -139,17 +141,20 @@ def judge_canaries(
     tests: Sequence[Test],
     base: FoundCanaries,
     in_change: Mapping[Fault, Fault],
-    read: TreeFiles,
+    files: TreeFiles,
     planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
-    """Try each canary with the change applied, in ``planted`` if given: first on ``tests``, as they
-    are after the change. Those not noticed are tried on the whole suite, then on the old product
-    code with the new tests, as the change may have made a function unreachable. A lost canary must
-    be noticed on the base again, or is dropped: flaky tests do not count."""
+    """Try each canary with the change applied, in ``planted`` if given.
+
+    It is tried on ``tests``, as they are after the change. If these do not notice it, it is tried
+    on the whole suite, then on the old product code with the new tests: the change may have made a
+    function unreachable. A canary that is lost nevertheless must be noticed on the base again, or
+    is dropped: flaky tests do not count. ``files`` are those of the change.
+    """
     canaries = base.canaries
     faults = [in_change[canary.fault] for canary in canaries]
     if planted is None:
-        planted = plant_singles(trial, subject.tree, tests, faults, read)
+        planted = plant_singles(trial, subject.tree, tests, faults, files)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
     trial.check_out(planted.tree)
@@ -161,7 +166,7 @@ def judge_canaries(
     if kept is not None:
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
         fault = in_change[kept.canary.fault]
-        source = write_faulty_file(fault, read.read(fault.path) or b"")
+        source = write_faulty_file(fault, files.read(fault.path) or b"")
         trial.check_out(trial.checkout.build_variant(subject.tree, {fault.path: source}))
         outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
         if outcome.ended and not outcome.red:
@@ -177,29 +182,31 @@ def _confirm(
     count."""
     found = list(judged)
     for _ in range(CONFIRMATIONS):
-        if base.planted is None or not any(map(_is_weaker, found)):
+        if base.planted is None or not any(map(_is_missed, found)):
             break
         trial.check_out(base.planted.tree)
         run = base.planted.run
-        quiet = trial.run(run.commands, _build_env(base.planted), run.duration_s)
-        again = [_repeat(trial, base.planted, each, quiet) for each in found]
+        without = trial.run(run.commands, _build_env(base.planted), run.duration_s)
+        again = [_repeat(trial, base.planted, each, without) for each in found]
         found = [each for each in again if each is not None]
     return found
 
 
-def _is_weaker(each: JudgedCanary) -> bool:
+def _is_missed(each: JudgedCanary) -> bool:
+    """True if no test notices a canary any more, or a test that noticed it misses it."""
     return each.still_noticed is False or bool(each.silent)
 
 
 def _repeat(
-    trial: Trial, planted: PlantedTree, each: JudgedCanary, quiet: SuiteOutcome
+    trial: Trial, planted: PlantedTree, each: JudgedCanary, without: SuiteOutcome
 ) -> JudgedCanary | None:
-    """``quiet`` is the run without a fault: tests that fail there notice nothing."""
-    if not _is_weaker(each):
+    """A missed canary after another run on the base; None if the same tests do not notice it there
+    again. ``without`` is the run without a fault: tests that fail in it notice nothing."""
+    if not _is_missed(each):
         return each
     again = _run_with(trial, planted, each.canary.fault, planted.run)
-    steady = each.canary.found_by & again.failed - quiet.failed
-    if not steady and (each.canary.found_by or quiet.red or not again.noticed):
+    steady = each.canary.found_by & again.failed - without.failed
+    if not steady and (each.canary.found_by or without.red or not again.noticed):
         return None
     return replace(each, silent=each.silent & steady)
 
@@ -225,7 +232,7 @@ def _look_elsewhere(
     judged: Sequence[JudgedCanary],
     in_change: Mapping[Fault, Fault],
 ) -> list[JudgedCanary]:
-    """Try the whole suite on canaries that the chosen tests miss."""
+    """Try the canaries that the chosen tests miss on the whole suite."""
     if all(each.still_noticed is not False for each in judged):
         return list(judged)
     whole, _ = trial.find_whole_run(_build_env(planted))
@@ -245,7 +252,8 @@ def _look_elsewhere(
 def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """A canary that the new tests notice in the old product code is not lost."""
+    """Try lost canaries on the old product code: one that the new tests notice there is not
+    lost."""
     lost = [each for each in judged if each.still_noticed is False]
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
@@ -269,8 +277,8 @@ def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, 
 
 
 def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
-    """Run these tests alone if possible, without those that fail although no fault is on, such as a
-    test of code size; or else by the project's own commands."""
+    """Two ways to run these tests: alone, if need be without those that fail although no fault is
+    on, such as a test of code size; or by the project's own commands."""
 
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
@@ -304,15 +312,15 @@ def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand
 TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
 FEWEST_SILENT = 3
-"""Missed faults that count; fewer may be due to an assertion that was replaced by another."""
+"""Misses by tests that refuse a change; fewer may be due to an assertion that was replaced."""
 
 
 @dataclass(frozen=True)
 class CanaryInputs:
-    """What one attempt is judged by: the base (``before``) and the change (``after``). ``code`` is
-    the base's product code, ``unplanted`` the run of the project's own commands on the change,
-    without faults, ``reported_tests`` the names that it reported, ``tests_before`` those on the
-    base."""
+    """What the canaries of one attempt need: the files of the base (``before``) and of the change
+    (``after``), and ``code``, the base's product code. ``unplanted`` is the run of the project's
+    own commands on the change without faults, ``reported_tests`` are the names that it reported,
+    ``tests_before`` the names that were reported on the base."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -331,7 +339,8 @@ def collect_inputs(
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
 ) -> CanaryInputs:
-    """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
+    """The inputs of an attempt: ``before`` are the tests that ran on the base, ``runs`` the
+    commands on the change, which passed."""
     repository = trial_checkout.checkout.repository
     old, new = trial_checkout.open_files(subject.base), trial_checkout.open_files(subject.tree)
     unplanted = TestRun(
@@ -351,17 +360,18 @@ def collect_inputs(
 
 
 def format_tests(tests: frozenset[str]) -> str:
-    """The names of the first tests, and how many more."""
+    """The names of the first tests, and how many more there are."""
     return format_names(sorted(tests), "the tests")
 
 
 def report_unknown(why: str) -> Evidence:
-    """Not checked, because of the base: the change is not refused for that."""
+    """The check if nothing is known because of the base: the change is not refused for that."""
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, why)
 
 
 def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
-    """Not checked, because of the change: this fails a night's attempt, and warns people."""
+    """The check if nothing is known because of the change: that fails a night's attempt, and is a
+    warning to people."""
     level: Level = "warn" if inputs.subject.context.by_people else "fail"
     found = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, found)
@@ -378,8 +388,9 @@ def judge_singles(inputs: CanaryInputs, judged: Sequence[JudgedCanary]) -> Evide
 def judge_noticed(
     inputs: CanaryInputs, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
-    """A canary that no test notices any more refuses the change. If others notice it now, tests
-    that miss it are a warning; ``FEWEST_SILENT`` misses or more refuse a night's change."""
+    """The check of all canaries. One that no test notices any more refuses the change. If others
+    notice them, tests that miss them are a warning; ``FEWEST_SILENT`` misses or more refuse a
+    night's change. ``where`` are the faults, for the message."""
     if not judged:
         return report_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.still_noticed is False]

@@ -1,5 +1,5 @@
-"""Canaries in an unsupported language: faults in the text, one per run, judged by the exit status
-alone."""
+"""Canaries in code of an unsupported language: faults in its text, each tried by a run of its own,
+and judged by the exit status alone."""
 
 import random
 import re
@@ -19,9 +19,9 @@ from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
-SHORT_S = 6.0  # seconds to look for canaries, if that allows more than the fewest tries
-MOST_FILES = 40
-# Extensions of files without decisions.
+SHORT_S = 6.0  # seconds to look for canaries; the fewest tries may take longer
+MOST_FILES = 40  # files that are read for faults
+# Extensions of files that decide nothing, such as data and styles.
 _DATA = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
@@ -38,8 +38,8 @@ def is_unsupported_code(path: str) -> bool:
 def find_text_canaries(
     trial: Trial, tree: str, files: TreeFiles, rng: random.Random, unplanted: TestRun
 ) -> tuple[Fault, ...]:
-    """Faults that the commands notice in the base's tree, one run each; none if they fail without
-    one."""
+    """Faults that the commands notice in the base's tree, each tried by a run; none if the commands
+    fail without a fault."""
     trial.check_out(tree)
     if trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
         return ()
@@ -76,7 +76,7 @@ def judge_text_canaries(
 
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
-    """Faults of each file in turn."""
+    """All faults of some files, in random order, one of each file in turn."""
     others = (beside_tests, is_named_test, is_vendored)
     paths = [
         p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
@@ -94,7 +94,7 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
 def _is_noticed(
     trial: Trial, tree: str, files: TreeFiles, fault: Fault, unplanted: TestRun
 ) -> bool | None:
-    """True if the exit status is red; None if this program ended the run."""
+    """True if the commands fail with the fault in the tree; None if this program ended the run."""
     faulty = write_faulty_file(fault, files.read(fault.path) or b"")
     trial.check_out(trial.checkout.build_variant(tree, {fault.path: faulty}))
     outcome = trial.run(unplanted.commands, IN_JOB, unplanted.duration_s)
@@ -118,8 +118,8 @@ _LONGEST_LINE = 400  # characters: longer lines are data or generated
 
 
 def list_text_faults(path: str, source: bytes) -> list[Fault]:
-    """Faults in source order, for ``write_faulty_file``; ``path`` is raw. None if the file is not
-    UTF-8."""
+    """The faults of a file in source order, for ``write_faulty_file``; ``path`` is raw. A file that
+    is not UTF-8 has none."""
     try:
         lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -148,7 +148,7 @@ def _remove_texts(line: str) -> str:
 
 
 def _ends_closed(code: str, closed: bool) -> bool:
-    """True if no multi-line comment is open after a line."""
+    """True if no multi-line comment is open after a line; ``closed``: none was open before it."""
     marks = sorted(
         [(found.start(), False) for found in _OPENS.finditer(code)]
         + [(found.start(), True) for found in _CLOSES.finditer(code)]
@@ -163,7 +163,7 @@ def _ends_closed(code: str, closed: bool) -> bool:
 
 
 def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
-    """Position in a line, old text and new text of each change."""
+    """The possible changes of a line: position, old text and new text of each."""
     for found in _OPERATOR.finditer(code):
         if new := _SWAPS.get(found[0]):
             yield found.start(), found[0], new

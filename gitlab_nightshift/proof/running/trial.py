@@ -202,6 +202,12 @@ def is_reported_as(name: str, test: Test) -> bool:
     )
 
 
+def is_any_reported(names: Iterable[str], tests: Iterable[Test]) -> bool:
+    """True if one of the tests may have been reported by one of the names."""
+    wanted = list(tests)
+    return any(is_reported_as(name, test) for name in names for test in wanted)
+
+
 MOST_BUILDS = 4
 """Attempts to build a tree with faults: after each, those that the compiler refused are dropped."""
 LONGEST_OUTPUT = 400_000  # bytes at the end of an output, in which a compiler names faults
