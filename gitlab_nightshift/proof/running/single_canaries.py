@@ -67,8 +67,8 @@ class Canary:
 class JudgedCanary:
     """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are the
     tests that noticed it on the base, and now run and pass; none if another test notices it
-    instead. ``noticed_by`` are those of the chosen tests that fail. ``elsewhere``: only the rest of
-    the suite was asked in the end."""
+    instead. ``noticed_by`` are those of the chosen tests that fail. ``elsewhere``: the chosen tests
+    missed it, and the whole suite was asked."""
 
     canary: Canary
     still_noticed: bool | None

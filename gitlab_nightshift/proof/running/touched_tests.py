@@ -22,7 +22,7 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 12  # tests that are tried for changed test code that no test names, twice
+MOST_UNNAMED = 12  # tests for changed test code that no test names, and as many at random
 DEEPEST = 3  # depth of helpers that call helpers
 
 

@@ -40,12 +40,12 @@ _HOLDERS = _TABLE.get_words("holders") | FUNCTIONS | CLASSES | _VARIABLES
 
 @dataclass(frozen=True)
 class Function:
-    """A function, method or class. ``name`` is what its callers write: of ``res.send = function …``
-    the last word. ``qualified`` is the name after those of the definitions around it, ``outer``:
+    """A function, method or class. ``name`` is what callers write: for ``res.send = function …`` it
+    is ``send``. ``qualified`` has the names of the definitions around it (``outer``) in front:
     ``Cart.total``.
 
     ``marks`` are its annotations, decorators or attributes as written; ``line`` to ``end`` are its
-    lines including them, from 1.
+    lines including these, from 1.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Function:
 
 
 def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
-    """All named functions, methods and classes, without those inside functions."""
+    """All named functions, methods and classes, except those inside functions."""
     found: list[Function] = []
     stack: list[tuple[Node, tuple[Function, ...]]] = [(root, ())]
     while stack:
@@ -97,7 +97,7 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
     qualified, end = ".".join([*owner, name]), read_last_line_number(node)
     line = min(start, read_line_number(node))
     if body is None and node.type in ("method", "singleton_method"):
-        body = node  # Ruby: an empty method has no body node
+        body = node  # in Ruby, an empty method has no node for its body
     body = body or next(
         (child for child in node.named_children if child.type.endswith("body")), None
     )
@@ -160,9 +160,9 @@ class Group:
 @dataclass(frozen=True)
 class Test:
     """A test. ``marks`` are its annotations, decorators and words such as ``skip`` or ``only``;
-    ``groups`` are the suites around it. ``line`` to ``end`` are its lines including the marks, from
-    1. ``body`` is None for a test without code (``it.todo``), ``is_run`` is False for a helper that
-    is read as if it were a test."""
+    ``groups`` are the groups of tests around it, the outermost first. ``line`` to ``end`` are its
+    lines including the marks, from 1. ``body`` is None for a test without code (``it.todo``);
+    ``is_run`` is False for a helper that is read as if it were a test."""
 
     name: str
     qualified: str
@@ -180,9 +180,9 @@ class Test:
 _CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
 _GROUPS = _TABLE.get_words("groups")
 _ALIAS = _TABLE.get_pattern("alias")
-# Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``.
+# Objects whose methods define tests: ``t.test(…)``, ``RSpec.describe``.
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
-# Calls with one of these are assertions, such as ``test(1) should equal (2)``.
+# A chain with one of these is an assertion, such as ``test(1) should equal (2)``.
 _MATCHERS = frozenset("toBe should to must equal".split())
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
 # Words that open a group in ScalaTest's styles, as ``in`` opens a test.
@@ -227,7 +227,7 @@ def _is_in_suite(function: Function, language: Language) -> bool:
     if language.bases:  # JUnit 3, Kotest
         return any(language.bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
-        # Only a suite (testify) runs methods, those named Test….
+        # Methods are tests only in a suite of testify, which runs those named Test….
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
         return all(_is_collected_class(outer) for outer in function.outer)
@@ -251,7 +251,7 @@ def _read_heading(outer: Function) -> str:
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
-    """A function as a test; ``is_run`` is False if no runner collects it."""
+    """The test that is this function; ``is_run`` is False if no runner collects it."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
     place = (function.name, function.qualified, function.line, function.end, function.marks)
     return Test(*place, groups, path, language, function.node, function.body, is_run)
@@ -269,7 +269,7 @@ def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Te
         node, groups, owners = stack.pop()
         if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
             is_group, name, marks, body = kind
-            # On a callback's parameters, inner tests may be called: ``t.test("adds", …)``.
+            # Inner tests may be methods of a callback's parameter: ``t.test("adds", …)``.
             given = find_field(body, "parameters", "parameter") if body is not None else None
             owners |= {*re.findall(r"\w+", read_text(given))}
             line = read_line_number(node)
@@ -300,7 +300,8 @@ def _holds_tests(
 
 
 def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
-    """JavaScript: True for a function whose name occurs once: its tests are never defined."""
+    """True for a function in JavaScript whose name occurs only once: nothing calls it, so the tests
+    inside are never defined."""
     if node.type == "variable_declarator":
         value = find_field(node, "value")
         if value is None or value.type not in LAMBDAS:
@@ -311,10 +312,12 @@ def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
 
 
 _Kind = tuple[bool, str, tuple[str, ...], Node | None]
+"""Whether a call defines a group, its name, its marks and its body."""
 
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
-    """The kind and code of aliases such as ``const maybe = FULL ? it : it.skip``, by name."""
+    """Aliases such as ``const maybe = FULL ? it : it.skip`` by name: what each stands for, and its
+    code."""
     if language.family != "script":
         return {}
     found = {}
@@ -341,7 +344,7 @@ def _list_alias_marks(code: str) -> list[str]:
 def _classify_call(
     node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> "_Kind | None":
-    """Whether a call defines a group, its name, marks and body; None if it defines no test."""
+    """What a call defines; None if it is neither a test nor a group of tests."""
     if node.type == "infix_expression":
         return _read_infix_call(node)
     links = read_chain(node)
@@ -389,7 +392,7 @@ def _is_table(node: Node) -> bool:
 
 
 def _read_infix_call(node: Node) -> "_Kind | None":
-    """Tests of ScalaTest and Kotest: ``"A cart" should "add" in { … }``."""
+    """What a call defines in ScalaTest or Kotest: ``"A cart" should "add" in { … }``."""
     parts = list_children(node)
     if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
         return None
@@ -405,7 +408,7 @@ def _read_infix_call(node: Node) -> "_Kind | None":
 
 
 def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
-    """The text before ``in`` or ``should``, and its tags."""
+    """The text in front of ``in`` or ``should``, and its tags."""
     links = read_chain(node)
     words = [link.name.strip('"') for link in links if link.name][:1] or [""]
     tags: list[str] = []

@@ -37,8 +37,8 @@ _COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
 
 
 class Side:
-    """A file before or after the change. ``root`` is None if the file does not exist, its language
-    is unsupported or it cannot be parsed; then it has no functions and tests, either."""
+    """A file before or after the change. ``root`` is None if the file does not exist, is in an
+    unsupported language or cannot be parsed; then it has no functions and no tests, either."""
 
     def __init__(self, path: str, source: bytes | None) -> None:
         self.path = path
@@ -93,7 +93,7 @@ class Side:
 
     @cached_property
     def named(self) -> dict[str, list[Node]]:
-        """The definitions of each name: functions, and assignments at the top level."""
+        """The nodes that define each name: functions, and assignments at the top level."""
         found: dict[str, list[Node]] = {}
         for function in self.functions:
             if not function.is_class:
@@ -110,7 +110,7 @@ _SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
 
 
 def read_sides(file: ChangedFile) -> tuple[Side, Side]:
-    """The file before and after. A binary file has empty sides."""
+    """The file before and after the change. A binary file has empty sides."""
     if file not in _SIDES:
         old, new = (None, None) if file.binary else (file.old, file.new)
         _SIDES[file] = Side(file.raw_old_path, old), Side(file.raw_path, new)
@@ -118,7 +118,8 @@ def read_sides(file: ChangedFile) -> tuple[Side, Side]:
 
 
 def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
-    """Line, from 1, and text of each line of a comment; a string as a statement is one, too."""
+    """Line, from 1, and text of each line of a comment. A string that is a statement counts as
+    one."""
     if side.root is None:
         for number, line in enumerate(side.code.split("\n"), 1):
             if found := _COMMENT.search(line[:_LONGEST]):
