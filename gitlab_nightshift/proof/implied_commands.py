@@ -1,5 +1,4 @@
-"""The commands that a repository's build files imply: those that build it, and those that test
-it."""
+"""The commands that a repository's build files imply, to build it and to test it."""
 
 import configparser
 import json
@@ -24,8 +23,7 @@ NO_TEST = "no test specified"  # part of the test script that ``npm init`` write
 
 
 def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
-    """Commands that build or test, by the ``files`` of the repository; ``read`` returns the bytes
-    of one at the root."""
+    """Commands that build or test; ``read`` returns the bytes of a file at the root."""
     found: list[str] = []
     targets = _read_root_targets(files, read)
     found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
@@ -138,8 +136,7 @@ def _find_python_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_python_runner(build: BuildFiles) -> str:
-    """The project's own interpreter, by its path: PATH has no folder of the checkout, as an agent
-    may write there."""
+    """The project's own interpreter, by its path: PATH has no folder that an agent may write."""
     for folder in VENVS:
         if build.is_installed(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
@@ -222,15 +219,11 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
         yield "dotnet test --no-restore"
 
 
-def _find_other_tests(build: BuildFiles) -> Iterator[str]:
-    yield from (test for name, test in _BUILD_FILES["tests"].items() if name in build.files)
-
-
-_RULES = (
+_RULES: tuple[Callable[[BuildFiles], Iterator[str]], ...] = (
     _find_javascript_tests,
     _find_python_tests,
     _find_jvm_tests,
-    _find_other_tests,
+    lambda build: (test for name, test in _BUILD_FILES["tests"].items() if name in build.files),
     _find_ruby_tests,
     _find_php_tests,
     _find_dotnet_tests,

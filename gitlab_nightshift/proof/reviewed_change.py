@@ -1,6 +1,5 @@
-"""A change as the red flags see it: both sides of every file, and the context by which it is
-judged. Also whether it changes code that is executed, and by which functions and lines a later
-night recognizes it."""
+"""A change as the red flags see it, its context, whether it changes executed code, and by which
+functions and lines a later night recognizes it."""
 
 import hashlib
 from collections import Counter

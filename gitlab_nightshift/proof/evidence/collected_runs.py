@@ -27,8 +27,7 @@ TITLE = "The tests that ran"
 
 @dataclass(frozen=True)
 class _Difference:
-    """How the tests that one command ran on the change differ from those that it ran on the
-    base."""
+    """The tests that a command ran on the base (``old``) and on the change (``new``)."""
 
     old: Collection
     new: Collection
@@ -43,8 +42,7 @@ class _Difference:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """The new name of each lost test that has one: the same name elsewhere, or another name in
-        the same place."""
+        """The new name of each lost test: the same name elsewhere, or another one in its place."""
         found: dict[str, str] = {}
         for part in (2, 0):  # of ``place::name``: first tests that moved, then renamed ones
             free = {name: None for name in self.added if name not in found.values()}
@@ -147,7 +145,9 @@ def _compare_tests(
     found: list[Finding] = []
     for flag, names, text, own in rules:
         if names:
-            detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
+            words = ("does", "is", "it") if len(names) == 1 else ("do", "are", "they")
+            sentence = text.format(**dict(zip(("do", "are", "they"), words, strict=True)))
+            detail = f"{format_names(names)} {sentence}."
             first = names[0].partition("::")[0]
             changed = any(first in (f.path, f.old_path) for f in subject.change.files)
             found += raise_flag(flag, subject.context, first if changed else "", detail, own)
@@ -181,8 +181,7 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
 
 
 def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
-    """Tests to which the change adds a second definition of the same name, which hides the
-    first."""
+    """Tests of which the change adds a second definition, which hides the first."""
     by_end: dict[str, list[str]] = {}
     for name in new.counts:
         by_end.setdefault(name.rpartition("::")[2], []).append(name)
@@ -215,9 +214,3 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
         return Evidence()
     text = f"no command ran {format_names(new)}"
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
-
-
-def _format_sentence(text: str, number: int) -> str:
-    one = number == 1
-    words = {"do": "does" if one else "do", "are": "is" if one else "are"}
-    return text.format(**words, they="it" if one else "they")

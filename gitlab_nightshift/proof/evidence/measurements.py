@@ -183,8 +183,7 @@ def _measure_files(files: Iterable[tuple[str, list[str]]]) -> _Figures | None:
 
 
 def _count_repeated_lines(texts: list[list[str]]) -> int:
-    """The number of lines in runs of ``REPEATED_LINES`` lines that occur at least twice, without
-    the first occurrence."""
+    """Counts the lines of runs that occur again, without their first occurrence."""
     places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, lines in enumerate(texts):
         for at in range(len(lines) - REPEATED_LINES + 1):

@@ -41,8 +41,7 @@ class FocusedCommand:
 
 @dataclass(frozen=True)
 class ProjectTests:
-    """How a project is tested: the commands that test all of it, and whether a path of the checkout
-    exists."""
+    """How a project is tested: by which commands, and whether a path of the checkout exists."""
 
     commands: tuple[str, ...]
     exists: Callable[[str], bool]

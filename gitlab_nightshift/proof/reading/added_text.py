@@ -157,8 +157,7 @@ def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViol
 
 
 def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None) -> str:
-    """What is wrong with a line, or "". A sentence that begins in it may end in the ``following``
-    one."""
+    """What is wrong with a line, or "". A sentence may go on in the ``following`` line."""
     text = line.text[:_LONGEST]
     if deceptive := _describe_deceptive_letters(file, line):
         return deceptive
@@ -190,8 +189,8 @@ def _is_data(file: ChangedFile, text: str, at: int) -> bool:
 
 
 def _is_prose(file: ChangedFile, text: str, at: int) -> bool:
-    """True at a position in docs or a comment, but not in the settings of a release tool, which
-    have such marks."""
+    """True in docs or a comment, but not in the settings of release tools, which have such
+    marks."""
     comment = _COMMENT.search(text[:at]) and not re.search(r"[\"'`]", text[:at])
     return is_docs(file.path) or bool(comment and not _RELEASES.search(file.path))
 

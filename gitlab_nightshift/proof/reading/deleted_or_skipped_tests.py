@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, takewhile
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
@@ -21,7 +20,7 @@ from gitlab_nightshift.proof.reading.matched_tests import (
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.definitions import Test
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import (
     beside_tests,
     has_inline_tests,
@@ -109,8 +108,7 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
 
 
 def _is_unparsed_test(file: ChangedFile) -> bool:
-    """True for a test file of an unsupported language, except a snapshot: its test makes it
-    anew."""
+    """True for a test file of an unsupported language, except a snapshot, which its test makes."""
     unparsed = read_sides(file)[0].root is None
     return unparsed and is_named_test(file.path) and "snap" not in file.path
 
@@ -124,8 +122,7 @@ def _is_unreadable(version: TestVersion) -> bool:
 
 
 def _list_used_names(test: Test) -> frozenset[str]:
-    """The names that a test calls or accesses, those of its keyword arguments, and those of
-    types."""
+    """The names that a test calls or accesses, and those of keyword arguments and types."""
     found = {name for name in list_names(test.node) if name[:1].isupper()}
     for node in walk(test.node):
         if node.type in CALLS | MEMBERS.keys():
@@ -171,18 +168,12 @@ def _find_values(version: TestVersion) -> frozenset[str]:
 
 _SAME = 0.8  # least similarity of the bodies of a function and its renamed version
 _FEWEST_WORDS = 6  # of a body with fewer words, similarity says little
-_REMOVED: WeakKeyDictionary[Changeset, frozenset[str]] = WeakKeyDictionary()
 _DECLARING = _TABLE.get_words("declaring")
 
 
+@cache_weakly
 def find_removed_names(change: Changeset) -> frozenset[str]:
     """Names that product code no longer declares, except those of renamed functions."""
-    if change not in _REMOVED:
-        _REMOVED[change] = _compute_removed_names(change)
-    return _REMOVED[change]
-
-
-def _compute_removed_names(change: Changeset) -> frozenset[str]:
     both = [read_sides(file) for file in change.files if read_sides(file)[0].is_product]
     after = {name for file in change.files for name in _list_declared_names(read_sides(file)[1])}
     lost = {name for old, _ in both for name in _list_declared_names(old)} - after
@@ -317,9 +308,8 @@ def _parse_mark_name(mark: str) -> str:
 
 
 def _choose_level(condition: str, new: bool) -> Level | None:
-    """The level of a skip by a condition; None is the flag's own. It is only a warning if the test
-    still runs elsewhere, such as on another platform, or if a new test comes with a feature
-    (Rust)."""
+    """The level of a skip by a condition; None is the flag's own. A warning is enough if the test
+    still runs elsewhere, or if a new test comes with a feature (Rust)."""
     if _NEGATED.search(condition):
         return None
     own_feature = new and "feature" in condition

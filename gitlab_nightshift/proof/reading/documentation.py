@@ -28,8 +28,7 @@ _GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Relative links and anchors without a target that the change adds, or whose target it
-    removes."""
+    """Relative links and anchors without a target, which the change adds or breaks."""
     gone = {file.old_path for file in change.files if file.status in "DR"}
     for file in change.files:
         new = file.new
@@ -57,8 +56,7 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
 
 
 def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Line and target of each link and image. The line of a reference link is that of its
-    definition."""
+    """Line and target of each link and image; for a reference link, its definition's line."""
     for token in _parse_markdown(lines):
         for inner in token.children or ():
             target = inner.attrGet("href") or inner.attrGet("src")

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
@@ -18,7 +17,7 @@ from gitlab_nightshift.proof.syntax.definitions import (
     build_test,
     find_iterated_lists,
 )
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import has_inline_tests
 from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens, read_variable_values
 from gitlab_nightshift.repository.difference import ChangedFile
@@ -104,17 +103,9 @@ class MatchedTests:
         return (*(new for _, new in self.changed), *self.added)
 
 
-_TESTS: WeakKeyDictionary[Changeset, MatchedTests] = WeakKeyDictionary()
-
-
+@cache_weakly
 def match_tests(change: Changeset) -> MatchedTests:
-    """The tests of all changed files, matched once for each change."""
-    if change not in _TESTS:
-        _TESTS[change] = _match(change)
-    return _TESTS[change]
-
-
-def _match(change: Changeset) -> MatchedTests:
+    """The tests of all changed files."""
     both = [(file, *read_sides(file)) for file in change.files]
     asserted = _find_asserting([old for _, old, _ in both])
     asserting = _find_asserting([new for _, _, new in both])
@@ -166,8 +157,7 @@ def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
-    """Functions beside the tests that are no tests; in a product file, those in the module of its
-    tests (Rust)."""
+    """Functions beside the tests; in a product file, those in the module of its tests (Rust)."""
     if side.is_product and not (has_inline_tests(side.path) and side.tests):
         return
     tests = {test.node.id for test in side.tests}
@@ -201,8 +191,7 @@ def _pair_by_key(
     news: list[TestVersion],
     pairs: list[tuple[TestVersion, TestVersion]],
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Add tests with the same key to ``pairs``, in source order; returns those without a
-    partner."""
+    """Add pairs of tests with the same key, in source order; returns the other tests."""
     waiting: dict[object, list[TestVersion]] = {}
     for version in news:
         waiting.setdefault(key(version), []).append(version)
@@ -219,8 +208,7 @@ def _pair_by_key(
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Add tests with similar bodies to ``pairs``, the most similar first; returns those without a
-    partner."""
+    """Add pairs of tests with similar bodies, the most similar first; returns the other tests."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     scored = (

@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.definitions import Function
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import Language, load_query
 from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
@@ -45,7 +44,6 @@ _PRIVATE = compile_lazily(
 )
 _MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
-_EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
 _MOST_NAMES = 200  # missing names of a file for which an alias is looked for; others are gone
 
 
@@ -154,18 +152,15 @@ def is_library(side: Side) -> bool:
     return known and side.root is not None
 
 
+@cache_weakly
 def find_exports(side: Side) -> dict[str, int]:
     """Public names of a file with their lines: functions, classes, methods, constants, fields."""
-    if side not in _EXPORTS:
-        _EXPORTS[side] = _collect_exports(side) if side.root is not None and side.language else {}
-    return _EXPORTS[side]
-
-
-def _collect_exports(side: Side) -> dict[str, int]:
     language = side.language
-    may_export = language and re.search(language.public.get("found", ""), side.code)
-    query = load_query(language, "exports") if language and may_export else None
-    found = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
+    if side.root is None or language is None:
+        return {}
+    may_export = re.search(language.public.get("found", ""), side.code)
+    query = load_query(language, "exports") if may_export else None
+    found = QueryCursor(query).captures(side.root) if query else {}
     # The binding returns nodes in no order; a finding names the last line of an overloaded name.
     captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}

@@ -45,8 +45,7 @@ _LONGEST = 2000
 
 
 def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Added checks whether a test runs, values that equal everything, and branches for a test's
-    input."""
+    """Added checks whether a test runs, constant equality, and branches for a test's input."""
     lines = (line.text[:_LONGEST] for file in change.files for line in file.deleted)
     deleted = Counter(found[0] for line in lines for found in _CHECKS.finditer(line))
     for file in change.files:

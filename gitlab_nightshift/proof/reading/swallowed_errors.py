@@ -52,8 +52,7 @@ _Captures = Mapping[str, list[Node]]
 
 @dataclass(frozen=True)
 class Swallow:
-    """A place where an error is lost: its line, its code, and a ``key`` that is equal on both sides
-    of the change."""
+    """A place where an error is lost; its ``key`` is the same on both sides of a change."""
 
     key: tuple[str, ...]
     line: int
@@ -111,8 +110,7 @@ def _build_key(node: Node) -> tuple[str, ...]:
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
-    """The nodes of code that drops an error and of handlers that hide one, by the language's
-    query."""
+    """The nodes that drop an error, and the handlers that hide one, by the language's query."""
     words, text = side.language.error_words if side.language else (), side.source.lower()
     if words and not any(word.encode() in text for word in words):
         return
@@ -258,8 +256,8 @@ def _is_empty(body: list[Node]) -> bool:
 
 
 def _hides(body: list[Node], caught: str) -> bool:
-    """True if the statements of a handler do nothing, or only return or assign a default: the
-    error ``caught`` is lost."""
+    """True if statements do nothing with the error ``caught``, or only return or assign a
+    default."""
     return all(_is_quiet(each, caught) for each in body)
 
 

@@ -272,8 +272,8 @@ def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[Rul
 
 
 def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
-    """The line of each hunk in which only white space differs, and whether the file has other
-    differences."""
+    """The line of each hunk in which only white space differs, and whether there are other
+    hunks."""
     if file.status in "AD" or file.binary:
         return [], True
     found: list[int] = []

@@ -130,8 +130,7 @@ def _compare(
 
 
 def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
-    """The assertions of one version that the other lacks. An exception that a helper raises is
-    none."""
+    """The assertions of a version that the other lacks, without exceptions that helpers raise."""
     known = Counter(each.key for each in other.assertions)
     unmatched = [each for each in one.assertions if not take(known, each.key)]
     return [each for each in unmatched if one.test.is_run or each.word != "fail"]
@@ -302,8 +301,7 @@ def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bo
 def _find_unreached_assertions(
     assertions: Sequence[Assertion], body: Node, *, in_script: bool
 ) -> Iterator[tuple[str, int]]:
-    """Why assertions of a test cannot make it fail, and their lines. ``in_script``: the language is
-    JavaScript or TypeScript."""
+    """Why assertions cannot fail a test, and their lines; ``in_script``: in (Java|Type)Script."""
     lines = {a.line for a in assertions if a.word != "fail"}
     fails = {a.line for a in assertions} - lines
     # If a test has a parameter for a callback, the runner waits until that is called.

@@ -122,8 +122,7 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
 
 
 def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
-    """The tests of a Rust run that passed, from two lists of the harness: all tests, and those that
-    it ignores."""
+    """The tests of a Rust run that passed, by the harness's lists of all and of ignored tests."""
     skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
     others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
     both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
@@ -141,8 +140,7 @@ def check_results(printed: bytes) -> None:
 
 
 def read_printed_results(printed: bytes) -> list[ReportedCase]:
-    """The tests in the output of a Rust run that failed: those that failed, and those that the
-    output names as passed."""
+    """The failed tests in the output of a Rust run, and those that it names as passed."""
     text = printed.decode("utf-8", "replace")
     failed = dict.fromkeys(_LISTED_FAILURE.findall("".join(_FAILURES.findall(text))))
     if not failed:
@@ -161,8 +159,7 @@ def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
 
 
 def _read_line(line: str) -> Iterator[ReportedCase]:
-    """The case in a line of one of this program's own hooks (``hooks/``), or of ``go test
-    -json``."""
+    """The case in a line of this program's own hooks (``hooks/``), or of ``go test -json``."""
     if line[:1] == "[":
         name, outcome = json.loads(line)
         yield build_case("", str(name), _JSON_OUTCOMES[outcome])
@@ -273,8 +270,7 @@ class _JunitReader:
 
 
 def _join_place(file: str, holder: str) -> str:
-    """A case's place: its file and class. The class in a report of pytest begins with the module,
-    which is the file again."""
+    """A case's place: its file and class. In pytest's reports, a class begins with its module."""
     if holder in (file, "test"):  # Node's class name for tests, which have none
         return file
     module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")

@@ -30,7 +30,6 @@ from gitlab_nightshift.proof.running.fault_choice import (
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import (
     FLAG,
-    IN_JOB,
     MOST_TRIES,
     TITLE,
     CanaryInputs,
@@ -44,7 +43,7 @@ from gitlab_nightshift.proof.running.single_canaries import (
     plant_singles,
     report_unknown,
 )
-from gitlab_nightshift.proof.running.switches import find_refused_faults, write_faulty_files
+from gitlab_nightshift.proof.running.switches import find_refused_faults
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
     is_unsupported_code,
@@ -53,9 +52,7 @@ from gitlab_nightshift.proof.running.text_canaries import (
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.trial import (
     MOST_BUILDS,
-    PlantedTree,
     SuiteOutcome,
-    TreeFiles,
     TrialCheckout,
     is_any_reported,
 )
@@ -97,11 +94,9 @@ def try_canaries(
 
 
 def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    subject, trial, unplanted = inputs.subject, inputs.trial, inputs.unplanted
     if base.texts is None:
-        base.texts = find_text_canaries(trial, subject.base, inputs.before, inputs.rng, unplanted)
-    after = inputs.after
-    judged = judge_text_canaries(trial, subject, base.texts, inputs.before, after, unplanted)
+        base.texts = find_text_canaries(inputs)
+    judged = judge_text_canaries(inputs, base.texts)
     if not judged:
         why = f"no fault {UNSUPPORTED}, outside of the change, makes the commands fail"
         return report_unknown(why)
@@ -116,7 +111,7 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     aim = build_aim(touched.old, touched.named, inputs.before.tests, touched.edited)
     chosen = choose_near_faults(inputs.code, aim, inputs.rng, MOST_PLANTED)
     in_change = find_in_change(subject.change, inputs.code, chosen)
-    planted_base = plant_singles(trial, subject.base, touched.old, list(in_change), inputs.before)
+    planted_base = plant_singles(trial, subject.base, touched.old, list(in_change))
     reached = planted_base.list_reached() if planted_base else []
     # Only tests that a command reports: one in a file that no runner collects any more would still
     # run by its name. Without any report: those of the base, if the change has none.
@@ -128,22 +123,15 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     planted_change = None
     if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
         faults = [in_change[fault] for fault in reached]
-        planted_change = plant_singles(trial, subject.tree, tests, faults, inputs.after)
-    unreached = _list_unreached_now(reached, in_change, planted_change)
+        planted_change = plant_singles(trial, subject.tree, tests, faults)
+    now = planted_change.reached if planted_change else None
+    unreached = [fault for fault in reached if now is not None and in_change[fault] not in now]
     tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
     found = find_canaries(trial, planted_base, touched.old, tried, inputs.unplanted.duration_s)
     if not found.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
-    judged = judge_canaries(trial, subject, tests, found, in_change, inputs.after, planted_change)
+    judged = judge_canaries(trial, subject, tests, found, in_change, planted_change)
     return judge_singles(inputs, judged)
-
-
-def _list_unreached_now(
-    reached: Sequence[Fault], in_change: Mapping[Fault, Fault], planted_change: PlantedTree | None
-) -> list[Fault]:
-    """Faults that the tests reached before, but not with the change."""
-    now = planted_change.reached if planted_change else None
-    return [fault for fault in reached if in_change[fault] not in now] if now is not None else []
 
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
@@ -240,7 +228,7 @@ def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
 
 
 def _run_on_base(inputs: CanaryInputs, faults: Sequence[Fault]) -> CombinedRun | None:
-    return _run_with_faults(inputs, inputs.subject.base, inputs.before, faults)
+    return _run_with_faults(inputs, inputs.subject.base, faults)
 
 
 def _run_on_change(
@@ -250,14 +238,14 @@ def _run_on_change(
     may have been too busy. None if not all faults can be planted, or if the run says nothing."""
     planted = [in_change[fault] for fault in faults]
     for _ in range(2):
-        seen = _run_with_faults(inputs, inputs.subject.tree, inputs.after, planted)
+        seen = _run_with_faults(inputs, inputs.subject.tree, planted)
         if seen is not None and seen.outcome.noticed:
             break
     return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
 
 
 def _run_with_faults(
-    inputs: CanaryInputs, tree: str, files: TreeFiles, faults: Sequence[Fault]
+    inputs: CanaryInputs, tree: str, faults: Sequence[Fault]
 ) -> CombinedRun | None:
     """Run the suite with all these faults in the tree's code, without switches: tests can notice
     them only by the code's behaviour. Faults that a compiler refuses are left out. None if no fault
@@ -267,10 +255,8 @@ def _run_with_faults(
     for _ in range(MOST_BUILDS):
         if not remaining:
             return None
-        trial.check_out(
-            trial.checkout.build_variant(tree, write_faulty_files(remaining, files.read))
-        )
-        outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
+        trial.check_out(trial.checkout.build_faulty(tree, remaining))
+        outcome = inputs.run_suite()
         refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
             is_useless = _is_red_without_faults(inputs, tree, outcome)
@@ -286,8 +272,7 @@ def _is_red_without_faults(inputs: CanaryInputs, tree: str, outcome: SuiteOutcom
     trial = inputs.trial
     if tree not in trial.red_without:
         trial.check_out(tree)
-        alone = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
-        trial.red_without[tree] = alone.red
+        trial.red_without[tree] = inputs.run_suite().red
     return trial.red_without[tree]
 
 
@@ -328,19 +313,16 @@ def _look_at_silent(
     in_change: Mapping[Fault, Fault],
     silent: frozenset[str],
 ) -> Evidence:
-    """Try each fault alone, on the tests that failed with the faults before the change and now pass
-    with them (``silent``)."""
-    old, new = (_find_tests(files, silent) for files in (inputs.before, inputs.after))
+    """Try each fault alone on ``silent`` tests, which failed with the faults before the change."""
+    old, new = (
+        [test for side in files.tests for test in side.tests if is_any_reported(silent, [test])]
+        for files in (inputs.before, inputs.after)
+    )
     trial, subject = inputs.trial, inputs.subject
-    planted = plant_singles(trial, subject.base, old, faults, inputs.before)
+    planted = plant_singles(trial, subject.base, old, faults)
     reached = planted.list_reached() if planted else []
     found = find_canaries(trial, planted, old, reached, inputs.unplanted.duration_s)
     if not found.canaries:
         return report_unknown(f"{format_tests(silent)} notice none of them by itself")
-    judged = judge_canaries(trial, subject, new, found, in_change, inputs.after)
+    judged = judge_canaries(trial, subject, new, found, in_change)
     return judge_singles(inputs, judged)
-
-
-def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
-    tests = (test for side in files.tests for test in side.tests)
-    return [test for test in tests if is_any_reported(names, [test])]

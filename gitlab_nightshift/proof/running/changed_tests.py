@@ -114,7 +114,7 @@ def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> Su
     if tree is None:
         return None
     trial.check_out(tree)
-    return trial.run(run.commands, {}, run.duration_s)
+    return trial.repeat(run, {})
 
 
 def _describe_before(before: SuiteOutcome | None) -> Evidence:
@@ -131,8 +131,7 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
 
 
 def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
-    """The evidence from faults that were tried before; None if these are too few, or too few of
-    them are noticed."""
+    """The evidence from faults that were tried before; None if it is too little."""
     found = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
@@ -150,7 +149,7 @@ def _run_against_faults(
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
     seen: list[SuiteOutcome] = []
-    planted = plant(trial, subject.tree, faults, files.read, [_build_run(trial, run, seen)])
+    planted = plant(trial, subject.tree, faults, [_build_run(trial, run, seen)])
     if planted is None:
         failed = seen[-1].failed if seen else frozenset[str]()
         without_old = _leave_out_old(subject, trial, tests, failed)
@@ -161,8 +160,7 @@ def _run_against_faults(
     for fault in planted.list_reached()[:MOST_FAULTS]:
         if trial.checkout.compute_left_s() <= 0:
             break
-        env = build_environment(planted, [fault])
-        tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
+        tried[fault] = trial.repeat(planted.run, build_environment(planted, [fault]))
     red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
     noticed = {fault for fault, failed in red if not failed or is_any_reported(failed, tests)}
     survived = [fault for fault in tried if fault not in noticed]
@@ -195,7 +193,7 @@ def _build_run(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> RunTests
     original, and adds the outcome to ``seen``."""
 
     def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
-        seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
+        seen.append(trial.repeat(run, build_environment(planted)))
         return (None if seen[-1].red else run), trial.read_output()
 
     return look

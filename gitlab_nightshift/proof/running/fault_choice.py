@@ -146,8 +146,7 @@ def draw_seed() -> random.Random:
 def choose_near_faults(
     code: ProductCode, aim: Aim, rng: random.Random, most: int, deepest: int = DEEPEST
 ) -> list[Fault]:
-    """At most ``most`` faults in functions that the aim leads to: in turn the one with the highest
-    score, and any one."""
+    """At most ``most`` faults in functions that the aim leads to: in turn the best, and any."""
     found: list[Fault] = []
     depths: dict[Fault, int] = {}
     for depth, level in enumerate(code.list_reached(aim, deepest)):

@@ -219,8 +219,7 @@ def list_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
 
 
 def _find_result(place: Place, templates: FaultTemplates) -> Node | None:
-    """The node of a place if it is a result: the value of a return statement, or the last
-    expression of a body."""
+    """The value of a return statement, or the last expression of a body, at this place."""
     node = place.node
     if node.type in _RETURNS:
         values = list_children(node)
@@ -398,8 +397,7 @@ def list_omissions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
 
 
 def _find_span(statement: Node, inner: Node, template: str) -> Node:
-    """What a template replaces: an expression, or the statement with its semicolon if the template
-    is a statement."""
+    """An expression, or its whole statement with the semicolon if the template is a statement."""
     return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
 
 

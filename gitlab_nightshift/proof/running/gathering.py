@@ -84,8 +84,7 @@ def list_excused(
 
 
 def _is_left_out(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
-    """True if a test of the changed files still exists but does not run, and for an unknown
-    test."""
+    """True for a test that still exists but does not run, and for an unknown one."""
     sides = [read_sides(file) for file in subject.change.files]
     before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
     after = [test for _, new in sides for test in new.tests if is_reported_as(name, test)]
@@ -131,8 +130,7 @@ def _is_excused(seen: Evidence, names: Set[str]) -> bool:
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
-    """The tests at the line of a finding, on both sides; line 0 means all tests of a deleted
-    file."""
+    """The tests at a finding's line, on both sides; line 0 means all of a deleted file."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
             old, new = read_sides(file)

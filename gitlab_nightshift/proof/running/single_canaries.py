@@ -27,7 +27,6 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.switches import write_faulty_file
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
@@ -86,11 +85,10 @@ class FoundCanaries:
 
 
 def plant_singles(
-    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], files: TreeFiles
+    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault]
 ) -> PlantedTree | None:
-    """Plant faults behind switches in a tree with these ``files``, on which the tests pass. None if
-    that fails."""
-    return plant(trial, tree, faults, files.read, _list_runs(trial, tests))
+    """Plant faults behind switches in a tree on which these tests pass; None if that fails."""
+    return plant(trial, tree, faults, _list_runs(trial, tests))
 
 
 def find_canaries(
@@ -125,8 +123,7 @@ def find_canaries(
 
 
 def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
-    """Greedy cover: first the canary that most tests notice, then the one that most of the other
-    tests notice, and so on."""
+    """Greedy cover: each time the canary that most of the tests not yet covered notice."""
     remaining, covered = list(canaries), set[str]()
     while remaining:
         best = max(remaining, key=lambda canary: len(canary.found_by - covered))
@@ -141,7 +138,6 @@ def judge_canaries(
     tests: Sequence[Test],
     base: FoundCanaries,
     in_change: Mapping[Fault, Fault],
-    files: TreeFiles,
     planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
     """Try each canary with the change applied, in ``planted`` if given.
@@ -149,12 +145,12 @@ def judge_canaries(
     It is tried on ``tests``, as they are after the change. If these do not notice it, it is tried
     on the whole suite, then on the old product code with the new tests: the change may have made a
     function unreachable. A canary that is lost nevertheless must be noticed on the base again, or
-    is dropped: flaky tests do not count. ``files`` are those of the change.
+    is dropped: flaky tests do not count.
     """
     canaries = base.canaries
     faults = [in_change[canary.fault] for canary in canaries]
     if planted is None:
-        planted = plant_singles(trial, subject.tree, tests, faults, files)
+        planted = plant_singles(trial, subject.tree, tests, faults)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
     trial.check_out(planted.tree)
@@ -166,9 +162,8 @@ def judge_canaries(
     if kept is not None:
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
         fault = in_change[kept.canary.fault]
-        source = write_faulty_file(fault, files.read(fault.path) or b"")
-        trial.check_out(trial.checkout.build_variant(subject.tree, {fault.path: source}))
-        outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
+        trial.check_out(trial.checkout.build_faulty(subject.tree, [fault]))
+        outcome = trial.repeat(planted.run, IN_JOB)
         if outcome.ended and not outcome.red:
             blind = replace(kept, still_noticed=False)
             judged = [blind if each == kept else each for each in judged]
@@ -185,8 +180,7 @@ def _confirm(
         if base.planted is None or not any(map(_is_missed, found)):
             break
         trial.check_out(base.planted.tree)
-        run = base.planted.run
-        without = trial.run(run.commands, _build_env(base.planted), run.duration_s)
+        without = trial.repeat(base.planted.run, _build_env(base.planted))
         again = [_repeat(trial, base.planted, each, without) for each in found]
         found = [each for each in again if each is not None]
     return found
@@ -252,15 +246,12 @@ def _look_elsewhere(
 def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """Try lost canaries on the old product code: one that the new tests notice there is not
-    lost."""
+    """Try lost canaries on the old product code: those that new tests notice there are not lost."""
     lost = [each for each in judged if each.still_noticed is False]
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = trial.checkout.open_files(tree)
-    faults = [each.canary.fault for each in lost]
-    planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
+    planted = plant_singles(trial, tree, tests, [each.canary.fault for each in lost])
     if planted is None:
         return list(judged)
     tried = (_judge(trial, planted, each.canary, each.canary.fault) for each in lost)
@@ -269,7 +260,7 @@ def _try_old_product(
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
-    return trial.run(run.commands, _build_env(planted, [fault]), run.duration_s)
+    return trial.repeat(run, _build_env(planted, [fault]))
 
 
 def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
@@ -332,6 +323,10 @@ class CanaryInputs:
     reported_tests: frozenset[str]
     tests_before: frozenset[str]
 
+    def run_suite(self) -> SuiteOutcome:
+        """Run the project's own commands on the tree that is checked out, as in a job."""
+        return self.trial.repeat(self.unplanted, IN_JOB)
+
 
 def collect_inputs(
     subject: EvidenceSubject,
@@ -370,8 +365,7 @@ def report_unknown(why: str) -> Evidence:
 
 
 def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
-    """The check if nothing is known because of the change: that fails a night's attempt, and is a
-    warning to people."""
+    """The check if nothing is known because of the change: a night fails, people are warned."""
     level: Level = "warn" if inputs.subject.context.by_people else "fail"
     found = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, found)

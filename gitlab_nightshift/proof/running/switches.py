@@ -105,8 +105,7 @@ def write_faulty_files(
 
 
 def build_reached_name(variable: str) -> str:
-    """The name of the variable with the path of the file where code records the faults it
-    reaches."""
+    """The name of the variable with the path to which code writes the faults that it reaches."""
     return f"{variable}_REACHED"
 
 

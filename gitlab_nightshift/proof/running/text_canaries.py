@@ -5,15 +5,13 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
-from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TestRun, TreeFiles, Trial
+from gitlab_nightshift.proof.running.single_canaries import Canary, CanaryInputs, JudgedCanary
+from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
 from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
 
 _TABLE = RuleTable(__file__)
@@ -35,42 +33,34 @@ def is_unsupported_code(path: str) -> bool:
     return bool(name) and not known
 
 
-def find_text_canaries(
-    trial: Trial, tree: str, files: TreeFiles, rng: random.Random, unplanted: TestRun
-) -> tuple[Fault, ...]:
+def find_text_canaries(inputs: CanaryInputs) -> tuple[Fault, ...]:
     """Faults that the commands notice in the base's tree, each tried by a run; none if the commands
     fail without a fault."""
-    trial.check_out(tree)
-    if trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
+    inputs.trial.check_out(inputs.subject.base)
+    if inputs.run_suite().red:
         return ()
-    tries = int(SHORT_S / max(unplanted.duration_s, 0.01))
+    tries = int(SHORT_S / max(inputs.unplanted.duration_s, 0.01))
     tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
     found: list[Fault] = []
-    for fault in _choose_faults(files, rng)[:tries]:
-        if len(found) < MOST_CANARIES and _is_noticed(trial, tree, files, fault, unplanted):
+    for fault in _choose_faults(inputs.before, inputs.rng)[:tries]:
+        if len(found) < MOST_CANARIES and _is_noticed(inputs, inputs.subject.base, fault):
             found.append(fault)
     return tuple(found)
 
 
-def judge_text_canaries(
-    trial: Trial,
-    subject: EvidenceSubject,
-    canaries: Sequence[Fault],
-    before: TreeFiles,
-    after: TreeFiles,
-    unplanted: TestRun,
-) -> list[JudgedCanary]:
+def judge_text_canaries(inputs: CanaryInputs, canaries: Sequence[Fault]) -> list[JudgedCanary]:
     """Try the canaries in files that the change leaves alone, with the change applied. A lost one
     must be noticed on the base again."""
+    subject = inputs.subject
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
-    trial.check_out(subject.tree)
-    if not canaries or trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
+    inputs.trial.check_out(subject.tree)
+    if not canaries or inputs.run_suite().red:
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
     for fault in canaries:
-        kept = _is_noticed(trial, subject.tree, after, fault, unplanted)
-        if kept is not False or _is_noticed(trial, subject.base, before, fault, unplanted):
+        kept = _is_noticed(inputs, subject.tree, fault)
+        if kept is not False or _is_noticed(inputs, subject.base, fault):
             judged.append(JudgedCanary(Canary(fault, frozenset()), kept))
     return judged
 
@@ -91,13 +81,10 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     return list(take_in_turn(rows))
 
 
-def _is_noticed(
-    trial: Trial, tree: str, files: TreeFiles, fault: Fault, unplanted: TestRun
-) -> bool | None:
+def _is_noticed(inputs: CanaryInputs, tree: str, fault: Fault) -> bool | None:
     """True if the commands fail with the fault in the tree; None if this program ended the run."""
-    faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.checkout.build_variant(tree, {fault.path: faulty}))
-    outcome = trial.run(unplanted.commands, IN_JOB, unplanted.duration_s)
+    inputs.trial.check_out(inputs.trial.checkout.build_faulty(tree, [fault]))
+    outcome = inputs.run_suite()
     return outcome.red if outcome.ended else None
 
 

@@ -21,6 +21,7 @@ from gitlab_nightshift.proof.running.switches import (
     build_reached_name,
     find_refused_faults,
     turn_on,
+    write_faulty_files,
     write_switched_files,
 )
 from gitlab_nightshift.proof.syntax.definitions import Test
@@ -130,9 +131,12 @@ class TrialCheckout:
         return self._files.setdefault(tree, TreeFiles(self.checkout.repository, tree))
 
     def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
-        """Build a tree with some files replaced or removed (None), and return its id. Paths are
-        raw."""
+        """Build a tree with files (raw paths) replaced or removed (None), and return its id."""
         return write_modified_tree(self.checkout.repository, tree, files)
+
+    def build_faulty(self, tree: str, faults: Sequence[Fault]) -> str:
+        """Build a tree with these faults permanently on, and return its id."""
+        return self.build_variant(tree, write_faulty_files(faults, self.open_files(tree).read))
 
     def check_out(self, tree: str) -> None:
         """Restore the checkout to this tree."""
@@ -212,7 +216,6 @@ MOST_BUILDS = 4
 """Attempts to build a tree with faults: after each, those that the compiler refused are dropped."""
 LONGEST_OUTPUT = 400_000  # bytes at the end of an output, in which a compiler names faults
 SPARE_S = 5.0  # seconds that a run with faults may take beyond three times the usual duration
-ReadFile = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -292,6 +295,10 @@ class Trial:
         """Run commands in the checkout, one after the other until one fails."""
         return read_outcome(self._run_each(commands, env, usual_s))
 
+    def repeat(self, run: TestRun, env: Mapping[str, str]) -> SuiteOutcome:
+        """Run the commands of an earlier run again, perhaps with faults on."""
+        return self.run(run.commands, env, run.duration_s)
+
     def _run_each(
         self, commands: Sequence[str], env: Mapping[str, str], usual_s: float | None
     ) -> list[CommandRun]:
@@ -301,14 +308,11 @@ class Trial:
         for command in commands:
             left = max(self.checkout.compute_left_s(), 1.0)
             most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
-            runs.append(run_once(runner, command, self._build_log_name(), self.read, most))
+            self.runs.append(f"{self.checkout.name}-{self.name}-{len(self.runs) + 1}")
+            runs.append(run_once(runner, command, self.runs[-1], self.read, most))
             if not runs[-1].result.ok:
                 break
         return runs
-
-    def _build_log_name(self) -> str:
-        self.runs.append(f"{self.checkout.name}-{self.name}-{len(self.runs) + 1}")
-        return self.runs[-1]
 
     def read_output(self) -> str:
         """The end of the last run's output."""
@@ -364,7 +368,6 @@ def plant(
     trial: Trial,
     tree: str,
     faults: Sequence[Fault],
-    read: ReadFile,
     runs: Sequence[RunTests],
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and check it out.
@@ -373,7 +376,7 @@ def plant(
     faults, as a compiler's does, these faults are dropped, and everything starts again. None if no
     run passes.
     """
-    left = list(faults)
+    left, read = list(faults), trial.checkout.open_files(tree).read
     for _ in range(MOST_BUILDS):
         # A random name, so that tests cannot look for it.
         variable = f"X{secrets.token_hex(8).upper()}"

@@ -1,5 +1,4 @@
-"""An assertion, in a form common to all languages, and how conditions and matchers become
-assertions."""
+"""An assertion, in a form common to all languages, and what becomes one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -72,13 +71,8 @@ _UNARY = frozenset(
 _DEEPEST = 20
 
 
-@dataclass(frozen=True)
-class _Demand:
-    """One demand of a condition, whose fields are those of ``Assertion``."""
-
-    word: str
-    negated: bool
-    parts: tuple[Node, ...]
+_Demand = tuple[str, bool, tuple[Node, ...]]
+"""The word, negation and parts of an assertion. Of a matcher, parts are only what it expects."""
 
 
 def is_condition(node: Node) -> bool:
@@ -100,8 +94,8 @@ def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_D
         yield _read_comparison(*parts, flip)
     else:
         *others, last = _list_equals(node)
-        chained = [_Demand("equal", False, (each, last)) for each in others]
-        yield from chained if chained and not flip else [_Demand("true", flip, (node,))]
+        chained: list[_Demand] = [("equal", False, (each, last)) for each in others]
+        yield from chained if chained and not flip else [("true", flip, (node,))]
 
 
 def _list_equals(node: Node) -> list[Node]:
@@ -121,14 +115,14 @@ def _read_negation(node: Node) -> Node | None:
 
 def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> _Demand:
     if operator not in _EQUAL | _UNEQUAL:
-        return _Demand("compare", flip, (left, right))
+        return "compare", flip, (left, right)
     negated, sides = (operator in _EQUAL) == flip, {read_text(left), read_text(right)}
     if sides & _NOTHING:
         of_error = any(each.endswith(("err", "Err", "error")) for each in sides)
-        return _Demand("noerror" if of_error else "null", negated, (left, right))
+        return "noerror" if of_error else "null", negated, (left, right)
     if sides & _TRUTHS and operator != "is":
-        return _Demand("true", negated, (right if read_text(left) in _TRUTHS else left,))
-    return _Demand("equal", negated, (left, right))
+        return "true", negated, (right if read_text(left) in _TRUTHS else left,)
+    return "equal", negated, (left, right)
 
 
 @dataclass(frozen=True)
@@ -171,8 +165,8 @@ def read_condition(
     node: Node, condition: Node, flip: bool = False, key: tuple[str, ...] = ()
 ) -> Iterator[Assertion]:
     """The demands of a condition that a node asserts, or of its negation if ``flip``."""
-    for each in _list_demands(condition, flip):
-        yield build_assertion(node, each.word, each.parts, each.negated, key)
+    for word, negated, parts in _list_demands(condition, flip):
+        yield build_assertion(node, word, parts, negated, key)
 
 
 # --- a subject, then a matcher --------------------------------------------------------------------
@@ -191,8 +185,6 @@ _NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".spli
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
 _NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
-_Matcher = tuple[str, bool, tuple[Node, ...]]
-"""A matcher: its word, whether it is negated, and what it expects."""
 
 
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
@@ -256,7 +248,7 @@ def read_matchers(
         yield build_assertion(node, best[0], (*subject, *best[2]), best[1])
 
 
-def _read_link(link: Link, negated: bool) -> _Matcher | None:
+def _read_link(link: Link, negated: bool) -> _Demand | None:
     """The matcher of a link, which the links before it may have ``negated``; None without one."""
     args, name = link.args or (), normalize_name(link.name)
     if name in _TAKES_MATCHER and args:
@@ -271,7 +263,7 @@ def _read_link(link: Link, negated: bool) -> _Matcher | None:
     return ("helper", negated, args) if unknown else None
 
 
-def _read_passed_matcher(node: Node) -> _Matcher:
+def _read_passed_matcher(node: Node) -> _Demand:
     """A matcher that is an argument: ``is(not(equalTo(3)))``, ``eq(3)``, ``be_nil``,
     ``raise_error(X)``."""
     negated, word = False, "helper"

@@ -131,8 +131,7 @@ def _recognize(
 
 
 def _in_function_argument(node: Node) -> bool:
-    """True for a node in a function that is passed or assigned: a stub that throws asserts
-    nothing."""
+    """True inside a function that is passed or assigned: a stub that throws asserts nothing."""
     ends = (each for each in list_enclosing(node, 12) if each.type in _PASSED | {"if_statement"})
     end = next(ends, None)
     return end is not None and end.type in _PASSED
@@ -214,8 +213,7 @@ def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
 
 
 def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
-    """The first parameter of each function around a test's body; in Go, those for tests and
-    suites."""
+    """The first parameters of functions around a test's body; in Go, those for tests and suites."""
     for node in list_enclosing(body, _DEEPEST, including=True):
         given = find_field(node, "parameters", "parameter")
         text = read_text(given)

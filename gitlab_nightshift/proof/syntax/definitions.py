@@ -300,8 +300,7 @@ def _holds_tests(
 
 
 def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
-    """True for a function in JavaScript whose name occurs only once: nothing calls it, so the tests
-    inside are never defined."""
+    """True for a JavaScript function that is mentioned only once: its tests are never defined."""
     if node.type == "variable_declarator":
         value = find_field(node, "value")
         if value is None or value.type not in LAMBDAS:
@@ -316,8 +315,7 @@ _Kind = tuple[bool, str, tuple[str, ...], Node | None]
 
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
-    """Aliases such as ``const maybe = FULL ? it : it.skip`` by name: what each stands for, and its
-    code."""
+    """What aliases such as ``const maybe = FULL ? it : it.skip`` stand for, and their code."""
     if language.family != "script":
         return {}
     found = {}

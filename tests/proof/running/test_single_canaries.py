@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.running.single_canaries import (
     judge_canaries,
     plant_singles,
 )
-from gitlab_nightshift.proof.running.trial import TreeFiles, Trial, TrialCheckout
+from gitlab_nightshift.proof.running.trial import Trial, TrialCheckout
 from gitlab_nightshift.proof.syntax import definitions
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
@@ -51,11 +51,8 @@ def find(
     faults: list[Fault],
     tests: tuple[definitions.Test, ...],
 ) -> FoundCanaries:
-    read, trial = (
-        TreeFiles(trial_checkout.checkout.repository, subject.base),
-        open_trial(subject, trial_checkout),
-    )
-    planted = plant_singles(trial, subject.base, tests, faults, read)
+    trial = open_trial(subject, trial_checkout)
+    planted = plant_singles(trial, subject.base, tests, faults)
     reached = planted.list_reached() if planted else []
     return find_canaries(trial, planted, tests, reached, 1.0)
 
@@ -91,9 +88,8 @@ def test_what_the_base_does_not_notice_again_is_left_out(
         by = frozenset(["tests.test_label.LabelTest.test_somebody"])
         found = replace(found, canaries=(Canary(faults[-1], by),))
         new = list_tests(LABELS, NO_CHANGE[LABELS])
-        after = TreeFiles(trial_checkout.checkout.repository, subject.tree)
         trial = open_trial(subject, trial_checkout)
-        judged = judge_canaries(trial, subject, new, found, {f: f for f in faults}, after)
+        judged = judge_canaries(trial, subject, new, found, {f: f for f in faults})
     assert [each.still_noticed for each in judged] == ([] if confirmations else [False])
 
 

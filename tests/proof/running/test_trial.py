@@ -16,7 +16,6 @@ from gitlab_nightshift.proof.running.trial import (
     SuiteOutcome,
     TreeFiles,
     Trial,
-    TrialCheckout,
     build_environment,
     is_reported_as,
     plant,
@@ -32,17 +31,16 @@ from tests.support.tried import Tried
 
 
 def plant_all(
-    trial: Trial, subject: EvidenceSubject, trial_checkout: TrialCheckout, faults: Sequence[Fault]
+    trial: Trial, subject: EvidenceSubject, faults: Sequence[Fault]
 ) -> PlantedTree | None:
-    read = TreeFiles(trial_checkout.checkout.repository, subject.base).read
-    return plant(trial, subject.base, faults, read, [lambda _planted: trial.find_whole_run({})])
+    return plant(trial, subject.base, faults, [lambda _planted: trial.find_whole_run({})])
 
 
 def test_the_variable_is_fresh_and_cannot_be_guessed(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
-        planted = [plant_all(trial, subject, trial_checkout, faults) for _ in range(3)]
+        planted = [plant_all(trial, subject, faults) for _ in range(3)]
     names = {each.variable for each in planted if each}
     assert len(names) == 3
     assert all(len(name) >= 17 for name in names)
@@ -53,7 +51,7 @@ def test_a_fault_is_on_where_its_switch_is(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
-        planted = plant_all(trial, subject, trial_checkout, faults)
+        planted = plant_all(trial, subject, faults)
         assert planted
         assert not trial.run(planted.run.commands, {}).red
         on = trial.run(planted.run.commands, build_environment(planted, faults[:1]))
@@ -65,7 +63,7 @@ def test_the_variable_does_not_say_whether_a_fault_is_on(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
-        planted = plant_all(trial, subject, trial_checkout, faults)
+        planted = plant_all(trial, subject, faults)
         assert planted
         on, off = build_environment(planted, faults[:1]), build_environment(planted)
         assert on.keys() == off.keys()
@@ -81,7 +79,7 @@ def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
     faults[-1] = bad
     with tried(GOLANG, {"shop.go": GO_SHOP + "\n"}, commands=(GO,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
-        planted = plant_all(trial, subject, trial_checkout, faults)
+        planted = plant_all(trial, subject, faults)
         assert planted
         assert trial.run(planted.run.commands, build_environment(planted, faults[:1])).noticed
     assert bad not in planted.numbers
@@ -97,7 +95,7 @@ def test_what_fails_without_a_fault_is_no_tree(tried: Tried) -> None:
     files = PYTHON | {LABELS: test}
     with tried(files, {PRICES: None}, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
-        assert plant_all(trial, subject, trial_checkout, list_shop_faults(SHOP, "label")) is None
+        assert plant_all(trial, subject, list_shop_faults(SHOP, "label")) is None
 
 
 def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
@@ -150,8 +148,7 @@ def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> Non
             asked.append(len(trial.reached_env))
             return None, ""
 
-        read = TreeFiles(trial_checkout.checkout.repository, subject.base).read
-        assert plant(trial, subject.base, faults, read, [refuse]) is None
+        assert plant(trial, subject.base, faults, [refuse]) is None
     assert (asked, trial.reached_env) == ([1], {})
 
 
