@@ -142,6 +142,7 @@ def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: 
     ):
         write_all(target, data)
         change_owner(target, (old.uid, old.gid))
+        # After chown, which may clear setuid and setgid (chown(2)).
         os.fchmod(target, _compute_mode(before, path, executable))
 
 

@@ -85,7 +85,7 @@ def _answer(repository: Repository, task: RebuildTask) -> None:
         return _write_line({"relation": find_relation(repository, task.onto, patch, None)})
     has_base = _find_base_tree(repository, task) != ""
     ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if has_base else ()
-    _write_line({"ci": ci})
+    _write_line({"ci": ci})  # before the first byte of the bundle is read
     bundle, patch = (sys.stdin.buffer.read(size) for size in task.sizes)
     answer, blobs = build_answer(repository, task, bundle, patch)
     _write_line(answer)

@@ -196,6 +196,7 @@ def open_prepared(
     user = (identity.uid, identity.gid) if identity else None
     state = StateFolder(prepared.checkout, prepared.held.folder, prepared.held.lock, user, mounted)
     git = build_isolated_git(private / "home", search_path)
+    # On exit, .git is unmasked first, then the owners are given back.
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
         _rescan_if_refused(prepared, state),
@@ -243,6 +244,7 @@ def _build_checkout(
     with _convert_sharing_errors(state):
         config = {**prepared.config, **(OWNER_IGNORED if owner_changed else {})}
         build_throwaway(state.own / THROWAWAY, current_paths, sharing, prepared.base_sha, config)
+    git_mount = Mount(state.shown_git, state.checkout / ".git", writable=True)
     return Checkout(
         path=state.checkout,
         base_sha=prepared.base_sha,
@@ -251,15 +253,10 @@ def _build_checkout(
         saved=prepared.saved,
         objects=sharing.readable,
         secrets=masked_paths.list_secrets(),
-        mounts=(*sharing.mounts, *_build_git_mounts(state)),
+        mounts=(*sharing.mounts, *((git_mount,) if state.mounted else ())),
         _state_folder=state,
         _known=KnownTree(prepared.saved.entries),
     )
-
-
-def _build_git_mounts(state: StateFolder) -> tuple[Mount, ...]:
-    target = state.checkout / ".git"
-    return (Mount(state.shown_git, target, writable=True),) if state.mounted else ()
 
 
 @contextlib.contextmanager

@@ -51,6 +51,7 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
     if commit.encode() not in (old_shallow or b"").split():
         _replace(shallow_file, (old_shallow or b"") + commit.encode() + b"\n")
     try:
+        # An ignored file in the way is an error, and stays (git-checkout(1)).
         _switch(git, checkout, commit, "--no-overwrite-ignore")
         try:
             yield
@@ -58,7 +59,7 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
             if _identify(checkout) != real:
                 text = f"{checkout}/.git was replaced during the run: clone anew"
                 raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-            _switch(git, checkout, before, "--force")
+            _switch(git, checkout, before, "--force")  # tracked files may have changed
     finally:
         if _identify(checkout) == real:
             _restore_shallow(shallow_file, old_shallow)

@@ -129,7 +129,7 @@ def _leave(held: LockedStateFolder) -> None:
     with lock_sharing(held.folder):
         try:
             fcntl.flock(held.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError:  # another run still shares it: this is not the last one
             os.close(held.lock)
             held.lock = -1
             return

@@ -110,6 +110,7 @@ class Git:
         argv = self._build_command(settings, verb, *args)
         full_env = {**self.env, **(env or {})}
         done = capture(argv, cwd=cwd, env=full_env, stdin=stdin, timeout_s=timeout_s, memory=memory)
+        # A bare name: no git was found on PATH (_build_git).
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:

@@ -101,7 +101,7 @@ def discard(state: StateFolder) -> None:
     """
     if os.path.lexists(state.shown_git):
         remove_path(state.shown_git)
-        if state.mounted:
+        if state.mounted:  # a sandbox can mount only what exists (mount(2))
             state.shown_git.mkdir()
     if os.path.lexists(state.real_git) and (used := _move_throwaway(state, state.own)):
         remove_path(used)

@@ -129,5 +129,5 @@ def _read_cgi_headers(stdout: BufferedReader) -> Iterator[tuple[str, str]]:
 
 
 def _read_chunks(stdout: BufferedReader) -> Iterator[bytes]:
-    while data := stdout.read1(CHUNK):
+    while data := stdout.read1(CHUNK):  # what is available, without waiting for a whole chunk
         yield data

@@ -118,6 +118,7 @@ def _close_again(original: Path, entries: Snapshot) -> None:
     closed = (
         p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU
     )
+    # Inner folders first: once the outer one is closed, they cannot be reached.
     for path in sorted(closed, reverse=True):
         with contextlib.suppress(PermissionError):  # another user's, so we never changed it
             (original / path).chmod(entries[path].mode)

@@ -126,6 +126,7 @@ def _transfer(
     scheme = _parse_scheme(server.url)
     with _prepare_askpass(repository.folder, server) as env:
         try:
+            # Elsewhere git may use no protocol at all (git.py).
             repository.git.run(
                 verb,
                 *args,

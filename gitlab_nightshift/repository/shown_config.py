@@ -51,4 +51,5 @@ def _format_setting(key: str, value: str) -> str:
 
 
 def _escape_value(text: str) -> str:
+    # The escapes in a quoted value (git-config(1), "Syntax").
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

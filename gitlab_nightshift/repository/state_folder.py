@@ -220,7 +220,9 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
         (new / OWN).mkdir()
         if shared:
             (new / SHARED).touch()
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(
+                lock, fcntl.LOCK_SH
+            )  # converts the lock, so that others can join (flock(2))
     except FileNotFoundError:  # another start removed it as the leftover of a killed run
         raise build_another_night_error(checkout, None) from None
     try:

@@ -127,7 +127,7 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     now = planted_change.reached if planted_change else None
     unreached = [fault for fault in reached if now is not None and in_change[fault] not in now]
     tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
-    found = find_canaries(trial, planted_base, touched.old, tried, inputs.unplanted.duration_s)
+    found = find_canaries(trial, planted_base, touched.old, tried, inputs.faultless_run.duration_s)
     if not found.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
     judged = judge_canaries(trial, subject, tests, found, in_change, planted_change)
@@ -217,9 +217,9 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
     return _find_noticed(inputs, partial(_choose_unchanged, inputs))
 
 
-def _is_cut_short(outcome: SuiteOutcome, unplanted_tests: frozenset[str]) -> bool:
+def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
     """True if less than half of the tests that run without faults ran: a fault ended the run."""
-    return len(outcome.ran) < len(unplanted_tests) * _CUT_SHORT
+    return len(outcome.ran) < len(usual_tests) * _CUT_SHORT
 
 
 def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
@@ -321,7 +321,7 @@ def _look_at_silent(
     trial, subject = inputs.trial, inputs.subject
     planted = plant_singles(trial, subject.base, old, faults)
     reached = planted.list_reached() if planted else []
-    found = find_canaries(trial, planted, old, reached, inputs.unplanted.duration_s)
+    found = find_canaries(trial, planted, old, reached, inputs.faultless_run.duration_s)
     if not found.canaries:
         return report_unknown(f"{format_tests(silent)} notice none of them by itself")
     judged = judge_canaries(trial, subject, new, found, in_change)

@@ -309,9 +309,9 @@ FEWEST_SILENT = 3
 @dataclass(frozen=True)
 class CanaryInputs:
     """What the canaries of one attempt need: the files of the base (``before``) and of the change
-    (``after``), and ``code``, the base's product code. ``unplanted`` is the run of the project's
-    own commands on the change without faults, ``reported_tests`` are the names that it reported,
-    ``tests_before`` the names that were reported on the base."""
+    (``after``), and ``code``, the base's product code. ``faultless_run`` is the run of the
+    project's own commands on the change without faults, ``reported_tests`` are the names that it
+    reported, ``tests_before`` the names that were reported on the base."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -319,13 +319,13 @@ class CanaryInputs:
     after: TreeFiles
     code: ProductCode
     rng: random.Random
-    unplanted: TestRun
+    faultless_run: TestRun
     reported_tests: frozenset[str]
     tests_before: frozenset[str]
 
     def run_suite(self) -> SuiteOutcome:
         """Run the project's own commands on the tree that is checked out, as in a job."""
-        return self.trial.repeat(self.unplanted, IN_JOB)
+        return self.trial.repeat(self.faultless_run, IN_JOB)
 
 
 def collect_inputs(
@@ -338,7 +338,7 @@ def collect_inputs(
     commands on the change, which passed."""
     repository = trial_checkout.checkout.repository
     old, new = trial_checkout.open_files(subject.base), trial_checkout.open_files(subject.tree)
-    unplanted = TestRun(
+    faultless_run = TestRun(
         trial_checkout.commands, sum(run.result.duration_s for run in runs), narrow=False
     )
     return CanaryInputs(
@@ -348,7 +348,7 @@ def collect_inputs(
         new,
         ProductCode(old),
         fault_choice.draw_seed(),
-        unplanted,
+        faultless_run,
         frozenset(name for run in runs for name in run.collection.counts),
         frozenset(name for collection in before for name in collection.counts),
     )

@@ -39,7 +39,7 @@ def find_text_canaries(inputs: CanaryInputs) -> tuple[Fault, ...]:
     inputs.trial.check_out(inputs.subject.base)
     if inputs.run_suite().red:
         return ()
-    tries = int(SHORT_S / max(inputs.unplanted.duration_s, 0.01))
+    tries = int(SHORT_S / max(inputs.faultless_run.duration_s, 0.01))
     tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
     found: list[Fault] = []
     for fault in _choose_faults(inputs.before, inputs.rng)[:tries]:
