@@ -135,9 +135,9 @@ def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -
     found = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
-    able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
+    proven = _list_tests_that_can_fail(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
-    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=able)
+    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=proven)
 
 
 def _run_against_faults(
@@ -166,7 +166,7 @@ def _run_against_faults(
     survived = [fault for fault in tried if fault not in noticed]
     found = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
-    return found + Evidence(proven=tuple(_list_able(tests, by_value)))
+    return found + Evidence(proven=tuple(_list_tests_that_can_fail(tests, by_value)))
 
 
 def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
@@ -178,7 +178,7 @@ def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: in
     return _refuse(subject, tests, text, "fail")
 
 
-def _list_able(
+def _list_tests_that_can_fail(
     tests: Sequence[Test], failed: Sequence[frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
     """Tests that notice several faults of a value, and so can fail: a single fault may have raised

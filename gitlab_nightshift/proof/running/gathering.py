@@ -36,13 +36,14 @@ def gather_evidence(
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
-    read: Sequence[Finding],
+    from_reading: Sequence[Finding],
 ) -> Evidence:
     """Everything that running shows of a change until the deadline of the trial's checkout.
 
     ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``base`` the
-    cache of canaries. ``read`` are the findings from reading: the result has those that were not
-    refuted, and the findings from running. Does not restore the checkout. Raises GitError, OSError.
+    cache of canaries. Those of the findings ``from_reading`` that are not refuted are in
+    the result, beside the findings from running. Does not restore the checkout. Raises GitError,
+    OSError.
     """
     # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
     seen = try_canaries(subject, trial_checkout, before, runs, base)
@@ -52,7 +53,7 @@ def gather_evidence(
     found += run_old_tests(subject, Trial(trial_checkout, text, "old"))
     for gather in BY_CATEGORY.get(subject.context.category, ()):
         found += gather(subject, trial_checkout)
-    kept, refuted = settle_findings(subject, read, found)
+    kept, refuted = settle_findings(subject, from_reading, found)
     return Evidence((*found.checks, *refuted), (*kept, *found.findings))
 
 
@@ -74,11 +75,11 @@ def is_refutable(finding: Finding) -> bool:
 
 
 def list_excused(
-    subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
+    subject: EvidenceSubject, runs: Sequence[CommandRun], evidence: Evidence
 ) -> frozenset[str]:
     """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. But a test
     that still exists is excused only if it runs. ``runs`` are the commands on the change."""
-    names = {name for name, _ in seen.canaries if _is_excused(seen, {name})}
+    names = {name for name, _ in evidence.canaries if _is_excused(evidence, {name})}
     ran = {name for each in runs for name in each.collection.list_run()}
     return frozenset(name for name in names if not _is_left_out(subject, name, ran))
 
@@ -93,13 +94,13 @@ def _is_left_out(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
 
 
 def settle_findings(
-    subject: EvidenceSubject, read: Sequence[Finding], seen: Evidence
+    subject: EvidenceSubject, from_reading: Sequence[Finding], evidence: Evidence
 ) -> tuple[tuple[Finding, ...], tuple[Check, ...]]:
     """The findings that stay, and a check for each refuted one."""
     kept: list[Finding] = []
     refuted: list[str] = []
-    for finding in read:
-        if why := _refute(subject, finding, seen):
+    for finding in from_reading:
+        if why := _refute(subject, finding, evidence):
             refuted.append(f"{finding} {why}")
         else:
             kept.append(finding)
@@ -107,25 +108,25 @@ def settle_findings(
     return tuple(kept), tuple(checks)
 
 
-def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
+def _refute(subject: EvidenceSubject, finding: Finding, evidence: Evidence) -> str:
     """Why running refutes a finding; "" if it does not."""
     if finding.name in CANNOT_FAIL:
         names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
-        return "But it failed when it should." if names & {*seen.proven} else ""
+        return "But it failed when it should." if names & {*evidence.proven} else ""
     if finding.name in WEAKER:
         tests = list(_find_tests(subject, finding))
-        found = {n for n, _ in seen.canaries}
+        found = {n for n, _ in evidence.canaries}
         by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
         # A deleted file needs canaries of all its tests; a line has a test on each side.
         known = all(by_test) if finding.line == 0 else any(by_test)
-        if known and _is_excused(seen, set().union(*by_test)):
+        if known and _is_excused(evidence, set().union(*by_test)):
             return "But each planted fault that it noticed is still noticed."
     return ""
 
 
-def _is_excused(seen: Evidence, names: Set[str]) -> bool:
+def _is_excused(evidence: Evidence, names: Set[str]) -> bool:
     """True if enough faults that these tests noticed were tried, and all are still noticed."""
-    kept = [is_kept for name, is_kept in seen.canaries if name in names]
+    kept = [is_kept for name, is_kept in evidence.canaries if name in names]
     return len(kept) >= ENOUGH and all(kept)
 
 
