@@ -59,16 +59,16 @@ class Aim:
 def build_aim(
     tests: Sequence[Test],
     named: Iterable[str],
-    others: Iterable[Side],
+    test_files: Iterable[Side],
     edited: frozenset[str] = frozenset(),
 ) -> Aim:
     """Compute the aim of these tests. ``named`` are the names in them and in their helpers,
-    ``others`` all files of tests, ``edited`` as in ``Aim``."""
+    ``test_files`` those of all tests, ``edited`` as in ``Aim``."""
     own_words = Counter(w for test in tests for w in _list_distinctive_words(read_text(test.node)))
     wanted = {*own_words, *named}
     common = Counter(
         word
-        for side in others
+        for side in test_files
         for test in side.tests
         for word in wanted & _list_distinctive_words(read_text(test.node))
     )
