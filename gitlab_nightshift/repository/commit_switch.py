@@ -1,8 +1,8 @@
 """Checks out another commit in a clean checkout for a while, such as the head of a merge request's
 branch.
 
-The commit comes as a pack of the objects that the checkout lacks. So a process without the token
-can check out what another one has fetched. No hook or filter runs, and no reference moves.
+The commit comes as a pack of the objects that the checkout lacks. So a job without the token can
+check out what another job has fetched. No hook or filter runs, and no reference moves.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from gitlab_nightshift.repository.git import Git, GitError, find_paths_and_head
 from gitlab_nightshift.repository.private_repository import Repository
 
 LARGEST_PACK = 128 * 1024 * 1024
-"""Bytes of a pack, which is kept in memory and handed on."""
+"""Bytes of a pack, which is handed on to other jobs."""
 # Without a filter, an LFS file stays a pointer: a filter would run a program, and could fetch.
 _NO_FILTERS = ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required=false")
 

@@ -172,7 +172,8 @@ class SuiteOutcome:
 
     @property
     def noticed(self) -> bool:
-        """True if tests noticed a fault: the exit status is red, and no report says otherwise."""
+        """True if tests noticed a fault: the exit status is red, and a report has failed tests or
+        is missing."""
         return self.ended and self.red and bool(self.failed or self.unknown)
 
     @property
