@@ -179,8 +179,7 @@ def _build_bundle(base: str) -> bytes:
 
 def run_task(task: RebuildTask, stdin: bytes) -> bytes:
     """Run the reader; returns its answer. Raises ``E_PUBLISH``."""
-    # No other variable: the bundle's author may control the reader, and a job's variables are
-    # secrets.
+    # No other variable: they may be secrets, and the bundle's author may control the reader.
     env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
     limits = ProcessLimits(
         timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
