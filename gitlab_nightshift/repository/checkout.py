@@ -229,7 +229,7 @@ def _rescan_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterat
 def _build_checkout(
     prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, owner_changed: bool
 ) -> Checkout:
-    # Where the parts are now, and once .git is masked: then a .git without mounts is elsewhere.
+    # Where the parts of the repository are once .git is masked: without mounts, .git is moved.
     masked_paths = (
         prepared.paths
         if state.mounted
