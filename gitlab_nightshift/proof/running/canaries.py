@@ -52,6 +52,7 @@ from gitlab_nightshift.proof.running.text_canaries import (
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
 from gitlab_nightshift.proof.running.trial import (
     MOST_BUILDS,
+    PlantedTree,
     SuiteOutcome,
     TrialCheckout,
     is_any_reported,
@@ -124,14 +125,21 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
         faults = [in_change[fault] for fault in reached]
         planted_change = plant_singles(trial, subject.tree, tests, faults)
-    now = planted_change.reached if planted_change else None
-    unreached = [fault for fault in reached if now is not None and in_change[fault] not in now]
+    unreached = _list_unreached_now(reached, in_change, planted_change)
     tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
     found = find_canaries(trial, planted_base, touched.old, tried, inputs.faultless_run.duration_s)
     if not found.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
     judged = judge_canaries(trial, subject, tests, found, in_change, planted_change)
     return judge_singles(inputs, judged)
+
+
+def _list_unreached_now(
+    reached: Sequence[Fault], in_change: Mapping[Fault, Fault], planted_change: PlantedTree | None
+) -> list[Fault]:
+    """Faults that the tests reached before, but not with the change."""
+    now = planted_change.reached if planted_change else None
+    return [fault for fault in reached if in_change[fault] not in now] if now is not None else []
 
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
