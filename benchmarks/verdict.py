@@ -30,13 +30,14 @@ from verdict_corpus import (
     read_source,
 )
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.tree_objects import write_modified_tree
@@ -146,10 +147,12 @@ def judge_tree(
     own = read_cpu() - start
     said = [f"{run.result.command}: {run.result.exit_status}" for run in runs if not run.result.ok]
     if commands and not said:
-        tree_runner = TreeRunner(checkout, runner, commands, "evidence", time.monotonic() + LIMIT_S)
+        trial_checkout = TrialCheckout(
+            checkout, runner, commands, "evidence", time.monotonic() + LIMIT_S
+        )
         collections = [run.collection for run in before]
         evidence = gather_evidence(
-            subject, tree_runner, collections, runs, BaseCanaries(), findings
+            subject, trial_checkout, collections, runs, BaseCanaries(), findings
         )
         findings = evidence.findings
         said += [f"{check.title}: {check.detail}" for check in evidence.checks]

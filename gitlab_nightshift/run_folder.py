@@ -13,9 +13,9 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error, is_disk_full
 from gitlab_nightshift.job.job_facts import read_job
-from gitlab_nightshift.repository.adjacent_folders import list_candidate_folders
 from gitlab_nightshift.repository.broken_repository import refuse_line_break
-from gitlab_nightshift.repository.killed_run_repair import repair
+from gitlab_nightshift.repository.checkout_restore import repair
+from gitlab_nightshift.repository.state_folder import list_candidate_folders
 from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent

@@ -107,7 +107,7 @@ def test_work_loads_no_proof_before_there_is_a_change() -> None:
     assert_light(
         "import gitlab_nightshift.stages.work.work_process",
         "stages.work.proofs",
-        "proof.syntax.functions",
+        "proof.syntax.definitions",
         "proof.reading",
         "proof.evidence",
     )

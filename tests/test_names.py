@@ -36,7 +36,7 @@ VERBS = frozenset(
     attach attend authenticate authorize await become begin bind borrow branch break build call
     cancel capture carry catch change check choose claim classify clean close collect combine commit
     communicate compare compile complete compute configure confine confirm connect construct
-    continue convert
+    cache continue convert
     copy count create cut decide decode dedent deepen defer delegate delete deliver deny describe
     detect dial disable discard disconnect discover do download draft drain drop edit emit enable
     encode end ensure enter escape estimate evaluate examine execute exit expand explain export

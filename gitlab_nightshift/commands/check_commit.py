@@ -96,6 +96,6 @@ def _choose_commands(settings: Settings, git: Git, top: Path, commit: str) -> Co
     build = BuildFiles(
         files=list_tracked_files(git, top),
         read=lambda name: read_committed_file(git, top, commit, name),
-        is_there=lambda path: (top / path).exists(),
+        is_installed=lambda path: (top / path).exists(),
     )
     return Commands(find_test_commands(build), implied=True)

@@ -19,7 +19,7 @@ from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.events import BoundaryChosen, BoundaryProven, Event, Note
 from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
-from gitlab_nightshift.repository import prepared_folders
+from gitlab_nightshift.repository import prepared_checkout
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
@@ -166,7 +166,7 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
     do. None if confinement is disabled. Raises NightshiftError."""
     run_folder = RunFolder(session.checkout, session.private)
     with (
-        prepared_folders.prepare(run_folder.checkout, run_folder.private) as prepared,
+        prepared_checkout.prepare(run_folder.checkout, run_folder.private) as prepared,
         find_confinement_paths(session.env, run_folder, prepared.places) as places,
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}

@@ -151,7 +151,7 @@ def keep_to_row(
     from dataclasses import replace
     from pathlib import Path
 
-    from gitlab_nightshift.repository.git_folder import list_git_folders
+    from gitlab_nightshift.repository.git_formats import list_git_folders
     from gitlab_nightshift.sandbox.privilege_drop import restrict_to
     from gitlab_nightshift.sandbox.process_places import find_rights
     from gitlab_nightshift.system.file_names import choose_short_parent

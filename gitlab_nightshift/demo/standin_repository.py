@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.git import Git, GitError
-from gitlab_nightshift.repository.git_folder import write_git_folder
+from gitlab_nightshift.repository.git_formats import write_git_folder
 
 PUSH_LOG = "standin-pushes"
 COMMIT_FORMAT = "%x00".join(

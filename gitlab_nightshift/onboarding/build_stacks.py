@@ -230,7 +230,7 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
         return replace(stack, fetch="")
     pip, steps = "pip", []
     if any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        found = (each for each in VENVS if build.is_there(f"{each}/bin/python"))
+        found = (each for each in VENVS if build.is_installed(f"{each}/bin/python"))
         folder = next(found, _VENV)
         stack = replace(stack, python=f"{folder}/bin/python")
         pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
@@ -301,7 +301,9 @@ def find_trial_place(
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     moves = {each.night_folder: str(local) for each in stacks if each.night_folder}
-    pythons = (each.python for each in stacks if each.python and not build.is_there(each.python))
+    pythons = (
+        each.python for each in stacks if each.python and not build.is_installed(each.python)
+    )
     folders = [str(home / each) for stack in stacks for each in stack.folders]
     plain = {
         name: value

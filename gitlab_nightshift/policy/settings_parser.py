@@ -206,19 +206,19 @@ _LONGEST = 500
 always counts as relevant."""
 
 
-def list_changed_tables(
+def list_changed_keys(
     path: str, old: bytes | None, new: bytes | None, tables: tuple[str, ...]
 ) -> list[str]:
     """The changed keys below ``tables``, as paths of :func:`list_leaves`; ``*`` in a table matches
     anything. A missing file has no keys; one that cannot be read counts as changed."""
     try:
-        before, after = (dict(_pick_tables(path, side, tables)) for side in (old, new))
+        before, after = (dict(_pick_keys(path, side, tables)) for side in (old, new))
     except (ValueError, RecursionError):
         return [UNREADABLE]
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
-def _pick_tables(
+def _pick_keys(
     path: str, data: bytes | None, tables: tuple[str, ...]
 ) -> Iterator[tuple[str, object]]:
     if data is None or not data.strip():

@@ -32,11 +32,11 @@ class SharedFiles:
         """The changed keys, or the beginnings of changed blocks."""
         from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
             list_changed_blocks,
-            list_changed_tables,
+            list_changed_keys,
         )
 
         if self.blocks is None:
-            return list_changed_tables(path, old, new, self.tables)
+            return list_changed_keys(path, old, new, self.tables)
         return list_changed_blocks(old, new, self.blocks, has_c_comments=self.has_c_comments)
 
 
@@ -87,10 +87,10 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
     from gitlab_nightshift.policy.settings_parser import (
         EVERYTHING,
         UNREADABLE,
-        list_changed_tables,
+        list_changed_keys,
     )
 
-    names = list_changed_tables(path, old, new, EVERYTHING)
+    names = list_changed_keys(path, old, new, EVERYTHING)
     return [] if UNREADABLE in names else names
 
 

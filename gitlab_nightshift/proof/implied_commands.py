@@ -1,4 +1,4 @@
-"""What a repository's build files imply: the commands that build it, and those that test it."""
+"""The commands that a repository's build files imply, to build it and to test it."""
 
 import configparser
 import json
@@ -23,7 +23,7 @@ NO_TEST = "no test specified"  # part of the test script that ``npm init`` write
 
 
 def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
-    """Commands that build or test, by the files at the root; ``read`` returns a file's bytes."""
+    """Commands that build or test; ``read`` returns the bytes of a file at the root."""
     found: list[str] = []
     targets = _read_root_targets(files, read)
     found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
@@ -75,12 +75,12 @@ def read_scripts(text: bytes | None) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class BuildFiles:
-    """The files of a repository, and how to read one at its root. ``is_there`` looks into the
-    checkout: installed dependencies are not in git."""
+    """The files of a repository, and how to read one at its root. ``is_installed`` looks for a path
+    in the checkout: installed dependencies are not in git."""
 
     files: Collection[str]
     read: _Read
-    is_there: Callable[[str], bool] = lambda _path: False
+    is_installed: Callable[[str], bool] = lambda _path: False
 
     def read_bytes(self, name: str) -> bytes | None:
         """A file's bytes; None if it does not exist."""
@@ -90,20 +90,21 @@ class BuildFiles:
         """A file's text; "" if it does not exist."""
         return (self.read_bytes(name) or b"").decode("utf-8", "replace")
 
-    def any(self, *names: str) -> bool:
+    def has_any(self, *names: str) -> bool:
         """True if one of these files is at the root."""
         return any(name in self.files for name in names)
 
-    def below(self, *folders: str) -> bool:
+    def has_files_below(self, *folders: str) -> bool:
         """True if one of these folders contains a file."""
         starts = tuple(f"{folder}/" for folder in folders)
         return any(path.startswith(starts) for path in self.files)
 
 
 def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
-    """The commands that test the whole repository; a Makefile's test target replaces all others.
+    """The commands that test the whole repository. If a Makefile has a target for tests, that is
+    the only one.
 
-    They run without network, on the dependencies that the job has installed.
+    The commands need no network: they use the dependencies that the job has installed.
     """
     targets = _read_root_targets(build.files, build.read)
     if target := next((name for name in ("test", "tests", "check") if name in targets), ""):
@@ -121,24 +122,23 @@ def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
 def _find_python_tests(build: BuildFiles) -> Iterator[str]:
     files = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files)
     named = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
-    if not build.any(*named) and not any(files):
+    if not build.has_any(*named) and not any(files):
         return
     runner = _find_python_runner(build)
     if _uses_pytest(build):
         yield f"{runner} -m pytest"
-    elif build.any("noxfile.py") and not build.below("tests", "test"):
+    elif build.has_any("noxfile.py") and not build.has_files_below("tests", "test"):
         yield "nox"
-    elif build.any("tox.ini") and not build.below("tests", "test"):
+    elif build.has_any("tox.ini") and not build.has_files_below("tests", "test"):
         yield "tox"
     elif any(re.search(r"(^|/)test\w*\.py$", path) for path in build.files):
         yield f"{runner} -m unittest"
 
 
 def _find_python_runner(build: BuildFiles) -> str:
-    """The project's own interpreter, by its path: for safety, PATH has no folder of the checkout,
-    in which an agent may write."""
+    """The project's own interpreter, by its path: PATH has no folder that an agent may write."""
     for folder in VENVS:
-        if build.is_there(f"{folder}/bin/python"):
+        if build.is_installed(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
     runners = _BUILD_FILES["python"]
     return next((runners[lock] for lock in runners if lock in build.files), "python3")
@@ -153,7 +153,7 @@ RUNS_PYTEST = compile_lazily(
 def _uses_pytest(build: BuildFiles) -> bool:
     if RUNS_PYTEST.search(build.read_text(".gitlab-ci.yml")):
         return True
-    if build.any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
+    if build.has_any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
         return True
     if "pytest" in _read_toml_text(
         build.read_text("pyproject.toml")
@@ -188,28 +188,28 @@ def _has_section(text: str, name: str) -> bool:
 
 
 def _find_jvm_tests(build: BuildFiles) -> Iterator[str]:
-    if build.any("build.sbt"):
+    if build.has_any("build.sbt"):
         yield "sbt test"
-    elif build.any("mvnw", "pom.xml"):
-        # -o is Maven's offline mode, as is --offline below.
-        yield f"{'./mvnw' if build.any('mvnw') else 'mvn'} -B -o test"
-    elif build.any("gradlew", "build.gradle", "build.gradle.kts"):
-        yield f"{'./gradlew' if build.any('gradlew') else 'gradle'} --offline test"
+    elif build.has_any("mvnw", "pom.xml"):
+        # -o: offline (Maven), as is --offline of Gradle.
+        yield f"{'./mvnw' if build.has_any('mvnw') else 'mvn'} -B -o test"
+    elif build.has_any("gradlew", "build.gradle", "build.gradle.kts"):
+        yield f"{'./gradlew' if build.has_any('gradlew') else 'gradle'} --offline test"
 
 
 def _find_ruby_tests(build: BuildFiles) -> Iterator[str]:
-    bundled = "bundle exec " if build.any("Gemfile", "gems.rb") else ""
-    if build.any(".rspec") or build.below("spec"):
-        if bundled or build.any("Rakefile", ".rspec"):
+    bundled = "bundle exec " if build.has_any("Gemfile", "gems.rb") else ""
+    if build.has_any(".rspec") or build.has_files_below("spec"):
+        if bundled or build.has_any("Rakefile", ".rspec"):
             yield f"{bundled}rspec"
-    elif build.any("Rakefile") and build.below("test"):
+    elif build.has_any("Rakefile") and build.has_files_below("test"):
         yield f"{bundled}rake test"
 
 
 def _find_php_tests(build: BuildFiles) -> Iterator[str]:
     if "test" in read_scripts(build.read_bytes("composer.json")):
         yield "composer test"
-    elif build.any("phpunit.xml", "phpunit.xml.dist"):
+    elif build.has_any("phpunit.xml", "phpunit.xml.dist"):
         yield "vendor/bin/phpunit"
 
 
@@ -219,15 +219,11 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
         yield "dotnet test --no-restore"
 
 
-def _find_other_tests(build: BuildFiles) -> Iterator[str]:
-    yield from (test for name, test in _BUILD_FILES["tests"].items() if name in build.files)
-
-
-_RULES = (
+_RULES: tuple[Callable[[BuildFiles], Iterator[str]], ...] = (
     _find_javascript_tests,
     _find_python_tests,
     _find_jvm_tests,
-    _find_other_tests,
+    lambda build: (test for name, test in _BUILD_FILES["tests"].items() if name in build.files),
     _find_ruby_tests,
     _find_php_tests,
     _find_dotnet_tests,

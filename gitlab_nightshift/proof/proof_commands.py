@@ -1,5 +1,6 @@
-"""Runs verify_commands and the like: by this program itself, without a shell, with limits. Tells a
-command that lacks a program, a dependency or the network from a failing test."""
+"""Runs commands that build and test, such as ``verify_commands``, without a shell and within
+limits; collects the tests that ran; and tells a command that lacks a program, a dependency or the
+network from one whose tests fail."""
 
 import dataclasses
 import json
@@ -35,8 +36,8 @@ DISK_FULL = "the disk was full"
 class Runner:
     """Where and how commands run.
 
-    HOME and TMPDIR are ``home`` and ``tmp`` in ``scratch``. ``limits`` is called before each
-    command, as time runs out.
+    HOME and TMPDIR are the folders ``home`` and ``tmp`` in ``scratch``. ``limits`` is called before
+    each command: less and less time is left.
     """
 
     folder: Path
@@ -85,6 +86,7 @@ class Runner:
             why = f"cannot be started: {error.strerror}"
             return CommandResult(shlex.join(argv), NOT_FOUND, 0.0, why)
         status, why = None, f"ended by this program: {ended.end}"
+        # A full disk makes commands fail in any way: it is the cause, whatever their exit status.
         if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
             self.renew()  # what it wrote fills the disk
             why = DISK_FULL
@@ -168,7 +170,7 @@ def run_and_collect(
 def run_once(
     runner: Runner, command: str, log: str, read: ReadText, at_most_s: float | None = None
 ) -> CommandRun:
-    """Run a command once, and collect the tests that ran. ``read`` as in ``run_and_collect``."""
+    """Run a command once, and collect the tests that ran; ``read`` is as in ``run_and_collect``."""
     request = prepare_request(command, runner.env, runner.scratch, runner.folder, read)
     result = dataclasses.replace(runner, env=request.env).run(
         request.argv, log, at_most_s=at_most_s
@@ -190,7 +192,7 @@ def _collect_tests(
 
 
 def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) -> str:
-    """The first failed command and the end of its output, for the next attempt."""
+    """A text for the next attempt: the first failed command, and the end of its output."""
     for number, result in enumerate(results, 1):
         if not result.ok:
             how = result.error or f"exit status {result.exit_status}"

@@ -1,5 +1,5 @@
-"""A change as the red flags see it: both sides of every file, and its context; whether it touches
-executed code, and which functions and lines, by which a later night recognizes it."""
+"""A change as the red flags see it, its context, whether it changes executed code, and by which
+functions and lines a later night recognizes it."""
 
 import hashlib
 from collections import Counter
@@ -29,8 +29,8 @@ class Changeset:
     """All files of a change, with their contents. For its tree and patch see
     ``repository/capture.py: CapturedChange``.
 
-    ``read`` returns any file's bytes after the change, None if there is no such file; ``paths``
-    lists all files after it. Both run git, so only flags that need unchanged files call them.
+    ``read`` returns the bytes of any file after the change, None if there is no such file;
+    ``paths`` lists all files after it. Both run git, so rules call them only for unchanged files.
     """
 
     files: tuple[ChangedFile, ...]
@@ -55,8 +55,9 @@ def read_change(repository: Repository, old: str, new: str) -> Changeset:
 
 @dataclass(frozen=True)
 class Context:
-    """What a change is judged by. ``category`` is "" and ``selected`` is empty if unknown;
-    ``recent_files`` were touched by the last commits; ``by_people``: no agent made the change."""
+    """What a change is judged by. ``category`` is that of the night's idea and ``selected`` are the
+    files that Analyze chose; both are empty if unknown. ``recent_files`` were touched by
+    the last commits. ``by_people``: no agent made the change."""
 
     settings: Settings
     category: str = ""
@@ -84,9 +85,10 @@ class RuleViolation:
 
 
 def take(counts: Counter[_T], key: _T) -> bool:
-    """Remove one occurrence from the counts; False if there is none.
+    """Remove one occurrence of a key from the counts; False if there is none.
 
-    Rules that tell what a change adds take what was there before it from this count.
+    For rules about what a change adds: they count what was there before, and take from the counts
+    what is there now. What cannot be taken was added.
     """
     found = counts[key] > 0
     counts[key] -= found
@@ -103,13 +105,15 @@ Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]
 _DOCUMENT = compile_lazily(
     r"(?i)(?:\.(?:md|markdown|rst|adoc|asciidoc)|(?:^|/)(?:readme|changelog|license|notice|authors))$"
 )
-# Comments that tools obey: PEP 263, go help buildconstraint, Sorbet's ``typed:``, and the ``@`` of
-# TypeScript and PHPDoc.
+# Comments that tools obey, so that they count as code: encodings (PEP 263), Go's build constraints
+# ("go help buildconstraint"), Ruby's and Sorbet's magic comments, and the ``@`` of TypeScript and
+# PHPDoc.
 _DIRECTIVE = compile_lazily(
     r"(?i)#!|//\s*(?:go:|\+build|@)|/\*+\s*@|#.*(?:coding[:=]|frozen_string_literal|typed:)"
 )
 
 _Shape = list[tuple[str, int, str]]
+"""Type, number of children and, for a leaf, text of each node that is executed."""
 
 
 def changes_code(change: Changeset) -> bool:
@@ -132,7 +136,7 @@ def _changes_file(file: ChangedFile) -> bool:
 
 
 def _list_shape(side: Side, root: Node) -> _Shape:
-    """Type, number of children and, for leaves, text of every node but comments, in source order.
+    """The nodes without comments and docstrings, in source order.
 
     Positions do not count, as a comment moves the code below it. The number of children does: in
     Python, other indentation puts a statement into another block.
@@ -179,8 +183,8 @@ def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
 
 
 def compute_digest(change: Changeset) -> str:
-    """16 hex digits for the added and deleted lines; "" without any. Neither white space nor the
-    lines' order or numbers matter."""
+    """A digest of the added and deleted lines, 16 hex digits; "" without any. White space and the
+    order and numbers of lines do not matter."""
     lines = sorted(
         f"{file.path}\0{sign}{' '.join(line.text.split())}"
         for file in change.files
@@ -195,7 +199,7 @@ def compute_digest(change: Changeset) -> str:
 def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
     numbers = {line.number for line in lines if line.text.strip()}
     for function in side.functions:
-        # A changed method is not a change of its class.
+        # A change of a method is not a change of its class.
         inner = (other for other in side.functions if function in other.outer)
         own = set(range(function.line, function.end + 1)).difference(
             *(range(other.line, other.end + 1) for other in inner)

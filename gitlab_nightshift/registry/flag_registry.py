@@ -39,7 +39,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-deleted": FlagEntry(
         "fail",
         "Nothing tests this behaviour any more.",
-        "deleted_tests:find_deleted_tests",
+        "deleted_or_skipped_tests:find_deleted_tests",
         what=(
             "A test is deleted, or no runner collects it by its new name or path, although what it "
             "tested still exists; `warn` if another test has the same body."
@@ -49,7 +49,7 @@ FLAGS: dict[str, FlagEntry] = {
     "test-skipped": FlagEntry(
         "fail",
         "A test that is not run finds nothing.",
-        "skipped_tests:find_skipped_tests",
+        "deleted_or_skipped_tests:find_skipped_tests",
         what="A test, or a helper that asserts, is skipped, disabled, not in focus or left early.",
         warn_if="the test is new, or a condition decides",
     ),

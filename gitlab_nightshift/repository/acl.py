@@ -1,7 +1,7 @@
-"""Access control lists of the checkout's files: a rewritten file gets back the one it had.
+"""Access control lists of the checkout's files: a rewritten file gets back the list it had.
 
-With a list, the group bits of a file's mode are its mask (acl(5)): without the list, the same mode
-would give the group more rights.
+If a file has a list, the group bits of its mode are the mask of that list (acl(5)). Without the
+list, the same mode would give the group more rights.
 """
 
 import contextlib
@@ -13,17 +13,18 @@ from pathlib import Path
 from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
 
 NAMES = ("system.posix_acl_access", "system.posix_acl_default")
-"""The extended attributes in which Linux keeps them; the second is for folders."""
+"""The extended attributes in which Linux keeps the lists; a folder's default is for new files."""
 
 Lists = Mapping[str, bytes]
 
 
 def read_lists(root: Path, entries: Snapshot) -> dict[str, Lists]:
-    """The lists of the files and folders that have any. For a tree that no agent has touched."""
+    """The lists by path, of the files and folders that have any, in a tree that no agent has
+    touched."""
     lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
         for path, entry in entries.items():
-            # Text: a path object for each of many files costs more than to ask the kernel.
+            # A string: to make a Path for each of half a million files takes longer than the call.
             if entry.kind in (EntryKind.FILE, EntryKind.FOLDER) and (
                 lists := _read_acls(f"{root}/{path}")
             ):
@@ -36,31 +37,31 @@ def _read_acls(path: str) -> Lists:
         names = os.listxattr(path, follow_symlinks=False)
         return {name: os.getxattr(path, name) for name in names if name in NAMES}
     except OSError as error:
-        if error.errno == errno.ENOTSUP:
+        if error.errno == errno.ENOTSUP:  # this file system has no lists: ask about no more files
             raise NotImplementedError from None
-        return {}  # nobody can reach it, so nobody can change it either
+        return {}  # nobody can reach the file, so nobody can change its lists
 
 
-def _set(file: int | str, name: str, value: bytes) -> None:
+def _set_list(file: int | str, name: str, value: bytes) -> None:
     try:
         os.setxattr(file, name, value)
     except OSError as error:
-        if error.errno == errno.EINVAL:  # it names a user that this user namespace does not map
+        if (
+            error.errno == errno.EINVAL
+        ):  # the list names a user that this user namespace does not map
             raise PermissionError(errno.EPERM, "its user is unknown here", name) from None
         raise
 
 
 def give_lists(file: int | str, lists: Lists) -> None:
-    """Give exactly these lists to an open file, or one of ``pin_file``, after its mode is set.
-
-    Removes others: a new file inherits the default list of its folder. Raises PermissionError.
-    """
+    """Give a file exactly these lists, once its mode is set. ``file`` is its descriptor, or the
+    link that ``pin_file`` yields. Raises PermissionError."""
     present: list[str] = []
     with contextlib.suppress(OSError):  # the file system has no lists
         present = os.listxattr(file)
     for name in NAMES:
         if name in lists:
-            _set(file, name, lists[name])
-        elif name in present:
+            _set_list(file, name, lists[name])
+        elif name in present:  # a new file inherits the default list of its folder (acl(5))
             with contextlib.suppress(OSError):  # the file is another user's
                 os.removexattr(file, name)

@@ -1,4 +1,5 @@
-"""Applies a captured change to a restored checkout, exactly as ``git checkout`` would write it."""
+"""Applies a captured change, or any tree, to a restored checkout, exactly as ``git checkout`` would
+write it."""
 
 import contextlib
 import os
@@ -7,13 +8,11 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.object_rows import Row
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.git_formats import LINK, PROGRAM, SUBMODULE, Row
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES
 from gitlab_nightshift.repository.tree_objects import (
-    SUBMODULE,
     format_row,
     list_differences,
     read_folders_above,
@@ -27,20 +26,18 @@ from gitlab_nightshift.system.openat import (
     write_all,
 )
 
-PROGRAM, LINK = "100755", "120000"
 FILES_PER_BATCH = 100
-"""Files in memory at once: a person's commit may have thousands, and large ones."""
+"""Files in memory at once: a person's commit may change thousands, some of them large."""
 
 
 def apply_captured_change(
     root: Path, before: Snapshot, repository: Repository, captured: CapturedChange
 ) -> None:
-    """Write and delete the change's files. A refused change has none. Raises OSError, GitError.
+    """Write and delete the files of a change; a refused change has none. Raises OSError, GitError.
 
-    ``before`` is the present state of the checkout: files keep their owner and mode.
-
-    The bytes are those that git would write for the captured tree, so what is verified is what is
-    published, even if attributes convert line ends.
+    ``before`` is the present state of the checkout: a file keeps its owner and mode. The bytes are
+    those that git would write for the captured tree, so the files that are verified are those that
+    are published, even if attributes convert line ends.
     """
     rows = {f.path: None if f.status == "D" else (f.mode, f.blob) for f in captured.files}
     _apply(root, before, repository, captured.tree_id, rows)
@@ -49,8 +46,8 @@ def apply_captured_change(
 def apply_difference(
     root: Path, before: Snapshot, repository: Repository, base: str, tree: str
 ) -> None:
-    """Write and delete what differs between ``base``, which is checked out, and ``tree``. See
-    :func:`apply_change`."""
+    """Write and delete the files in which ``tree`` differs from ``base``, which is checked out. The
+    rest is as in :func:`apply_captured_change`."""
     _apply(root, before, repository, tree, list_differences(repository, base, tree))
 
 
@@ -65,30 +62,30 @@ def _apply(
     wanted = {path: row for path, row in rows.items() if row and row[0] != SUBMODULE}
     paths = list(wanted)
     for at in range(0, len(paths), FILES_PER_BATCH):
-        some = {path: wanted[path] for path in paths[at : at + FILES_PER_BATCH]}
-        data = _read_checked_out(repository, tree, some)
-        for path, (mode, _) in some.items():
+        batch = {path: wanted[path] for path in paths[at : at + FILES_PER_BATCH]}
+        data = _read_as_checked_out(repository, tree, batch)
+        for path, (mode, _) in batch.items():
             if mode == LINK:
                 _write_link(root, path, os.fsdecode(data[path]), before)
             else:
                 _write(root, path, data[path], before, executable=mode == PROGRAM)
 
 
-def _read_checked_out(
+def _read_as_checked_out(
     repository: Repository, tree: str, rows: Mapping[str, Row]
 ) -> dict[str, bytes]:
-    """The bytes that git writes for these files of a tree. Raises GitError."""
+    """The bytes that a checkout writes for these files of a tree. Raises GitError."""
     if repository.converts_files or _find_attributes(repository, tree, rows):
         return _check_out(repository, tree, rows)
     blobs = read_blobs(repository, (blob for _, blob in rows.values()))
     for _, blob in rows.values():
-        if blob not in blobs:  # git says what is wrong with it
+        if blob not in blobs:  # it is missing or damaged: git's error says which
             blobs[blob] = repository.run("cat-file", "blob", blob)
     return {path: blobs[blob] for path, (_, blob) in rows.items()}
 
 
 def _find_attributes(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Row]:
-    """The attribute files that count for these paths."""
+    """The attribute files of a tree that apply to these paths, by path."""
     folders = read_folders_above(repository, tree, paths)
     named = (
         (f"{folder}/" * bool(folder), rows.get(ATTRIBUTES)) for folder, rows in folders.items()
@@ -97,8 +94,9 @@ def _find_attributes(repository: Repository, tree: str, paths: Iterable[str]) ->
 
 
 def _check_out(repository: Repository, tree: str, rows: Mapping[str, Row]) -> dict[str, bytes]:
-    """As git writes them into a private folder, from an index of these files and their attributes:
-    git reads those of the index on a checkout (gitattributes(5))."""
+    """Have git write the files into a private folder, and read them there. Its index has only these
+    files and their attribute files: a checkout reads attributes from the index
+    (gitattributes(5))."""
     listed = {**_find_attributes(repository, tree, rows), **rows}
     info = b"".join(format_row(path, row) for path, row in listed.items())
     names = b"".join(os.fsencode(path) + b"\0" for path in rows)
@@ -115,15 +113,15 @@ def _read(path: Path) -> bytes:
 
 
 def _delete(root: Path, path: str) -> None:
-    """Delete a file, and folders that become empty, as git does."""
+    """Delete a file, and the folders that this leaves empty, as git does."""
     with contextlib.suppress(FileNotFoundError):
         with open_parent(root, path) as (fd, name):
             remove(name, fd)
-        while (path := path.rpartition("/")[0]) and _removed_if_empty(root, path):
+        while (path := path.rpartition("/")[0]) and _remove_if_empty(root, path):
             pass
 
 
-def _removed_if_empty(root: Path, path: str) -> bool:
+def _remove_if_empty(root: Path, path: str) -> bool:
     with open_parent(root, path) as (fd, name):
         try:
             os.rmdir(name, dir_fd=fd)
@@ -133,7 +131,8 @@ def _removed_if_empty(root: Path, path: str) -> bool:
 
 
 def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: bool) -> None:
-    """Write a file; a new one gets the owner of the checkout's top."""
+    """Write a file. A new one, and new folders for it, get the owner of the checkout's top
+    folder."""
     top = before[TOP]
     old = before.get(path, top)
     owner = (top.uid, top.gid)
@@ -143,11 +142,12 @@ def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: 
     ):
         write_all(target, data)
         change_owner(target, (old.uid, old.gid))
+        # After chown, which may clear setuid and setgid (chown(2)).
         os.fchmod(target, _compute_mode(before, path, executable))
 
 
 def _write_link(root: Path, path: str, target: str, before: Snapshot) -> None:
-    """Write a symbolic link, which only a person's change has. Its target is never followed."""
+    """Write a symbolic link: a captured change has none, but a person's commit may."""
     top = before[TOP]
     with open_parent(root, path, make=True, owner=(top.uid, top.gid)) as (fd, name):
         with contextlib.suppress(FileNotFoundError):
@@ -159,13 +159,13 @@ def _write_link(root: Path, path: str, target: str, before: Snapshot) -> None:
 
 
 def _read_umask() -> int:
-    mask = os.umask(0o022)
+    mask = os.umask(0o022)  # the only way to read it is to set it (umask(2))
     os.umask(mask)
     return mask
 
 
 def _compute_mode(before: Snapshot, path: str, executable: bool) -> int:
-    """The old mode with the new executable bit, the only one that git stores."""
+    """The file's old mode with the new executable bit, the only one that git stores."""
     old = before.get(path)
     if old is None or old.kind is not EntryKind.FILE:
         return (0o777 if executable else 0o666) & ~_read_umask()

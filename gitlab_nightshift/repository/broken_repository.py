@@ -1,14 +1,15 @@
-"""Git's errors about a broken repository, in which no command works, and what to do about them."""
+"""Git's errors about a repository that is broken, damaged or too new, and what to do about them."""
 
 import contextlib
 import re
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.git_formats import list_object_folders
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-# Git's English messages: it runs with LC_ALL=C (git.py).
+# Git's English messages: it runs with LC_ALL=C (git.py). With these no command works: the
+# configuration or the index cannot be read, or git refuses the owner of the folder.
 _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"
     r"|exceeded maximum include depth.*(?:\n\t.*)?"
@@ -16,13 +17,16 @@ _BROKEN = compile_lazily(
     r"|detected dubious ownership.*)",
     re.MULTILINE,
 )
+# The repository has a format that this git does not know.
 _NEWER = compile_lazily(
     r"^(?:fatal|warning): ((?:unknown repository extension|repo version is).*found:(?:\n\t.*)+"
     r"|expected git repo version.*)",
     re.MULTILINE | re.IGNORECASE,
 )
 _NO_REVISION = "Needed a single revision"
+# The filter of a partial clone, in its configuration.
 _FILTER = compile_lazily(r"^\s*partialclonefilter\s*=\s*([\w:.,=+-]{1,60})\s*$", re.M | re.I)
+# An object is missing or unreadable.
 _DAMAGED = compile_lazily(
     r"""^(?:error|fatal):[ ](
         (?P<head>bad[ ]object[ ]HEAD)                                   # fatal: bad object HEAD
@@ -41,8 +45,8 @@ _DAMAGED = compile_lazily(
 
 
 def refuse_broken_repository(stderr: bytes) -> None:
-    """Raise ``E_CONFIG`` if a git command failed because of its configuration or index, or because
-    this git does not know the repository's format (reftable)."""
+    """Raise ``E_CONFIG`` if a git command failed because of its configuration, its index or the
+    folder's owner, or because this git does not know the repository's format (reftable)."""
     text = stderr.decode("utf-8", "replace")
     if found := _NEWER.search(text):
         why = " ".join(found[1].split())
@@ -58,12 +62,13 @@ def describe_damage(stderr: bytes, folder: Path) -> str:
     text = stderr.decode("utf-8", "replace")
     if found := _DAMAGED.search(text):
         return render_damage(found[1], folder)
-    lost = _NO_REVISION in text and _find_partial_clone(folder)
-    return render_damage(_NO_REVISION, folder) if lost else ""
+    # Of a partial clone, git may miss a tree without naming it.
+    unnamed = _NO_REVISION in text and _find_partial_clone(folder)
+    return render_damage(_NO_REVISION, folder) if unnamed else ""
 
 
 def render_damage(what: str, folder: Path) -> str:
-    """The message for damage: ``what`` is damaged or missing."""
+    """The message for damage; ``what`` names what is damaged or missing, in a few words."""
     if not (clone := _find_partial_clone(folder)):
         return f"the git repository is damaged or lacks a part ({what}): clone it anew"
     return (
@@ -74,8 +79,8 @@ def render_damage(what: str, folder: Path) -> str:
 
 
 def _find_partial_clone(folder: Path) -> str:
-    """A description of this partial clone, "" for any other. A repository that borrows objects from
-    a partial clone counts as well."""
+    """A description of a partial clone, "" for any other repository. A repository that borrows
+    objects from a partial clone counts as one."""
     tops = (folder / ".git/objects", folder / "objects")
     objects = [path for top in tops if top.is_dir() for path in list_object_folders(top)]
     # A pack of a partial clone has a .promisor file (Documentation/technical/partial-clone).

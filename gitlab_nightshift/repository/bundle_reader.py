@@ -19,19 +19,19 @@ from typing import Any
 
 from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
 from gitlab_nightshift.records.codec import make_record, to_fields
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
+from gitlab_nightshift.repository.git_formats import SUBMODULE
 from gitlab_nightshift.repository.patches import apply_patch, find_relation
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     RepositoryParts,
     create_private_repository,
-    keep_reading,
     list_diff_files,
+    read_blobs,
+    share_reader,
 )
 from gitlab_nightshift.repository.tree_objects import (
-    SUBMODULE,
     find_rows,
     list_differences,
     read_tree_file,
@@ -41,10 +41,11 @@ from gitlab_nightshift.repository.tree_objects import (
 
 @dataclass(frozen=True)
 class RebuildTask:
-    """What to do, decided before a bundle was read.
+    """The reader's work, decided before a bundle is read.
 
-    ``folder`` is this process's own. ``onto`` is a commit to compare the patch with, instead of
-    rebuilding ("": none). ``largest`` are limits in bytes: of a bundle, of a file, of all files.
+    ``folder`` is the reader's own; ``base`` is the commit that the patch changes. ``sizes`` are the
+    bytes of bundle and patch; ``largest`` are limits in bytes: of the bundle, of a file, of all
+    files. With ``onto``, a commit, the patch is only compared with that, and nothing is rebuilt.
     """
 
     folder: Path
@@ -61,19 +62,19 @@ class RebuildTask:
 
 
 def build_task_data(task: RebuildTask) -> dict[str, Any]:
-    """The task as JSON for :func:`main`."""
+    """The JSON that :func:`main` gets."""
     return {"task": to_fields(task)}
 
 
 def main(data: Mapping[str, Any]) -> int:
-    """Read, rebuild, answer."""
+    """Do the task, and write the answer to stdout."""
     task: RebuildTask = make_record(RebuildTask, data["task"])
     git = build_isolated_git(task.folder / "home", task.search_path)
     parts = RepositoryParts(
         objects=task.objects, object_format=task.object_format, attributes=task.attributes
     )
     repository = create_private_repository(git, task.folder / "repository.git", parts, task.config)
-    with keep_reading(repository) as kept:
+    with share_reader(repository) as kept:
         _answer(kept, task)
     return 0
 
@@ -82,9 +83,9 @@ def _answer(repository: Repository, task: RebuildTask) -> None:
     if task.onto:
         patch = sys.stdin.buffer.read()
         return _write_line({"relation": find_relation(repository, task.onto, patch, None)})
-    known = _find_base_tree(repository, task)
-    ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if known else ()
-    _write_line({"ci": ci})
+    has_base = _find_base_tree(repository, task) != ""
+    ci = read_pipeline_files(repository, task.base, task.ci_config).patterns if has_base else ()
+    _write_line({"ci": ci})  # before the first byte of the bundle is read
     bundle, patch = (sys.stdin.buffer.read(size) for size in task.sizes)
     answer, blobs = build_answer(repository, task, bundle, patch)
     _write_line(answer)
@@ -100,9 +101,10 @@ def _write_line(value: Mapping[str, Any]) -> None:
 def build_answer(
     repository: Repository, task: RebuildTask, bundle: bytes, patch: bytes
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """The second and the third part of the answer."""
+    """The second and the third part of the answer, as JSON and as the bytes of each new file."""
     try:
         data = json.loads(bundle)
+        # The answer repeats it in ASCII, where an escape is longer than its letter, on one line.
         if len(json.dumps(data)) > task.largest[0]:
             raise ValueError("it is larger than it looks")
     except (ValueError, RecursionError, MemoryError) as error:
@@ -123,7 +125,8 @@ class _RebuildError(Exception):
 def rebuild_change(
     repository: Repository, task: RebuildTask, patch: bytes
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """The change that ``patch`` makes to the base, and the bytes of its new blobs."""
+    """The change that ``patch`` makes to the base, as JSON, and the bytes of its new blobs. Raises
+    _RebuildError."""
     before = _find_base_tree(repository, task)
     if not before:
         raise _RebuildError(f"the checkout does not hold the commit {task.base[:12]}")
@@ -131,13 +134,13 @@ def rebuild_change(
         tree = apply_patch(repository, task.base, patch, memory=None)
     except GitError:
         raise _RebuildError("change.patch does not apply to its base: it was edited") from None
-    _, of_file, of_all = task.largest
-    sizes = _read_sizes(repository, before, tree, of_file)
-    if max(sizes, default=0) > of_file or sum(sizes) > of_all:
-        why = f"a file of the change has more than {of_file} bytes, or all of it more than {of_all}"
-        raise _RebuildError(why)
+    _, most_of_file, most = task.largest
+    sizes = _read_sizes(repository, before, tree, most_of_file)
+    if max(sizes, default=0) > most_of_file or sum(sizes) > most:
+        text = f"a file of the change has more than {most_of_file} bytes, or all of it more"
+        raise _RebuildError(f"{text} than {most}")
     changed = list_diff_files(repository, before, tree)
-    new = [file.blob for file in changed if _is_own(repository, file.blob)]
+    new = [file.blob for file in changed if _is_written_here(repository, file.blob)]
     blobs = list(read_blobs(repository, new).values())
     files = [(os.fsencode(path).hex(), *values) for path, *values in map(astuple, changed)]
     paths = find_settings_files(file.path for file in changed)
@@ -151,8 +154,8 @@ def rebuild_change(
 
 
 def _read_sizes(repository: Repository, old: str, new: str, largest: int) -> list[int]:
-    """Bytes of each file, before and after, in which two trees differ, up to one that is larger
-    than ``largest``. Raises GitError, _RebuildError."""
+    """The bytes of the files in which two trees differ, those of both trees; it ends with the first
+    file that is larger than ``largest``. Raises GitError, _RebuildError."""
     after = list_differences(repository, old, new)
     before = find_rows(repository, old, after)
     rows = (*before.values(), *(row for row in after.values() if row))
@@ -173,6 +176,6 @@ def _find_base_tree(repository: Repository, task: RebuildTask) -> str:
         return ""
 
 
-def _is_own(repository: Repository, blob: str) -> bool:
-    """True for an object that was written here; the others are the checkout's."""
+def _is_written_here(repository: Repository, blob: str) -> bool:
+    """True for an object that this process wrote, not one of the checkout's."""
     return (repository.folder / "objects" / blob[:2] / blob[2:]).exists()

@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.records.products import ChangeSize, ProposedChange
-from gitlab_nightshift.repository.blobs import compute_blob_id
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
-from gitlab_nightshift.repository.object_rows import Row
+from gitlab_nightshift.repository.git_formats import Row, read_index, write_index
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     build_diff_patch,
+    compute_blob_id,
     list_diff_files,
 )
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES, SavedCheckout
-from gitlab_nightshift.repository.small_index import read_index, write_index
 from gitlab_nightshift.repository.tree_objects import (
     find_rows,
     resolve_tree,

@@ -1,8 +1,8 @@
 """Finds changed tracked files of the real checkout, before an agent starts.
 
 If a blob has CRLF and attributes convert its line ends, git may call the file modified right after
-the checkout, or not: that depends on the timestamp of the index (racy-git). Here such a file is
-unchanged if its bytes are those that a checkout writes.
+the checkout, or not: that depends on the timestamp of the index (racy-git). This module calls such
+a file unchanged if its bytes are those that a checkout writes.
 """
 
 import functools
@@ -19,15 +19,17 @@ from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BATCH_BYTES = 32_000_000
+"""Bytes of files to compare at once."""
 LARGEST = 20_000_000
-"""Bytes of files to compare at once, and of the largest file to compare."""
+"""Bytes of the largest file to compare; a larger one stays modified."""
 MOST_NAMED = 10
 """Paths that a message names."""
 
+# What a checkout may have converted: line ends, another encoding, ``$Id$`` (gitattributes(5)).
 _CONVERTED = compile_lazily(rb"[\r\0\x80-\xff]|\$Id")
 
 Run = Callable[..., bytes]
-"""Runs a git verb in a checkout: arguments, and ``stdin``."""
+"""Runs a git command in a checkout, by its arguments and ``stdin``, and returns its stdout."""
 
 
 class _ModifiedFile(NamedTuple):
@@ -38,8 +40,8 @@ class _ModifiedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class LineEnds:
-    """Files that git calls modified: ``untouched`` have the bytes that a checkout writes,
-    ``converted`` differ from these only in line ends."""
+    """Two kinds of files that git calls modified: ``untouched`` have the bytes that a checkout
+    writes, ``converted`` differ from those bytes only in line ends."""
 
     untouched: frozenset[str]
     converted: frozenset[str]
@@ -75,6 +77,7 @@ def format_some_paths(paths: Sequence[str]) -> str:
 
 
 def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The changed tracked files, and those of the unstaged ones that differ only in line ends."""
     asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
     rows = split_names(git.run("status", *asked, cwd=checkout))
     unstaged = {row[3:] for row in rows if row.startswith(" M")}
@@ -86,20 +89,20 @@ def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[
 
 
 def list_untouched(run: Run, top: Path) -> frozenset[str]:
-    """The first of these alone. Without a carriage return, an ``$Id`` or a letter beyond ASCII,
-    which a checkout might have written, git is not asked about a file."""
+    """The files that git calls modified although they have the bytes that a checkout writes. Git is
+    asked only about files with bytes that a checkout may have converted."""
     return compare_line_ends(run, top, _CONVERTED.search).untouched
 
 
 def compare_line_ends(
     run: Run, top: Path, select: Callable[[bytes], object] = lambda _data: True
 ) -> LineEnds:
-    """Compare files that differ from the index, and whose bytes ``select`` takes, with the bytes
-    that a checkout would write. Skips files with another filter: running it could fetch."""
+    """Compare files that git calls modified with the bytes that a checkout would write. Skips files
+    whose bytes ``select`` does not accept, and files with a filter: running it could fetch."""
     untouched, converted = set[str](), set[str]()
     for read in _read_batches(_list_modified(run), top):
         batch = _drop_filtered(run, [row for row in read if select(row.data)])
-        written = _read_checked_out(run, batch) if batch else []
+        written = _read_as_checked_out(run, batch) if batch else []
         for (path, _, data), expected in zip(batch, written, strict=False):
             if data == expected:
                 untouched.add(path)
@@ -109,7 +112,7 @@ def compare_line_ends(
 
 
 def _list_modified(run: Run) -> dict[str, str]:
-    """Regular files that may differ in their content only, with their blobs in the index."""
+    """The blobs in the index of regular files that may differ, in their content only, by path."""
     out = split_names(run("diff-files", "-z", "--raw", "--ignore-submodules=all"))
     blobs = {}
     for meta, path in zip(out[::2], out[1::2], strict=True):
@@ -145,7 +148,7 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Modifie
         yield batch
 
 
-def _read_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
+def _read_as_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
     """The bytes that a checkout would write of each file; [] if a blob is missing."""
     # With --filters, the reported size is that of the blob, so a random line separates the outputs.
     mark = os.urandom(16).hex()

@@ -9,26 +9,29 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.apply_change import apply_captured_change, apply_difference
 from gitlab_nightshift.repository.capture import CapturedChange, capture_change
-from gitlab_nightshift.repository.checkout_restore import KnownTree, restore_checkout, restore_files
+from gitlab_nightshift.repository.checkout_restore import (
+    KnownTree,
+    repair,
+    restore_checkout,
+    restore_files,
+)
 from gitlab_nightshift.repository.git import (
     Git,
-    RepositoryPaths,
     build_isolated_git,
     with_machine_config,
 )
 from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
-from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
-    keep_reading,
+    share_reader,
 )
 from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
 from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
 from gitlab_nightshift.repository.throwaway_git import (
-    FRESH_ENOUGH,
+    OWNER_IGNORED,
     build_throwaway,
     plan_object_sharing,
 )
@@ -38,15 +41,15 @@ from gitlab_nightshift.system.openat import remove_path
 from gitlab_nightshift.system.signals import defer_signals
 
 Warn = Callable[[str], None]
+"""Gets a line for the job log."""
 
 
 @dataclass(frozen=True)
 class Checkout:
     """A checkout whose ``.git`` is masked. Call its methods only while no agent process is alive.
 
-    ``objects`` are the real object folders that agents have to read, ``mounts`` the folders that
-    they see at another path, ``secrets`` files that they must not read: configuration and logs of
-    the real repository.
+    ``objects`` are the real object folders, which agents have to read; ``secrets`` are files of the
+    real repository that they must not read; ``mounts`` are folders that they see at another path.
     """
 
     path: Path
@@ -62,7 +65,7 @@ class Checkout:
 
     @property
     def is_own(self) -> bool:
-        """True if all of it belongs to this process's user and groups."""
+        """True if all files and folders belong to this process's user, and to groups of it."""
         uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
         return all(e.uid == uid and e.gid in groups for e in self._known.entries.values())
 
@@ -106,14 +109,16 @@ class Checkout:
         )
 
     def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
-        """Restore the tree, then apply exactly this change; returns what ``restore`` does."""
+        """Restore the tree, then apply exactly this change. Returns the paths that could not be
+        restored."""
         with defer_signals():
             failed = self.restore()
             apply_captured_change(self.path, self.saved.entries, self.repository, captured)
         return failed
 
     def apply_tree(self, tree: str) -> tuple[str, ...]:
-        """Restore the tree, then apply any tree in ``repository``."""
+        """Restore the tree, then apply any tree in ``repository``. Returns the paths that could not
+        be restored."""
         with defer_signals():
             failed = self.restore()
             apply_difference(self.path, self.saved.entries, self.repository, self.base_sha, tree)
@@ -137,8 +142,8 @@ def open_checkout(
 
     First repairs what a killed run left. ``private`` is an existing folder that no agent can access
     (0700); ``search_path`` comes from ``environment.build_search_path``. With ``real_home``, the
-    machine's own git settings decide whether the checkout is clean (LFS). For the rest see
-    ``open_prepared`` and ``prepare_checkout``.
+    machine's own git settings decide whether the checkout is clean (LFS). The other arguments are
+    those of ``open_prepared`` and ``prepare_checkout``.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -180,14 +185,18 @@ def open_prepared(
     """Mask the real ``.git`` of a prepared checkout.
 
     With ``identity`` the checkout belongs to that user during the block. ``mounting``: processes in
-    it get the checkout's ``mounts``. Raises NightshiftError E_CONFIG, and OwnershipError if it
-    cannot be given to that user. With ``leaving`` all is restored on exit, without raising:
-    ``warn`` gets a line for each failure. Otherwise the process that prepared it restores it.
+    the checkout get its ``mounts``. With ``leaving`` all is restored on exit, without raising:
+    ``warn`` gets a line for each failure. Otherwise the process that prepared the checkout restores
+    it. Raises NightshiftError E_CONFIG, and OwnershipError if the user cannot be given the
+    checkout.
     """
-    mounted = mounting and not prepared.moved and _is_folder(prepared.checkout / ".git")
+    git_path = prepared.checkout / ".git"
+    is_folder = git_path.is_dir() and not git_path.is_symlink()
+    mounted = mounting and not prepared.moved and is_folder
     user = (identity.uid, identity.gid) if identity else None
     state = StateFolder(prepared.checkout, prepared.held.folder, prepared.held.lock, user, mounted)
     git = build_isolated_git(private / "home", search_path)
+    # On exit, .git is unmasked first, then the owners are given back.
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
         _rescan_if_refused(prepared, state),
@@ -197,8 +206,10 @@ def open_prepared(
             saved = rescan(state.checkout, prepared.saved)
             write_saved(state.folder / GIVEN, saved)
             prepared = replace(prepared, saved=saved)
-        opened = _build_checkout(prepared, state, git, Path(folder), fresh=identity is not None)
-        with keep_reading(opened.repository) as repository:
+        opened = _build_checkout(
+            prepared, state, git, Path(folder), owner_changed=identity is not None
+        )
+        with share_reader(opened.repository) as repository:
             opened = replace(opened, repository=repository)
             with _keep_git_masked(state, opened, warn, leaving=leaving):
                 yield opened
@@ -216,8 +227,9 @@ def _rescan_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterat
 
 
 def _build_checkout(
-    prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, fresh: bool
+    prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, owner_changed: bool
 ) -> Checkout:
+    # Where the parts of the repository are once .git is masked: without mounts, .git is moved.
     masked_paths = (
         prepared.paths
         if state.mounted
@@ -230,8 +242,9 @@ def _build_checkout(
     sharing = plan_object_sharing(state, current_paths, masked_paths)
     remove_path(state.own / THROWAWAY)
     with _convert_sharing_errors(state):
-        config = {**prepared.config, **(FRESH_ENOUGH if fresh else {})}
+        config = {**prepared.config, **(OWNER_IGNORED if owner_changed else {})}
         build_throwaway(state.own / THROWAWAY, current_paths, sharing, prepared.base_sha, config)
+    git_mount = Mount(state.shown_git, state.checkout / ".git", writable=True)
     return Checkout(
         path=state.checkout,
         base_sha=prepared.base_sha,
@@ -239,26 +252,11 @@ def _build_checkout(
         repository=repository,
         saved=prepared.saved,
         objects=sharing.readable,
-        secrets=_list_secrets(masked_paths),
-        mounts=(*sharing.mounts, *_build_git_mounts(state)),
+        secrets=masked_paths.list_secrets(),
+        mounts=(*sharing.mounts, *((git_mount,) if state.mounted else ())),
         _state_folder=state,
         _known=KnownTree(prepared.saved.entries),
     )
-
-
-def _list_secrets(paths: RepositoryPaths) -> tuple[Path, ...]:
-    """Configuration and logs. A worktree has two sets: its own, and its main repository's."""
-    folders = dict.fromkeys((paths.git_dir, paths.objects[0].parent))
-    return tuple(folder / name for folder in folders for name in ("config", "logs"))
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _build_git_mounts(state: StateFolder) -> tuple[Mount, ...]:
-    target = state.checkout / ".git"
-    return (Mount(state.shown_git, target, writable=True),) if state.mounted else ()
 
 
 @contextlib.contextmanager

@@ -1,29 +1,63 @@
-"""Restores a checkout for good: each part is tried even if another one fails. After a kill the next
-start does so (``killed_run_repair.py``)."""
+"""Restores a checkout for good: at the end of a run or, after a kill, at the next start. Each part
+is tried even if another one fails."""
 
 import contextlib
 import functools
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.repository.changed_files import format_some_paths
+from gitlab_nightshift.repository.delegated_repository import restore_modes
 from gitlab_nightshift.repository.disk_space import Disks
-from gitlab_nightshift.repository.git_mask import discard, unmask_git
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
+from gitlab_nightshift.repository.git_mask import (
+    build_moved_paths,
+    discard,
+    is_mask_unused,
+    is_masked,
+    unmask_git,
+)
+from gitlab_nightshift.repository.owners import kill_leftovers, restore_owners_after_kill
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    create_private_repository,
+    share_reader,
+)
 from gitlab_nightshift.repository.restore import RestoredTree, restore_folder, restore_tree
-from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.state_folder import SAVED, StateFolder
+from gitlab_nightshift.repository.saved_state import SavedCheckout, read_saved
+from gitlab_nightshift.repository.state_folder import (
+    COPIES,
+    GIVEN,
+    OWNERS,
+    SAVED,
+    LockedStateFolder,
+    RunNote,
+    StateFolder,
+    identify_folder,
+    is_changed_since,
+    read_git_use,
+    read_note,
+    release,
+    take_over,
+)
 from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
+from gitlab_nightshift.sandbox.uid_tier import remove_trial_folders
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.system.openat import remove_path
+from gitlab_nightshift.system.signals import defer_signals
 
 IMPERFECT = "put back; paths with a new owner or time, which only root could restore: {}"
+"""A line of the job log, with the number of such paths."""
 
 
 @dataclass
 class KnownTree:
-    """The last state of the tree known to equal the saved one; each restore updates it.
+    """The last state of the tree that is known to equal the saved one; each restore updates it.
     ``imperfect`` are paths whose owner or times could not be restored."""
 
     entries: Snapshot
@@ -32,9 +66,10 @@ class KnownTree:
 
 @dataclass
 class RestoreReport:
-    """``failed`` are paths that could not be restored, ``trouble`` has a line for each kind of
-    failure; ``imperfect`` counts paths with a new owner or time, which only root could restore.
-    ``saved`` is the saved state with the restored tree's status, if nothing differs from it."""
+    """What a restore for good left undone. ``failed`` are paths that could not be restored,
+    ``trouble`` has a line for each kind of failure; ``imperfect`` counts paths with a new owner or
+    time, which only root could restore. If there are none of these, ``saved`` is the saved state
+    with the status of the restored tree."""
 
     failed: tuple[str, ...] = ()
     trouble: list[str] = field(default_factory=list)
@@ -55,11 +90,11 @@ def restore_files(
     *,
     keep_watched: bool = False,
 ) -> RestoredTree:
-    """Restore the files; if the disk is full, first remove the throw-away to make space."""
+    """Restore the files. If the disk is full, first remove the reserve and the throw-away."""
     # An agent may have filled the disk by files below the throw-away .git.
     if Disks((state.checkout,)).find_full():
         for make_space in (state.reserve.release, functools.partial(discard, state)):
-            with contextlib.suppress(OSError):  # an agent may have damaged either: go on
+            with contextlib.suppress(OSError):  # an agent may have damaged one: try the other
                 make_space()
     return restore_tree(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
 
@@ -67,8 +102,8 @@ def restore_files(
 def restore_checkout(
     state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
 ) -> RestoreReport:
-    """Restore everything: files, the real ``.git``, the folder itself. The saved state is removed
-    once the real ``.git`` is in place: after that, the next start only has owners to restore."""
+    """Restore everything: files, the real ``.git``, the top folder itself. Once the real ``.git``
+    is in place, the saved state is removed: after that, the next start restores only owners."""
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
         done = restore_files(state, saved, known, repository)
@@ -101,3 +136,154 @@ def _record_errors(report: RestoreReport, what: str) -> Iterator[None]:
         yield
     except OSError as error:
         report.trouble.append(f"{what}: {error}")
+
+
+# --- after a kill ---------------------------------------------------------------------------------
+
+
+def repair(
+    path: Path,
+    *,
+    private: Path,
+    search_path: str,
+    just_now: bool = False,
+    tell: Callable[[RestoreReport], object] | None = None,
+    held: LockedStateFolder | None = None,
+    saved: SavedCheckout | None = None,
+) -> bool:
+    """Undo the changes of a killed run in ``path``; True if there was something to undo.
+
+    Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
+    ``private`` is a folder that no agent can access, inside that for temporary files. ``just_now``:
+    nobody used the checkout since that run's end, so a commit in the throw-away ``.git`` is an
+    agent's. ``held`` is that run's state folder if the caller holds it, ``saved`` the state that
+    the run saved there; without them, both are looked for.
+
+    The decision depends only on the state folder, without its part ``own``, which agents can reach,
+    and, at a later start, on whether something has used the checkout since.
+
+    Raises NightshiftError E_WORKSPACE_DIRTY if another night runs there, if not everything could be
+    undone (``tell``, if given, gets a report instead), or if somebody has since used the throw-away
+    ``.git``. In the last two cases the real ``.git`` is back in place.
+    """
+    remove_trial_folders(path.resolve())
+    state = held.take(path.resolve()) if held else take_over(path.resolve(), private.parent)
+    if state is None:
+        return False
+    note, report = read_note(state.folder), RestoreReport()
+    with defer_signals():
+        kill_leftovers(state)
+        git = build_isolated_git(private / "home", search_path)
+        if not os.path.lexists(state.real_git):
+            report = _undo_where_unused(state, note, saved, git, private)
+        elif not just_now and _is_another_checkout(state, note):
+            _set_aside(state)
+        elif (
+            note
+            and (just_now or _is_as_killed(state, note))
+            and (saved := _find_saved(state, saved))
+        ):
+            report = _undo(state, note, saved, git, private)
+        else:
+            raise _keep_throwaway(state)
+    if tell:
+        tell(report)
+    elif report.trouble:
+        text = _describe_left_changes(state.checkout, report)
+        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    return True
+
+
+def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
+    """True if the folder was deleted since, and the project checked out anew."""
+    return note is not None and note.top != identify_folder(state.checkout)
+
+
+def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
+    """True if nothing has used the throw-away since the kill: a runner would have fetched into
+    it."""
+    git = state.checkout / ".git"
+    if not os.path.lexists(git) or not is_changed_since(state.folder, git):
+        return True
+    return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
+
+
+def _undo_where_unused(
+    state: StateFolder, note: RunNote | None, saved: SavedCheckout | None, git: Git, private: Path
+) -> RestoreReport:
+    """Undo a run whose real ``.git`` is in place, unless something has used that since, such as a
+    runner: then the tree is already right. While ``OWNERS`` exists, the files are restored and only
+    owners are not."""
+    unused = note and note.use == read_git_use(state.checkout / ".git")
+    same = unused and not os.path.lexists(state.folder / OWNERS)
+    same = same and not _is_another_checkout(state, note)
+    if note and same and (saved := _find_saved(state, saved)):
+        return _undo(state, note, saved, git, private)
+    restore_owners_after_kill(state)
+    restore_modes(state.folder)
+    release(state)
+    return RestoreReport()
+
+
+def _find_saved(state: StateFolder, saved: SavedCheckout | None) -> SavedCheckout | None:
+    # While the agents' user owns the tree, the state that was saved with that owner is valid.
+    given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
+    if saved and not given:
+        return saved
+    try:
+        return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _undo(
+    state: StateFolder, note: RunNote, saved: SavedCheckout, git: Git, private: Path
+) -> RestoreReport:
+    nowhere = private / "nowhere"  # only the objects are needed to restore files
+    objects = tuple(map(Path, note.objects))
+    source = RepositoryPaths(nowhere, nowhere, nowhere, nowhere, None, objects, note.object_format)
+    if os.path.lexists(state.real_git):
+        source = build_moved_paths(source, state.checkout, state.folder)
+    with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
+        repository = create_private_repository(git, Path(folder) / "git", source)
+        with share_reader(repository) as kept:
+            report = restore_checkout(state, saved, KnownTree(saved.entries), kept)
+    restore_owners_after_kill(state)
+    release(state)
+    return report
+
+
+def _describe_left_changes(checkout: Path, report: RestoreReport) -> str:
+    if not report.failed:
+        return f"a killed night left {checkout} as it was: {'; '.join(report.trouble)}"
+    return (
+        f"a killed night left changes in {checkout} that cannot be undone"
+        f" ({format_some_paths(report.failed)}): restore these files, then start the job again"
+    )
+
+
+def _keep_throwaway(state: StateFolder) -> NightshiftError:
+    """Move the real ``.git`` back; keep the throw-away and the copies beside the checkout. Returns
+    the error to raise.
+
+    Leaves the tree alone: it no longer belongs to the night. A runner's next fetch into the real
+    ``.git`` repairs the tree; a person finds their work in the throw-away that is kept.
+    """
+    unmask_git(state)
+    restore_owners_after_kill(state)
+    kept = _set_aside(state)
+    return NightshiftError(
+        Code.WORKSPACE_DIRTY,
+        f"a night was killed in {state.checkout} and its throw-away .git was used since; the real"
+        f" .git is back, the other is kept in {kept}: start the job again",
+    )
+
+
+def _set_aside(state: StateFolder) -> Path:
+    """Rename the state folder, in which somebody's work may be; replaces one that was set aside
+    before. Returns its new path."""
+    aside = state.folder.with_name(f"{state.folder.name}-left")
+    remove_path(aside)  # rename fails if the target folder is not empty (rename(2))
+    state.folder.rename(aside)
+    os.close(state.lock)
+    return aside

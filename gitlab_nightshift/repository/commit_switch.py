@@ -1,6 +1,7 @@
-"""Checks out another commit for a while in a clean checkout: the head of a merge request's branch.
+"""Checks out another commit in a clean checkout for a while, such as the head of a merge request's
+branch.
 
-The commit comes as a pack of the objects that the checkout lacks, so a job without the token can
+The commit comes as a pack of the objects that the checkout lacks. So a job without the token can
 check out what another job has fetched. No hook or filter runs, and no reference moves.
 """
 
@@ -13,16 +14,14 @@ from gitlab_nightshift.repository.git import Git, GitError, find_paths_and_head
 from gitlab_nightshift.repository.private_repository import Repository
 
 LARGEST_PACK = 128 * 1024 * 1024
-"""Bytes."""
+"""Bytes of a pack, which is handed on to other jobs."""
+# Without a filter, an LFS file stays a pointer: a filter would run a program, and could fetch.
 _NO_FILTERS = ("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required=false")
 
 
 def build_pack(repository: Repository, commit: str, base: str) -> bytes:
-    """A pack with a commit and those of its files that ``base`` does not have.
-
-    Both are commits of the repository. Raises GitError, and ``E_CONFIG`` if the pack is too large
-    to hand on.
-    """
+    """A pack with one commit and those of its files that the commit ``base`` does not have. Raises
+    GitError, and ``E_CONFIG`` if the pack is too large to hand on."""
     listed = repository.run(
         "rev-list", "--objects", "--max-count=1", "--in-commit-order", commit, f"^{base}^{{tree}}"
     )
@@ -47,10 +46,12 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
     shallow_file = parts.git_dir / "shallow"
     old_shallow = shallow_file.read_bytes() if shallow_file.exists() else None
     git.run("index-pack", "--stdin", cwd=checkout, stdin=pack)
-    # The pack has no parents of the commit: as a shallow boundary, git does not look for them.
+    # The commit's parents are not in the pack. Git does not look for those of a shallow boundary
+    # (its technical document "shallow").
     if commit.encode() not in (old_shallow or b"").split():
-        _write(shallow_file, (old_shallow or b"") + commit.encode() + b"\n")
+        _replace(shallow_file, (old_shallow or b"") + commit.encode() + b"\n")
     try:
+        # An ignored file in the way is an error, and stays (git-checkout(1)).
         _switch(git, checkout, commit, "--no-overwrite-ignore")
         try:
             yield
@@ -58,7 +59,7 @@ def check_out_temporarily(git: Git, checkout: Path, commit: str, pack: bytes) ->
             if _identify(checkout) != real:
                 text = f"{checkout}/.git was replaced during the run: clone anew"
                 raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-            _switch(git, checkout, before, "--force")
+            _switch(git, checkout, before, "--force")  # tracked files may have changed
     finally:
         if _identify(checkout) == real:
             _restore_shallow(shallow_file, old_shallow)
@@ -68,7 +69,7 @@ def _restore_shallow(shallow_file: Path, old_shallow: bytes | None) -> None:
     if old_shallow is None:
         shallow_file.unlink(missing_ok=True)
     else:
-        _write(shallow_file, old_shallow)
+        _replace(shallow_file, old_shallow)
 
 
 def _identify(checkout: Path) -> tuple[int, int] | None:
@@ -79,8 +80,8 @@ def _identify(checkout: Path) -> tuple[int, int] | None:
     return None
 
 
-def _write(file: Path, data: bytes) -> None:
-    # Git may read the file at any time: replace it atomically (rename(2)).
+def _replace(file: Path, data: bytes) -> None:
+    # Another git process may read the file at any time: replace it atomically (rename(2)).
     part = file.with_name(f"{file.name}.nightshift")
     part.write_bytes(data)
     part.replace(file)

@@ -1,11 +1,21 @@
-"""The repository of a delegation: its location, its lock for one run at a time, its JSON form."""
+"""The repository of a delegation: its location, its lock, and its JSON form for other processes.
+
+Runs that only read the checkout share its state folder: the first one makes it, the last one
+removes it. Any other kind of run needs the folder for itself.
+"""
 
 import contextlib
+import fcntl
+import json
+import os
+import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.repository import state_folder
 from gitlab_nightshift.repository.git import (
@@ -14,16 +24,129 @@ from gitlab_nightshift.repository.git import (
     build_isolated_git,
     with_machine_config,
 )
-from gitlab_nightshift.repository.shared_state import restrict_access, share
+from gitlab_nightshift.repository.state_folder import (
+    LOCK,
+    SHARED,
+    LockedStateFolder,
+    build_another_night_error,
+    find_state_folder,
+    hold,
+    read_note,
+)
 from gitlab_nightshift.system.signals import defer_signals
+
+MODES = "modes.json"
+"""The file with the modes of what ``restrict_access`` closed. The last run restores them, or after
+a kill the next start."""
+_TRIES, _PAUSE_S = 600, 0.05
+"""Attempts, and seconds between them, while another run makes or removes the folder."""
+
+
+def is_shared(checkout: Path, spare: Path) -> bool:
+    """True if runs that share the state folder hold the checkout, or have left the folder
+    behind."""
+    folder = find_state_folder(checkout, spare)
+    return folder is not None and (folder / SHARED).exists()
+
+
+@contextlib.contextmanager
+def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
+    """Hold the state folder together with other runs. Raises what ``hold`` raises."""
+    held = _join_or_make(checkout, spare)
+    try:
+        yield held
+    finally:
+        with defer_signals():
+            _leave(held)
+
+
+@contextlib.contextmanager
+def lock_sharing(folder: Path) -> Iterator[None]:
+    """During the block, no other run starts or stops sharing the folder."""
+    with (folder / SHARED).open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def restrict_access(folder: Path, paths: Iterable[Path]) -> None:
+    """Remove everybody else's rights to these files and folders until the last run has left: an
+    agent that runs as another user could read them. Skips missing ones."""
+    note = folder / MODES
+    with lock_sharing(folder), defer_signals():
+        if note.exists():
+            return
+        modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths if path.exists()}
+        note.with_suffix(".new").write_text(json.dumps(modes))
+        note.with_suffix(".new").rename(
+            note
+        )  # before the first chmod: a kill must not lose the modes
+        for name, mode in modes.items():
+            os.chmod(name, mode & stat.S_IRWXU)  # noqa: PTH101 - of a name
+
+
+def restore_modes(folder: Path) -> None:
+    """Undo ``restrict_access``, once no run is left."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        for name, mode in json.loads((folder / MODES).read_text()).items():
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(name, mode)  # noqa: PTH101
+
+
+def _join_or_make(checkout: Path, spare: Path) -> LockedStateFolder:
+    for _ in range(_TRIES):
+        if joined := _join(checkout, spare):
+            return joined
+        try:
+            return hold(checkout, spare, shared=True)
+        except NightshiftError:
+            if not is_shared(checkout, spare):
+                raise
+        time.sleep(_PAUSE_S)
+    folder = find_state_folder(checkout, spare)
+    raise build_another_night_error(checkout, read_note(folder) if folder else None)
+
+
+def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
+    folder = find_state_folder(checkout, spare)
+    if folder is None or not (folder / SHARED).exists():
+        return None
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Otherwise the last run has removed this folder, and a later one has made a new folder.
+        if os.path.samestat(os.fstat(lock), (folder / LOCK).stat()):
+            return LockedStateFolder(folder, lock)
+    except OSError:  # the last run is about to remove the folder
+        pass
+    os.close(lock)
+    return None
+
+
+def _leave(held: LockedStateFolder) -> None:
+    with lock_sharing(held.folder):
+        try:
+            fcntl.flock(held.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another run still shares it: this is not the last one
+            os.close(held.lock)
+            held.lock = -1
+            return
+        restore_modes(held.folder)
+        held.close()
+
+
+# --- the source of a delegation -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class DelegationSource:
     """The checkout from which a delegation starts.
 
-    ``git`` is isolated, ``machine_git`` has this machine's filters and identity. ``fetched``: it is
-    our own private clone of a URL, at the requested commit, with its default branch at ``head``.
+    ``git`` is isolated, ``machine_git`` has this machine's filters and identity. ``head`` is the
+    checked-out commit, ``spare`` the folder for temporary files. ``fetched``: the checkout is a
+    private clone of a URL that this program made, and ``head`` the requested commit.
     """
 
     top: Path
@@ -36,21 +159,19 @@ class DelegationSource:
 
     @property
     def secrets(self) -> tuple[Path, ...]:
-        """Files and folders with credentials: no agent may read them. In the last one a runner
-        keeps those of a job."""
-        folders = dict.fromkeys((self.paths.git_dir, self.paths.objects[0].parent))
-        own = [folder / name for folder in folders for name in ("config", "logs")]
-        return (*own, self.top.with_name(f"{self.top.name}.tmp"))
+        """Files and folders with credentials, which no agent may read: the repository's, and the
+        folder in which a runner keeps those of a job."""
+        return (*self.paths.list_secrets(), self.top.with_name(f"{self.top.name}.tmp"))
 
 
 @contextlib.contextmanager
-def share_source(source: DelegationSource, run_id: str, closed: Iterable[Path]) -> Iterator[None]:
-    """During the block, lock the checkout against runs that change it, and close the files and
-    folders ``closed`` to other users of the machine. Raises what ``state_folder.hold`` does."""
+def share_source(source: DelegationSource, run_id: str, secrets: Iterable[Path]) -> Iterator[None]:
+    """During the block, lock the checkout against runs that change it, and remove the rights of
+    other users to the files and folders ``secrets``. Raises what ``state_folder.hold`` does."""
     with share(source.top, source.spare) as held:
         if not (held.folder / state_folder.NOTE).exists():
             state_folder.write_note(held, source.top, run_id, source.head, source.paths)
-        restrict_access(held.folder, closed)
+        restrict_access(held.folder, secrets)
         yield
 
 
@@ -69,8 +190,8 @@ def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """A source as another process gets it; ``path`` and ``home`` are what this machine's git looks
-    in."""
+    """A source as another process gets it; ``path`` is the search path for git, ``home`` the folder
+    with the user's git settings."""
 
     top: Path
     paths: RepositoryPaths
@@ -82,7 +203,7 @@ class SourceRecord:
 
 
 def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
-    """A source for another process; ``home`` is this machine's own."""
+    """A source for another process; ``home`` is the user's home folder."""
     path = source.git.env["PATH"]
     return SourceRecord(
         source.top, source.paths, source.head, source.spare, source.fetched, path, Path(home)
@@ -90,15 +211,15 @@ def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
 
 
 def open_source_record(data: Any, private: Path) -> DelegationSource:
-    """The source of a record's JSON, with git's settings in ``private``, a folder of this
-    process."""
-    known: SourceRecord = make_record(SourceRecord, data)
+    """The source in the JSON of a ``SourceRecord``. ``private`` is a folder of this process, for
+    git's settings."""
+    record: SourceRecord = make_record(SourceRecord, data)
     return DelegationSource(
-        top=known.top,
-        paths=known.paths,
-        git=build_isolated_git(private / "git", known.path),
-        machine_git=with_machine_config(private / "machine-git", known.path, known.home),
-        head=known.head,
-        spare=known.spare,
-        fetched=known.fetched,
+        top=record.top,
+        paths=record.paths,
+        git=build_isolated_git(private / "git", record.path),
+        machine_git=with_machine_config(private / "machine-git", record.path, record.home),
+        head=record.head,
+        spare=record.spare,
+        fetched=record.fetched,
     )

@@ -1,18 +1,17 @@
-"""The difference of two trees: its files, with both sides and the changed lines."""
+"""The difference of two trees: its files, with both sides, hunks and changed lines."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import PLAIN_DIFF, split_names
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.git_formats import SUBMODULE
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _SIDES = {b"-": (0,), b"+": (1,), b" ": (0, 1)}
-"""The sides of a patch that have a line, old and new, by its sign."""
-GITLINK, LINK = "160000", "120000"
+"""The sides that a line of a patch belongs to, 0 for old and 1 for new, by its sign."""
 _HUNK = compile_lazily(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _RENAMES = ("--find-renames=50%", *(option for option in PLAIN_DIFF if option != "--no-renames"))
 
@@ -40,13 +39,13 @@ class ChangedFile:
     """One file of a change, with both sides.
 
     ``status`` is A, M, D, R (renamed, perhaps changed too) or T (type changed). ``raw_path`` is the
-    new path as git holds it (of a deleted file the old), ``raw_old_path`` differs from it only in a
-    rename. A side that does not exist is None, that of a binary file is empty, that of a submodule
-    one line that names its commit. A binary file has no hunks and no lines.
+    new path as git holds it, or the old one of a deleted file; ``raw_old_path`` differs from that
+    only in a rename. ``old`` and ``new`` are bytes: None for a side that does not exist, empty for
+    a binary file, and for a submodule a line that names its commit. A binary file has no hunks and
+    no lines.
 
-    ``private_repository.py: DiffFile`` is another class on purpose: a file as git lists it, with
-    line counts and without renames. Publish knows no more of a change, as it may not read an
-    agent's text.
+    ``private_repository.py: DiffFile`` is a file as git lists it, with line counts and without
+    renames. Publish, which may not read an agent's text, knows a change only by those.
     """
 
     raw_path: str
@@ -100,8 +99,8 @@ class ChangedFile:
         return [Line(n, self.new_lines[n - 1]) for n in self.added_numbers]
 
     def find_line(self, marks: Iterable[str]) -> int:
-        """The number of a changed line with one of these texts: added lines first, then deleted
-        ones. Without a match, that of the first changed line, or 0."""
+        """The number of the first changed line with one of the texts ``marks``; added lines come
+        before deleted ones. Without a match it is that of the first changed line, or 0."""
         texts = [mark for mark in marks if len(mark) > 1]
         sides = (self.added, self.deleted)
         found = (line.number for s in sides for m in texts for line in s if m in line.text)
@@ -117,7 +116,7 @@ def _split_lines(data: bytes | None, binary: bool) -> list[str]:
 
 def read_difference(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
     """What differs between two trees or commits, with renames found. Raises GitError."""
-    listed, patch = _read_known(repository, old, new) or _read_with_renames(repository, old, new)
+    listed, patch = _get_cached(repository, old, new) or _read_with_renames(repository, old, new)
     raw = list(_parse_raw(listed))
     rows = list(zip(raw, _parse_patches(patch, [row.status == "T" for row in raw]), strict=True))
     texts = [row for row, lines in rows if not lines.binary]
@@ -126,8 +125,9 @@ def read_difference(repository: Repository, old: str, new: str) -> tuple[Changed
     return tuple(_build_file(row, blobs, lines) for row, lines in rows)
 
 
-def _read_known(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
-    """The rows and the patch of a difference that was read before, unless it may have renames."""
+def _get_cached(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
+    """The rows and the patch of a difference that was read before; None if it was not, or if it may
+    have renames: that was read without looking for them."""
     known = repository.patches.get((old, new))
     if known is None or {"A", "D"} <= {row.status for row in _parse_raw(known[0])}:
         return None
@@ -159,7 +159,11 @@ class _Row:
 
 @dataclass
 class _Lines:
-    """The hunks of one file, without the unchanged lines that a patch may show around them."""
+    """The hunks of one file, without the unchanged lines that a patch may show around them.
+
+    While a patch is read, ``_at`` has the next line numbers of both sides, ``_left`` the lines of
+    the patch's hunk that are left, ``_run`` those of the present run of changed lines.
+    """
 
     hunks: list[Hunk]
     binary: bool = False
@@ -168,10 +172,11 @@ class _Lines:
     _run: list[int] = field(default_factory=lambda: [0, 0])
 
     def begin(self, old: int, new: int, old_count: int, new_count: int) -> None:
+        """Begin a hunk of the patch: its first line numbers and its counts."""
         self._at, self._left = [old, new], [old_count, new_count]
 
     def take(self, sign: bytes) -> None:
-        """Count a line by its sign; lines after a hunk's last one are no content."""
+        """Count a line by its sign. Lines behind the last one of a hunk are no content."""
         if sign not in _SIDES or not any(self._left):
             return
         sides = _SIDES[sign]
@@ -185,7 +190,7 @@ class _Lines:
             self.end()
 
     def end(self) -> "_Lines":
-        """End a run of changed lines, if there is one."""
+        """Make a hunk of the present run of changed lines, if there is one."""
         if any(self._run):
             old, new = (at - (run or 1) for at, run in zip(self._at, self._run, strict=True))
             self.hunks.append(Hunk(old, self._run[0], new, self._run[1]))
@@ -194,7 +199,7 @@ class _Lines:
 
 
 def _is_stored(blob: str, mode: str) -> bool:
-    return mode != GITLINK and bool(blob.strip("0"))
+    return mode != SUBMODULE and bool(blob.strip("0"))
 
 
 def _parse_raw(out: bytes) -> Iterator[_Row]:
@@ -206,21 +211,18 @@ def _parse_raw(out: bytes) -> Iterator[_Row]:
         yield _Row(path, old_path, status[0], old_mode, new_mode, old, new)
 
 
-def _parse_patches(patch: bytes, twice: list[bool]) -> Iterator[_Lines]:
-    """The changed lines of each file, matched to the raw rows by order: paths in a patch are not
-    parsed.
-
-    Git writes a type change as two files, a deleted and a new one.
-    """
+def _parse_patches(patch: bytes, type_changes: list[bool]) -> Iterator[_Lines]:
+    """The changed lines of each file, in the order of the raw rows: paths in a patch are not
+    parsed. ``type_changes``: whether each row is one."""
     found = list(_split_patch(patch.split(b"\n")))
     at = 0
-    for double in twice:
+    for type_change in type_changes:
         lines = found[at]
-        if double:
+        if type_change:  # git writes two files, a deleted and a new one (its diff.c)
             both = (lines, found[at + 1])
             binary = any(part.binary for part in both)
             lines = _Lines([h for part in both for h in part.hunks if not binary], binary)
-        at += 2 if double else 1
+        at += 2 if type_change else 1
         yield lines
 
 
@@ -236,7 +238,7 @@ def _split_patch(lines: list[bytes]) -> Iterator[_Lines]:
             current.binary = True
         elif current and (hunk := _HUNK.match(line)):
             start, count, new_start, new_count = (int(n) if n else 1 for n in hunk.groups())
-            # without lines on a side, its number is that of the line before
+            # A hunk without lines on a side has the number of the line before it there.
             current.begin(start + (not count), new_start + (not new_count), count, new_count)
         elif current:
             current.take(line[:1])
@@ -261,4 +263,4 @@ def _build_file(row: _Row, blobs: dict[str, bytes], lines: _Lines) -> ChangedFil
 def _read_content(blob: str, mode: str, blobs: dict[str, bytes]) -> bytes | None:
     if not blob.strip("0"):
         return None
-    return b"Subproject commit %s\n" % blob.encode() if mode == GITLINK else blobs.get(blob, b"")
+    return b"Subproject commit %s\n" % blob.encode() if mode == SUBMODULE else blobs.get(blob, b"")

@@ -13,21 +13,21 @@ from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.system.disk_reserve import FULL_BYTES
 
 QUOTA_S = 0.2
-"""Seconds between two looks at quotas."""
+"""Seconds between two checks of quotas."""
 FULL_FILES = 8
-"""A disk with fewer free inodes is full. A quota counts as a disk too."""
+"""A disk with fewer free inodes is full."""
 _NO_SPACE_MESSAGES = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
 
 
 @dataclass(frozen=True)
 class Disks:
-    """The disks of some folders."""
+    """The disks of some folders; a quota counts as a disk, too."""
 
     folders: tuple[Path, ...]
 
     def find_full(self, *, quotas: bool = True) -> Path | None:
-        """The first folder whose disk is full, by its bytes or its number of files, or with
-        ``quotas`` by a quota."""
+        """The first folder whose disk is full, by its free bytes or inodes or, with ``quotas``, by
+        a quota. None if there is none."""
         full = next((folder for folder in self.folders if _is_full(folder)), None)
         return full or next(filter(_is_quota_exceeded, self.folders if quotas else ()), None)
 
@@ -38,14 +38,14 @@ class Disks:
 
 
 class DiskWatch:
-    """Looks for a full disk while a program runs: at quotas every ``QUOTA_S`` seconds only, as that
-    makes a file."""
+    """Looks for a full disk while a program runs. Quotas are checked every ``QUOTA_S`` seconds
+    only, as that makes a file."""
 
     def __init__(self, disks: Disks) -> None:
         self._disks, self._next_s = disks, time.monotonic() + QUOTA_S
 
     def find_full(self) -> Path | None:
-        """As ``Disks.find_full``."""
+        """The first folder whose disk is full; None if there is none."""
         due = time.monotonic() >= self._next_s
         if due:
             self._next_s = time.monotonic() + QUOTA_S
@@ -54,12 +54,12 @@ class DiskWatch:
 
 def _is_full(folder: Path) -> bool:
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:  # without a boundary, an agent may have removed it
         return False
-    counted = found.f_files > 0  # some file systems have no fixed number of inodes
-    few_files = counted and found.f_favail < FULL_FILES
-    return found.f_bavail * found.f_frsize < FULL_BYTES or few_files
+    limited = status.f_files > 0  # some file systems, such as btrfs, report no number of inodes
+    few_files = limited and status.f_favail < FULL_FILES
+    return status.f_bavail * status.f_frsize < FULL_BYTES or few_files
 
 
 def _is_quota_exceeded(folder: Path) -> bool:

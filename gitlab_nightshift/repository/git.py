@@ -1,7 +1,7 @@
 """Runs git without the caller's environment, and reads the real checkout.
 
-The functions here run before an agent starts; none runs a hook or a file system monitor. Paths are
-``str`` with surrogate escapes, relative to the top of the checkout.
+What reads the real checkout is called before an agent starts, and runs no hook or file system
+monitor. Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
 """
 
 import os
@@ -19,8 +19,7 @@ from gitlab_nightshift.repository.broken_repository import (
     refuse_line_break,
     render_damage,
 )
-from gitlab_nightshift.repository.git_folder import list_object_folders
-from gitlab_nightshift.repository.object_rows import parse_rows, split_objects
+from gitlab_nightshift.repository.git_formats import list_object_folders, parse_rows, split_objects
 from gitlab_nightshift.sandbox.process import (
     NOT_FOUND,
     BatchProcess,
@@ -32,18 +31,16 @@ from gitlab_nightshift.sandbox.process import (
 TIMEOUT_S = 300.0
 LONGEST_REASON = 500
 _ENVIRONMENT = {
+    # Missing objects are not fetched. Git before 2.45 knows only the first of these two.
     "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",  # paths are not patterns
+    "GIT_NO_REPLACE_OBJECTS": "1",  # git-replace(1) would show other content under an id
+    "GIT_OPTIONAL_LOCKS": "0",  # git status does not write the index
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
+    "LC_ALL": "C",  # messages are English, because they are parsed here
 }
-"""Paths are not patterns, replaced objects are ignored, missing ones not fetched, and nothing is
-locked, paged or prompted for. Messages are English, because they are parsed here. Git before 2.45
-does not know GIT_NO_LAZY_FETCH: there only GIT_ALLOW_PROTOCOL stops a fetch."""
 _SETTINGS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -60,15 +57,16 @@ ATTRIBUTE_KEYS = ("core.attributesFile", "attr.tree")
 IDENTITY_KEYS = ("user.name", "user.email")
 OBJECT_FORMATS = ("sha1", "sha256")
 HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
+"""What HEAD names, the checked-out commit, and its tree: fewer are found if objects are missing."""
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-
-
+"""Options of a diff that depends on no settings and runs no program."""
 _RECENT = ("--first-parent", "--min-parents=1")
+"""Options to list commits of one branch; a root or a shallow boundary has no parent for git."""
 
 
 def summarize_stderr(stderr: bytes) -> str:
-    """Git's messages on one line, each once, warnings last, without hints. An indented line belongs
-    to the message above it."""
+    """Git's messages on one line, each once, without hints. An indented line belongs to the message
+    above it. Warnings come last, as the line may be cut off."""
     text = stderr.decode("utf-8", "replace")
     parts = [" ".join(part.split()) for part in re.split(r"\n(?!\s)", text) if part.strip()]
     messages = [part for part in dict.fromkeys(parts) if not part.startswith("hint:")]
@@ -77,7 +75,7 @@ def summarize_stderr(stderr: bytes) -> str:
 
 
 class GitError(Exception):
-    """A git command failed; the text is its stderr on one line."""
+    """A git command failed; the text is its stderr on one line, ``status`` its exit status."""
 
     def __init__(self, verb: str, done: CapturedOutput) -> None:
         why = summarize_stderr(done.stderr) or "failed without a message"
@@ -117,6 +115,7 @@ class Git:
         argv = self._build_command(settings, verb, *args)
         full_env = {**self.env, **(env or {})}
         done = capture(argv, cwd=cwd, env=full_env, stdin=stdin, timeout_s=timeout_s, memory=memory)
+        # A bare name: no git was found on PATH (_build_git).
         if done.exit_status == NOT_FOUND and not self.program.startswith("/"):
             raise build_config_error("git was not found on PATH: install git 2.34 or newer")
         if not done.ok:
@@ -172,8 +171,8 @@ class RepositoryPaths:
     """The absolute paths of a repository's parts.
 
     ``git_dir`` contains HEAD and the index; it is ``.git`` itself unless that is a file (worktree,
-    submodule). ``objects`` is the repository's own object folder, followed by those from which it
-    borrows.
+    submodule). ``shallow`` is None if the history is complete. ``objects`` is the repository's own
+    object folder, followed by those from which it borrows.
     """
 
     git_dir: Path
@@ -184,22 +183,30 @@ class RepositoryPaths:
     objects: tuple[Path, ...]
     object_format: str
 
+    def list_secrets(self) -> tuple[Path, ...]:
+        """Configuration and logs, which may contain credentials. A worktree has two sets of them:
+        its own, and that of its main repository."""
+        folders = dict.fromkeys((self.git_dir, self.objects[0].parent))
+        return tuple(folder / name for folder in folders for name in ("config", "logs"))
+
 
 def find_repository_paths(git: Git, checkout: Path) -> RepositoryPaths:
     """Find the parts of ``checkout``'s repository. Raises NightshiftError E_CONFIG."""
-    return find_paths_and_commit(git, checkout)[0]
+    return find_paths_commit_and_tree(git, checkout)[0]
 
 
 def find_paths_and_head(git: Git, checkout: Path) -> tuple[RepositoryPaths, str]:
-    """Find the same and the checked-out commit, by one process."""
-    found, commit, _ = find_paths_and_commit(git, checkout)
+    """Find the paths of the repository's parts and the checked-out commit, by one process. Raises
+    NightshiftError E_CONFIG, also if there is no commit."""
+    paths, commit, _ = find_paths_commit_and_tree(git, checkout)
     if not commit:
         raise _build_no_commit_error(checkout)
-    return found, commit
+    return paths, commit
 
 
-def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, str, str]:
-    """Find the same, the commit and its tree; both are "" before the first commit."""
+def find_paths_commit_and_tree(git: Git, checkout: Path) -> tuple[RepositoryPaths, str, str]:
+    """Find the paths of the repository's parts, the checked-out commit and its tree. Commit and
+    tree are "" before the first commit. Raises NightshiftError E_CONFIG."""
     refuse_line_break(checkout)
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
@@ -211,12 +218,12 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
     except GitError as error:
         text = f"{checkout} is not a git checkout that can be read: {error}"
         raise build_config_error(text) from None
-    git_dir, object_format, *found = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
-    if object_format not in OBJECT_FORMATS or len(found) < 6:
+    git_dir, object_format, *lines = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
+    if object_format not in OBJECT_FORMATS or len(lines) < 6:
         text = f"{git.program} gives answers that cannot be read: install git 2.34 or newer"
         raise build_config_error(text)
-    index, exclude, attributes, shallow, objects = (checkout / name for name in found[:5])
-    parts = RepositoryPaths(
+    index, exclude, attributes, shallow, objects = (checkout / line for line in lines[:5])
+    paths = RepositoryPaths(
         git_dir=Path(git_dir),
         index=index,
         exclude=exclude,
@@ -225,13 +232,12 @@ def find_paths_and_commit(git: Git, checkout: Path) -> tuple[RepositoryPaths, st
         objects=list_object_folders(objects.resolve()),
         object_format=object_format,
     )
-    named, commit, tree = (*found[5:], "", "", "")[:3]
+    named, commit, tree = (*lines[5:], "", "", "")[:3]
     if named and not tree:
-        lost = "whose tree" if commit else "which"
-        raise build_config_error(
-            render_damage(f"HEAD is {named[:12]}, {lost} is not there", checkout)
-        )
-    return parts, commit, tree
+        what = "whose tree" if commit else "which"
+        damage = f"HEAD is {named[:12]}, {what} is not there"
+        raise build_config_error(render_damage(damage, checkout))
+    return paths, commit, tree
 
 
 # --- the checkout ---------------------------------------------------------------------------------
@@ -242,7 +248,7 @@ def read_head(git: Git, checkout: Path) -> str:
     try:
         out = git.run("rev-parse", "--verify", "HEAD^{commit}", cwd=checkout)
     except GitError:
-        find_paths_and_commit(git, checkout)  # raises if the checkout itself is the problem
+        find_paths_commit_and_tree(git, checkout)  # raises if the checkout itself is the problem
         raise _build_no_commit_error(checkout) from None
     return out.decode().strip()
 
@@ -257,7 +263,7 @@ def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
 
 
 def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths in the checkout that git ignores and that contain no tracked file."""
+    """Those of the ``paths`` that git ignores and that contain no tracked file."""
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     try:
         env = {"GIT_LITERAL_PATHSPECS": "0"}  # check-ignore refuses it, and takes only paths anyway
@@ -265,10 +271,10 @@ def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, .
     except GitError:  # exit status 1: it ignores none of them (git-check-ignore(1))
         return ()
     names = split_names(out)
-    tracked = [f"{name}/" for name in names]
-    found = split_names(git.run("ls-files", "-z", cwd=checkout)) if names else ()
-    held = {top for path in found for top in tracked if path.startswith(top)}
-    return tuple(name for name in names if f"{name}/" not in held)
+    folders = [f"{name}/" for name in names]
+    tracked = list_tracked_files(git, checkout) if names else ()
+    used = {folder for path in tracked for folder in folders if path.startswith(folder)}
+    return tuple(name for name in names if f"{name}/" not in used)
 
 
 def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, ...]:
@@ -296,7 +302,8 @@ def read_committed_file(git: Git, checkout: Path, revision: str, path: str) -> b
             return None
         if file := objects[1]:
             return file[1]
-    # A line break is in the path, or something is missing: git says what
+    # The path has a line break, which would be two requests, or an object is missing, which git's
+    # error names.
     listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
     for entry in split_names(listed):
         mode, kind, blob = entry.split("\t", 1)[0].split()
@@ -314,7 +321,7 @@ def read_commit_messages(git: Git, checkout: Path, count: int) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class CommitIdentity:
-    """A person in a commit."""
+    """A person's name and address, for a commit."""
 
     name: str
     email: str
@@ -326,7 +333,7 @@ def read_identity(git: Git, checkout: Path) -> CommitIdentity | None:
 
 
 def build_identity(settings: Mapping[str, str]) -> CommitIdentity | None:
-    """The person of these settings, as ``read_identity`` finds them."""
+    """The person in these settings, by ``IDENTITY_KEYS``; None unless both are set."""
     name, email = (settings.get(key) for key in IDENTITY_KEYS)
     return CommitIdentity(name, email) if name and email else None
 
@@ -343,7 +350,7 @@ def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
 
 def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
     """The last value of each key that has one."""
-    names = {key.lower(): key for key in keys}  # git prints them in lower case
+    names = {key.lower(): key for key in keys}  # git prints keys in lower case
     wanted = "|".join(names).replace(".", r"\.")
     try:
         out = git.run("config", "-z", "--get-regexp", f"^({wanted})$", cwd=checkout)
@@ -355,7 +362,7 @@ def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
 
 
 def split_names(out: bytes) -> tuple[str, ...]:
-    """NUL-separated output as paths."""
+    """The paths in an output with a NUL behind each."""
     return tuple(filter(None, os.fsdecode(out).split("\0")))
 
 

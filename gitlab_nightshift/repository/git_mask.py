@@ -1,7 +1,7 @@
 """Masks ``.git``: an agent sees a throw-away one and cannot access the real one.
 
-If agents have their own mounts, the throw-away is mounted over the real one, only for them.
-Otherwise the real one is moved to the checkout's state folder (``state_folder.py``) meanwhile.
+If agents have their own mounts, the throw-away is mounted over the real one, which only they see.
+Otherwise the real one is in the checkout's state folder (``state_folder.py``) meanwhile.
 """
 
 import contextlib
@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.repository.adjacent_folders import refuse_other_mount
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.state_folder import StateFolder, refuse_other_mount
 from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_unchanged
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
@@ -26,15 +25,16 @@ THROWAWAY = "throwaway"
 """The template of which every throw-away is a copy."""
 
 
-def build_moved_paths(paths: RepositoryPaths, checkout: Path, state: Path) -> RepositoryPaths:
-    """The paths of the repository's parts once ``.git``, if it is a folder, is in ``state``."""
+def build_moved_paths(paths: RepositoryPaths, checkout: Path, folder: Path) -> RepositoryPaths:
+    """The paths of the repository's parts once ``.git``, if it is a folder, is in the state folder
+    ``folder``."""
     git = checkout / ".git"
-    real = state / "git" if os.path.lexists(state / "git") else git
+    real = folder / "git" if os.path.lexists(folder / "git") else git
     if real.is_symlink() or not real.is_dir():
         return paths
 
     def move_path(path: Path) -> Path:
-        return state / "git" / path.relative_to(git) if path.is_relative_to(git) else path
+        return folder / "git" / path.relative_to(git) if path.is_relative_to(git) else path
 
     return replace(
         paths,
@@ -60,8 +60,8 @@ def mask_git(state: StateFolder) -> None:
 
 
 def move_git(checkout: Path, folder: Path) -> None:
-    """Move the real ``.git`` to ``folder``, unless it is there already. Raises NightshiftError
-    E_CONFIG."""
+    """Move the real ``.git`` to the state folder ``folder``, unless it is there already. Raises
+    NightshiftError E_CONFIG."""
     target = folder / "git"
     if os.path.lexists(target):
         return
@@ -101,14 +101,14 @@ def discard(state: StateFolder) -> None:
     """
     if os.path.lexists(state.shown_git):
         remove_path(state.shown_git)
-        if state.mounted:
+        if state.mounted:  # a sandbox can mount only what exists (mount(2))
             state.shown_git.mkdir()
     if os.path.lexists(state.real_git) and (used := _move_throwaway(state, state.own)):
         remove_path(used)
 
 
 def unmask_git(state: StateFolder) -> None:
-    """Move the real ``.git`` back; whatever is in its place is kept in the state folder.
+    """Move the real ``.git`` back; what was in its place is kept in the state folder.
 
     Does nothing if the real one is in place. Raises OSError.
     """
@@ -143,11 +143,13 @@ def is_masked(checkout: Path) -> bool:
 
 
 def is_mask_unused(checkout: Path, base_sha: str) -> bool:
-    """True if the throw-away is still on its commit and nobody has fetched into it."""
+    """True if the throw-away is still on its commit, and no runner has fetched into it: that would
+    write FETCH_HEAD, and a URL into the configuration."""
     config = _read_small_file(checkout, "config")
-    fetched = os.path.lexists(checkout / ".git/FETCH_HEAD") or config is None
+    if config is None or os.path.lexists(checkout / ".git/FETCH_HEAD"):
+        return False
     on_base = _read_small_file(checkout, "HEAD") == f"{base_sha}\n".encode()
-    return on_base and not fetched and b"url" not in (config or b"").lower()
+    return on_base and b"url" not in config.lower()
 
 
 def _read_small_file(checkout: Path, name: str) -> bytes | None:

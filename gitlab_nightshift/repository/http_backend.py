@@ -16,8 +16,8 @@ from gitlab_nightshift.sandbox.launched_process import Launch
 from gitlab_nightshift.sandbox.process import start_process
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 
-CHUNK = 64 * 1024
-EXIT_S = 10.0
+CHUNK = 64 * 1024  # bytes read at once
+EXIT_S = 10.0  # seconds that the backend may take to end after its answer
 # No CONTENT_LENGTH: with one, the backend spins for ever on a body that ends early (git 2.39,
 # http-backend.c, pipe_fixed_length); without, it reads to the end, which the feeder sets.
 CGI_HEADERS = {
@@ -30,10 +30,10 @@ NO_BACKEND = "git http-backend gave no answer: is it installed (Alpine: apk add 
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """A Git request as CGI needs it.
+    """A request of Git over HTTP, with what CGI needs of it (RFC 3875).
 
     ``path`` is decoded and begins with the repository's folder below ``root``; ``headers`` have
-    lower-case names; the repository's hooks get ``variables``.
+    lower-case names; ``variables`` are for the repository's hooks.
     """
 
     root: Path
@@ -64,7 +64,7 @@ def build_server_git(home: Path) -> Git:
 def run_http_backend(
     git: Git, request: BackendRequest, body: Iterable[bytes]
 ) -> Iterator[BackendResponse]:
-    """Run ``git http-backend`` on one request; it has ended at the end of the block.
+    """Run ``git http-backend`` for one request; it has ended at the end of the block.
 
     A thread feeds the body while the answer is read, so neither has to fit into memory.
     """
@@ -101,7 +101,8 @@ def _build_cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
 
 
 def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:
-    """Feed the whole body; if the backend ends early, the rest is still read from the client."""
+    """Feed the whole body to the backend. If that ends early, the rest is read nevertheless: a
+    client that still sends would not read the answer."""
     with contextlib.suppress(ConnectionError):
         for data in body:
             with contextlib.suppress(OSError, ValueError):
@@ -128,5 +129,5 @@ def _read_cgi_headers(stdout: BufferedReader) -> Iterator[tuple[str, str]]:
 
 
 def _read_chunks(stdout: BufferedReader) -> Iterator[bytes]:
-    while data := stdout.read1(CHUNK):
+    while data := stdout.read1(CHUNK):  # what is available, without waiting for a whole chunk
         yield data

@@ -1,4 +1,4 @@
-"""Reads git objects through one process, however often somebody asks."""
+"""Reads git objects through one process, for any number of requests."""
 
 import contextlib
 import hashlib
@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import Git
-from gitlab_nightshift.repository.object_rows import is_full_id, parse_header
+from gitlab_nightshift.repository.git_formats import is_full_id, parse_header
 from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, BatchProcess
 
 
 class ObjectReader:
-    """Objects of the repository in ``folder``, by ``git cat-file --batch``. It starts with the
-    first question and again after a damaged object, at which git ends; call ``close``.
-
-    It may run beside an agent, so an answer counts only if it has the id that was asked for.
+    """Reads objects of the repository in ``folder`` by ``git cat-file --batch``. The process starts
+    with the first request, and anew after a damaged object, at which git ends. ``close`` ends it.
     """
 
     def __init__(self, git: Git, folder: Path) -> None:
@@ -26,8 +24,8 @@ class ObjectReader:
         self._lock = threading.Lock()
 
     def read(self, names: Sequence[str], kind: str) -> dict[str, bytes]:
-        """The bytes of objects of one kind by their names, such as ids; missing and damaged ones
-        are left out, and those that follow a damaged one."""
+        """The bytes of objects of one kind by their names, which may be ids or other revisions.
+        Missing and damaged ones are left out, and so are those after a damaged one."""
         found: dict[str, bytes] = {}
         with self._lock, contextlib.suppress(EOFError, OSError), self._close_on_error():
             for request in _split_requests(names):
@@ -35,15 +33,16 @@ class ObjectReader:
         return found
 
     def measure(self, ids: Iterable[str], largest: int) -> dict[str, int]:
-        """The sizes in bytes of objects, up to the first that is larger than ``largest``; missing
-        ones are left out. Raises EOFError if git ends, as it does at a damaged one, and OSError."""
+        """The sizes in bytes of objects by id. The first that is larger than ``largest`` is the
+        last one; missing ones are left out. Raises EOFError if git ends, as at a damaged object,
+        and OSError."""
         sizes: dict[str, int] = {}
         with self._lock, self._close_on_error():
             for name in ids:
                 process = self._send([name])
                 if header := parse_header(os.fsdecode(process.read_line())):
                     sizes[name] = size = header[1]
-                    if size > largest:
+                    if size > largest:  # end git rather than read all of its bytes
                         self.close()
                         break
                     process.read(size + 1)
@@ -58,7 +57,7 @@ class ObjectReader:
     def _close_on_error(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # what is left of the answer would be taken for the next one
+        except BaseException:  # the rest of this answer would be taken for the next one
             self.close()
             raise
 
@@ -75,17 +74,19 @@ class ObjectReader:
         process = self._send(names)
         for name in names:
             if header := parse_header(os.fsdecode(process.read_line())):
-                found, size = header
+                object_id, size = header
                 data = process.read(size + 1)[:-1]
-                named = found == name or not is_full_id(name)
-                if named and compute_id(kind, [data], size, len(found)) == found:
+                # An agent may write to the object folders meanwhile: an answer counts only if its
+                # bytes have the id that was asked for.
+                asked = object_id == name or not is_full_id(name)
+                if asked and compute_id(kind, [data], size, len(object_id)) == object_id:
                     yield name, data
 
 
 def _split_requests(names: Sequence[str]) -> Iterator[list[str]]:
     request: list[str] = []
     size = 0
-    for name in (name for name in names if "\n" not in name):  # it would be two questions
+    for name in (name for name in names if "\n" not in name):  # it would be two requests
         length = len(os.fsencode(name)) + 1
         if size + length > LONGEST_REQUEST:
             yield request
@@ -97,7 +98,7 @@ def _split_requests(names: Sequence[str]) -> Iterator[list[str]]:
 
 
 def compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
-    """The object id of any kind of object."""
+    """The object id (``length`` hex digits) of an object of ``size`` bytes, given in parts."""
     digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
     digest.update(b"%s %d\0" % (kind.encode(), size))
     for part in parts:

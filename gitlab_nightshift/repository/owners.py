@@ -1,4 +1,5 @@
-"""Owners of the checkout: the agents' own user gets it for a run, then its owners get it back.
+"""Owners of the checkout's files: for a run the agents' own user owns them, then the old owners get
+them back.
 
 The old owners are written to the state folder before the first change, so that the next start can
 restore what a killed run could not.
@@ -25,11 +26,11 @@ class OwnershipError(Exception):
 def give_checkout(
     state: StateFolder, identity: SandboxUser | None, warn: Callable[[str], None], *, leaving: bool
 ) -> Iterator[None]:
-    """Give the checkout to the user during the block; does nothing without a user.
+    """Give the checkout to a user during the block; does nothing without a user.
 
-    Raises OwnershipError if the file system refuses. ``warn`` gets a line if not all could be given
-    back: then the next start tries again. Unless ``leaving``, the process that prepared the
-    checkout gives it back.
+    ``leaving``: give it back at the end; otherwise the process that prepared the checkout does so.
+    ``warn`` gets a line if not all could be given back: then the next start tries again. Raises
+    OwnershipError if the file system refuses.
     """
     if identity is None:
         yield
@@ -43,11 +44,11 @@ def give_checkout(
         raise
     finally:
         with defer_signals():
-            # First: a live process of the user could recreate files behind the restore.
-            gone = not uid_tier.has_leftovers(identity) or uid_tier.kill_leftovers(identity)
+            # First: a live process of the user could recreate files that were restored.
+            all_ended = not uid_tier.has_leftovers(identity) or uid_tier.kill_leftovers(identity)
             try:
                 if leaving:
-                    restore_owners(state, gone=gone)
+                    restore_owners(state, all_ended=all_ended)
             except NightshiftError as error:
                 warn(error.message)
 
@@ -66,9 +67,9 @@ def _give(state: StateFolder, identity: SandboxUser) -> None:
 
 
 def restore_owners_after_kill(state: StateFolder) -> None:
-    """End ``give_checkout`` for a killed run; does nothing if it gave nothing. Raises
-    NightshiftError."""
-    restore_owners(state, gone=kill_leftovers(state))
+    """Give back what a killed run gave to its agents' user; does nothing if it gave nothing. Raises
+    NightshiftError ``E_WORKSPACE_DIRTY``."""
+    restore_owners(state, all_ended=kill_leftovers(state))
 
 
 def kill_leftovers(state: StateFolder) -> bool:
@@ -77,13 +78,13 @@ def kill_leftovers(state: StateFolder) -> bool:
     return owners is None or uid_tier.clean_up_killed_run(*owners.user)
 
 
-def restore_owners(state: StateFolder, *, gone: bool) -> None:
-    """Give every path back to its old owner, unless a process of the user is left (not ``gone``).
-    Raises NightshiftError ``E_WORKSPACE_DIRTY``."""
+def restore_owners(state: StateFolder, *, all_ended: bool) -> None:
+    """Give every path back to its old owner, if the user's processes have ``all_ended``. Raises
+    NightshiftError ``E_WORKSPACE_DIRTY``."""
     owners = _read(state)
     if owners is None:
         return
-    if not gone:
+    if not all_ended:
         raise _build_owners_error(state, f"processes of user {owners.user[0]} cannot be ended")
     try:
         take_back(state.checkout, owners)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.git_formats import read_index, write_index
 from gitlab_nightshift.repository.private_repository import (
     Relation,
     Repository,
     open_scratch_index,
     write_tree,
 )
-from gitlab_nightshift.repository.small_index import read_index, write_index
 from gitlab_nightshift.repository.tree_objects import (
     find_rows,
     list_differences,
@@ -25,8 +25,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 APPLY_MEMORY = 512 * 1024 * 1024
 """Bytes. A binary patch of a few hundred bytes may claim to produce gigabytes."""
+# The lines of a patch that name files (git-diff(1), "Generating patch text with -p").
 _FILE_HEADERS = (b"--- ", b"+++ ")
 _MOVE_HEADERS = (b"rename from ", b"rename to ", b"copy from ", b"copy to ")
+# How git quotes a path with unusual bytes (core.quotePath, git-config(1)): as a C string.
 _ESCAPES = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
 _ESCAPED = compile_lazily(rb"\\([0-3][0-7]{2}|[abtnvfr\"\\])")
 
@@ -45,23 +47,23 @@ def apply_patch(
 
 
 def _apply_to_whole(
-    repository: Repository, onto: str, patch: bytes, memory: int | None, *how: str
+    repository: Repository, onto: str, patch: bytes, memory: int | None, *options: str
 ) -> str:
     with open_scratch_index(repository, onto) as index:
-        _apply(repository, index, patch, memory, *how)
+        _apply(repository, index, patch, memory, *options)
         return write_tree(repository, index)
 
 
 def _apply(
-    repository: Repository, index: Path, patch: bytes, memory: int | None, *how: str
+    repository: Repository, index: Path, patch: bytes, memory: int | None, *options: str
 ) -> None:
-    options = ("--cached", "--whitespace=nowarn", *how)
-    repository.run("apply", *options, "-", stdin=patch, index=index, memory=memory)
+    arguments = ("--cached", "--whitespace=nowarn", *options, "-")
+    repository.run("apply", *arguments, stdin=patch, index=index, memory=memory)
 
 
 def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int | None) -> str:
-    """Apply the patch in an index of only the files that it names: fast in a large tree, too.
-    Raises GitError, and ValueError if a whole index might give another tree."""
+    """Apply the patch in an index of only the files that it names, which is fast in a large tree,
+    too. Raises GitError, and ValueError if an index of all files might give another tree."""
     named = set(list_named_paths(patch))
     before = find_rows(repository, onto, named)
     base = resolve_tree(repository, onto)
@@ -80,11 +82,12 @@ def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int
 
 
 def list_named_paths(patch: bytes) -> Iterator[str]:
-    """The raw paths in a patch's headers; perhaps others too, as a line of a file may look like a
+    """The raw paths in a patch's headers, and perhaps others, as a line of a file may look like a
     header."""
     for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
             rest = line.removeprefix(b"diff --git ")
+            # "a/PATH b/PATH": the same path twice; of a moved file, other headers name both paths.
             half = len(rest) // 2
             sides = {_strip_first(_unquote(side)) for side in (rest[:half], rest[half + 1 :])}
             if len(sides) == 1:
@@ -101,7 +104,7 @@ def _strip_first(path: bytes) -> bytes:
 
 
 def _unquote(name: bytes) -> bytes:
-    """The raw name, if git has quoted it as a C string (core.quotePath, git-config(1))."""
+    """The raw name of a path that git may have quoted."""
     if len(name) < 2 or not (name.startswith(b'"') and name.endswith(b'"')):
         return name
     return _ESCAPED.sub(_unescape, name[1:-1])

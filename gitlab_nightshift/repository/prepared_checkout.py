@@ -1,9 +1,11 @@
 """Prepares a checkout before agents work in it: checks it, and saves it so that it can be restored.
+Also makes the folders of the process that works in it.
 
-One process may prepare it and another one open it, which gets it as JSON.
+A process may prepare a checkout for another one, which gets it as JSON.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from gitlab_nightshift.repository.state_folder import (
     write_note,
 )
 from gitlab_nightshift.system.file_names import within
+from gitlab_nightshift.system.private_folders import open_scratch_folder
 
 FileState = tuple[int, ...]
 """Device, inode, size, mtime and ctime of a file; () if it is missing."""
@@ -43,8 +46,8 @@ FileState = tuple[int, ...]
 @dataclass(frozen=True)
 class PreparedCheckout:
     """A checked and saved checkout. ``paths`` are the original paths of its repository's parts;
-    ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` comes from
-    ``git.read_conversion_config``, ``git_files`` from ``_read_git_states``."""
+    ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` are the settings
+    of ``git.CONVERSION_KEYS``, ``git_files`` the states of the files that git reads."""
 
     checkout: Path
     held: LockedStateFolder
@@ -58,8 +61,8 @@ class PreparedCheckout:
 
 
 def read_prepared(data: Mapping[str, Any], *, moved: bool) -> PreparedCheckout:
-    """The checkout that another process has prepared; this one inherits ``held.lock``. Raises
-    OSError, ValueError."""
+    """The checkout that another process has prepared, from its JSON; this process inherits
+    ``held.lock``. Raises OSError, ValueError."""
     folder = Path(data["held"]["folder"])
     saved = read_saved(folder / SAVED, folder / COPIES)
     return make_record(PreparedCheckout, data, saved=saved, moved=moved)
@@ -85,13 +88,14 @@ def prepare_checkout(
     listed = list_checkout(git, checkout)
     refuse_tracked(listed.index, output_dir)
     write_note(held, checkout, run_id, base_sha, paths)
-    found = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
-    may_have_attributes = paths.attributes.exists() or not found.keys().isdisjoint(ATTRIBUTE_KEYS)
+    settings = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
+    named = not settings.keys().isdisjoint(ATTRIBUTE_KEYS)
+    may_have_attributes = named or paths.attributes.exists()
     saved = save(
         git, checkout, listed, held.folder / COPIES, may_have_attributes=may_have_attributes
     )
     _write_state(held, checkout, saved)
-    config = {key: value for key, value in found.items() if key in CONVERSION_KEYS}
+    config = {key: value for key, value in settings.items() if key in CONVERSION_KEYS}
     return PreparedCheckout(
         checkout, held, paths, base_sha, output_dir, config, saved, git_files=git_files
     )
@@ -100,14 +104,14 @@ def prepare_checkout(
 def prepare_again(
     held: LockedStateFolder, earlier: PreparedCheckout, run_id: str
 ) -> PreparedCheckout | None:
-    """A restored checkout for one more process, without asking git again. ``earlier.saved`` is its
-    state after the restore.
+    """Prepare a restored checkout for one more process, without asking git again.
+    ``earlier.saved`` is its state after the restore.
 
-    None if the tree or what git was asked about may differ from then: call ``prepare_checkout``.
-    Raises OSError, NightshiftError E_CONFIG.
+    None if the tree, or what git would answer, may have changed since: call ``prepare_checkout``
+    then. Raises OSError, NightshiftError E_CONFIG.
     """
     paths, checkout = earlier.paths, earlier.checkout
-    # Detached: else its branch could have moved without a change of HEAD itself.
+    # HEAD names the commit itself: a branch could have moved without a change of this file.
     detached = (paths.git_dir / "HEAD").read_bytes() == f"{earlier.base_sha}\n".encode()
     if not detached or earlier.git_files != _read_git_states(paths):
         return None
@@ -125,8 +129,8 @@ def _write_state(held: LockedStateFolder, checkout: Path, saved: SavedCheckout) 
 
 
 def _read_git_states(paths: RepositoryPaths) -> tuple[FileState, ...]:
-    """The states of the files on which git's answers about the tree depend: isolated, it reads no
-    others."""
+    """The states of the files on which git's answers about the tree depend: an isolated git reads
+    no others."""
     configs = dict.fromkeys(
         folder / name
         for folder in (paths.git_dir, paths.objects[0].parent)
@@ -144,8 +148,51 @@ def _read_file_state(path: Path) -> FileState:
 
 
 def refuse_tracked(files: Iterable[str], output_dir: str) -> None:
-    """Raise E_CONFIG if files of the output folder are tracked."""
+    """Raise E_CONFIG if one of these tracked files is in the output folder."""
     if any(within(path, output_dir) for path in files):
         raise build_config_error(
             f"output_dir: {output_dir} is tracked by git: choose another folder"
         )
+
+
+# --- folders of the process that works in it ------------------------------------------------------
+
+
+TEMPORARY = "own"  # the name of its folder for temporary files
+
+
+@dataclass(frozen=True)
+class PreparedFolders:
+    """Folders that the supervisor makes for work or another process, which may not make them
+    itself. ``private`` is the process's part of the run's private folder; ``scratch`` is for the
+    folders of agents; ``spare`` is the job's folder for temporary files, where the process may
+    write only to these two. ``checkout`` is set once it is prepared."""
+
+    private: Path
+    scratch: Path
+    spare: Path
+    checkout: PreparedCheckout | None = field(default=None, metadata=LOCAL)
+
+    @property
+    def temporary(self) -> Path:
+        """The process's folder for temporary files, which other users may enter, like
+        ``scratch``."""
+        return self.scratch / TEMPORARY
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """The folders in which the process may write."""
+        return self.private, self.scratch
+
+
+@contextlib.contextmanager
+def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
+    """Make the folders for a process of a run. ``private`` is the run's private folder, ``name``
+    the process's part of that. ``scratch`` is removed at the end of the block."""
+    spare, own = private.parent, private / name
+    own.mkdir(mode=0o700)
+    with open_scratch_folder(spare, checkout) as scratch:
+        made = PreparedFolders(own, scratch, spare)
+        made.temporary.mkdir()
+        made.temporary.chmod(0o711)
+        yield made

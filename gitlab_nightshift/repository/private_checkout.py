@@ -1,6 +1,7 @@
 """Makes a private checkout of a user's repository: work happens there, the user's is only read.
 
-It borrows their objects, and has nothing else of their ``.git``: no remotes, credentials or hooks.
+It borrows the user's objects, and has nothing else of their ``.git`` but the rules for ignored
+files and attributes: no remotes, credentials or hooks.
 """
 
 import contextlib
@@ -11,12 +12,13 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
+from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.saved_state import copy_file
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within
 from gitlab_nightshift.system.openat import RefusedFileError
 
+# git commit-tree refuses to work without an identity.
 PERSON = {
     f"GIT_{role}_{what}": text
     for role in ("AUTHOR", "COMMITTER")
@@ -48,8 +50,9 @@ def copy_out(
     original: Path,
     output_dir: str,
 ) -> None:
-    """Make such a checkout with a copy of all files of ``original``, another checkout of that
-    commit: also changed, untracked and ignored ones, but not those in ``output_dir``."""
+    """Make a checkout like ``check_out``, but with a copy of all files of ``original``, a checkout
+    of the same commit: also changed, untracked and ignored ones, but not those in
+    ``output_dir``."""
     _create_empty_checkout(git, folder, source, commit, config)
     entries = scan(original)
     chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
@@ -58,7 +61,8 @@ def copy_out(
             _copy(original, folder, path, entry)
     finally:
         _close_again(original, chosen)
-    with contextlib.suppress(GitError):  # it fails where a file differs
+    # So that git need not read every file again; exit status 1 if a file differs.
+    with contextlib.suppress(GitError):
         git.run("update-index", "-q", "--refresh", cwd=folder)
 
 
@@ -96,7 +100,7 @@ def _copy(original: Path, folder: Path, path: str, entry: TreeEntry) -> None:
     target = folder / path
     if entry.kind is EntryKind.FOLDER:
         target.mkdir()
-        target.chmod(entry.mode | 0o700)
+        target.chmod(entry.mode | 0o700)  # its content is still to come
     elif entry.kind is EntryKind.LINK:
         target.symlink_to(entry.target)
     elif entry.kind is EntryKind.FILE:
@@ -114,6 +118,7 @@ def _close_again(original: Path, entries: Snapshot) -> None:
     closed = (
         p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU
     )
+    # Inner folders first: once the outer one is closed, they cannot be reached.
     for path in sorted(closed, reverse=True):
         with contextlib.suppress(PermissionError):  # another user's, so we never changed it
             (original / path).chmod(entries[path].mode)

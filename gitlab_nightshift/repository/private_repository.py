@@ -8,7 +8,8 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,19 +23,25 @@ from gitlab_nightshift.repository.git import (
     RepositoryPaths,
     split_names,
 )
-from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
-from gitlab_nightshift.repository.object_reader import ObjectReader
-from gitlab_nightshift.repository.object_rows import Row, is_full_id
+from gitlab_nightshift.repository.git_formats import (
+    NO_BRANCH,
+    Row,
+    borrow,
+    is_full_id,
+    write_git_folder,
+)
+from gitlab_nightshift.repository.object_reader import ObjectReader, compute_id
 
 GONE = "000000"
-"""The mode of a path that does not exist."""
+"""Git's mode for a path that does not exist."""
 PLAIN_MODES = frozenset({GONE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
+# Full ids and binary content: such a patch can be applied to any tree.
 _WHOLE_PATCH = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
-_NOT_ON_CHECKOUT = frozenset(("false", "no", "off", "0", "", "input"))
-"""Values of core.autocrlf with which a checkout converts nothing (git-config(1))."""
+_NO_CONVERSION = frozenset(("false", "no", "off", "0", "", "input"))
+"""Values of core.autocrlf with which a checkout converts no line ends (git-config(1))."""
 MOST_KEPT = 3
-"""Indexes of trees that were read before, besides the newest."""
+"""Indexes of trees that are kept, besides the one that is kept now: each may have megabytes."""
 
 
 class Relation(StrEnum):
@@ -47,10 +54,10 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True)
 class DiffFile:
-    """One path of a difference. ``status`` is A, M, D or T (type changed), counts are lines,
-    ``mode`` and ``blob`` are git's own after the change (zeros where the path is gone).
+    """One path of a difference. ``status`` is A, M, D or T (type changed); ``mode`` and ``blob``
+    are git's own after the change, zeros for a deleted path; ``added`` and ``deleted`` count lines.
 
-    A binary file counts all of its old lines as deleted and all of its new ones as added.
+    Of a binary file, all old lines count as deleted and all new ones as added.
     """
 
     path: str
@@ -75,36 +82,40 @@ Listing = Mapping[str, ListedFile]
 
 @dataclass(frozen=True)
 class Repository:
-    """A private bare repository. Unless it ``converts_files``, git writes files as their blobs are,
-    where no attribute file of the tree says otherwise; unless it ``may_have_attributes``, no file
-    outside of the tree gives a path attributes."""
+    """A private bare repository.
+
+    ``converts_files``: a checkout may write other bytes than a blob's even without an attribute
+    file in the tree. ``may_have_attributes``: a file outside of the tree may give attributes.
+    ``reader`` is the process that reads its objects, if there is one (``share_reader``).
+
+    The dictionaries cache what was read, by full ids, which always name the same objects.
+    """
 
     git: Git
     folder: Path
     converts_files: bool = True
     may_have_attributes: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
-    """Bytes of blobs."""
+    """The bytes of blobs."""
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Files that differ between two trees."""
+    """The files that differ between two trees."""
     patches: dict[tuple[str, str], tuple[bytes, bytes]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Raw rows and patch of the difference between two trees."""
+    """The raw rows and the patch of the difference between two trees."""
     trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Trees of commits."""
+    """The trees of commits."""
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
-    """Entries of folders."""
+    """The entries of folders."""
     listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
-    """All files of trees. This and the above cache what was read before, by full ids, which name
-    the same objects for ever."""
+    """All files of trees."""
     reader: ObjectReader | None = field(default=None, repr=False, compare=False)
 
     @contextlib.contextmanager
     def open_reader(self) -> Iterator[ObjectReader]:
-        """The process that reads this repository's objects, or one for this block alone."""
+        """The process that reads this repository's objects; without one, start it for the block."""
         if self.reader:
             yield self.reader
         else:
@@ -178,7 +189,7 @@ def create_private_repository(
     for name, data in (*files, ("shallow", parts.shallow)):
         if data:
             (folder / name).write_bytes(data)
-    plain = settings.get("core.autocrlf", "false").lower() in _NOT_ON_CHECKOUT
+    plain = settings.get("core.autocrlf", "false").lower() in _NO_CONVERSION
     may_have_attributes = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
     return Repository(
         git,
@@ -189,8 +200,8 @@ def create_private_repository(
 
 
 @contextlib.contextmanager
-def keep_reading(repository: Repository) -> Iterator[Repository]:
-    """This repository, whose objects are read by one process until the end of the block."""
+def share_reader(repository: Repository) -> Iterator[Repository]:
+    """The repository with one process that reads its objects for everything in the block."""
     with repository.open_reader() as reader:
         yield replace(repository, reader=reader)
 
@@ -210,15 +221,15 @@ def has_commit(repository: Repository, commit: str) -> bool:
 @contextlib.contextmanager
 def open_scratch_index(repository: Repository, revision: str) -> Iterator[Path]:
     """A temporary index with a revision's tree. Raises GitError."""
-    # The tree of a full id never changes, and read-tree takes longest in a large repository.
-    known = _find_index(repository, revision) if is_full_id(revision) else None
+    # An index is kept: of all commands, read-tree takes longest in a large repository.
+    kept = _find_index(repository, revision) if is_full_id(revision) else None
     with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
         index = Path(folder) / "index"
-        if known and known.exists():
-            shutil.copyfile(known, index)
+        if kept and kept.exists():
+            shutil.copyfile(kept, index)
         else:
             repository.run("read-tree", revision, index=index)
-            if known:
+            if kept:
                 keep_index(repository, index, revision)
         yield index
 
@@ -228,18 +239,19 @@ def _find_index(repository: Repository, tree: str) -> Path:
 
 
 def keep_index(repository: Repository, index: Path, tree: str) -> None:
-    """Keep the index of a tree or commit for later, and of the others the newest: each may have
-    megabytes."""
-    known = _find_index(repository, tree)
-    known.parent.mkdir(mode=0o700, exist_ok=True)
-    by_age = sorted(known.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    """Keep a copy of the index of a tree or commit for later; removes the oldest of those that were
+    kept before."""
+    kept = _find_index(repository, tree)
+    kept.parent.mkdir(mode=0o700, exist_ok=True)
+    by_age = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
     for old in by_age[:-MOST_KEPT]:
         old.unlink()
-    shutil.copyfile(index, known)
+    shutil.copyfile(index, kept)
 
 
 def write_tree(repository: Repository, index: Path) -> str:
-    """Write an index as a tree and return its id (in a partial clone objects may be missing)."""
+    """Write an index as a tree, and return its id. Its files may be missing, as in a partial
+    clone."""
     return repository.run("write-tree", "--missing-ok", index=index).decode().strip()
 
 
@@ -278,15 +290,16 @@ def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
         listed, _, patch = repository.run("diff-tree", *asked, old, new).partition(b"\0\0")
         rows = split_names(listed)
         raw = 2 * sum(part.startswith(":") for part in rows[::2])
-        repository.patches.clear()  # each may have megabytes
+        repository.patches.clear()  # a patch may have megabytes: keep only the last one
         repository.patches[old, new] = os.fsencode("\0".join(rows[:raw])), patch
         repository.differences[old, new] = _parse_diff_files(repository, rows)
     return repository.patches[old, new][1]
 
 
-def read_diff_text(repository: Repository, old: str, new: str, around: int) -> str:
-    """The difference of two trees, for people, with so many lines around it. Raises GitError."""
-    shape = ("--patch", f"--unified={around}", "--src-prefix=a/", "--dst-prefix=b/")
+def read_diff_text(repository: Repository, old: str, new: str, context: int) -> str:
+    """The difference of two trees, for people, with ``context`` unchanged lines around each change.
+    Raises GitError."""
+    shape = ("--patch", f"--unified={context}", "--src-prefix=a/", "--dst-prefix=b/")
     return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new).decode(errors="replace")
 
 
@@ -320,7 +333,7 @@ def _parse_diff_files(repository: Repository, out: Sequence[str]) -> tuple[DiffF
 
 
 def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
-    """Added and deleted lines by path; None for a file that git considers binary."""
+    """The numbers of added and deleted lines by path; None for a file that git considers binary."""
     rows = (row.split("\t", 2) for row in numstat)
     return {path: (_parse_count(added), _parse_count(deleted)) for added, deleted, path in rows}
 
@@ -334,6 +347,52 @@ def _count_lines(repository: Repository, blob: str) -> int:
         return 0
     with repository.open_reader() as reader:
         data = reader.read([blob], "blob").get(blob)
-    if data is None:  # git says what is wrong
+    if data is None:  # git's error says what is wrong
         data = repository.run("cat-file", "blob", blob)
     return data.count(b"\n") + (not data.endswith(b"\n") if data else 0)
+
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+MOST_CACHED_BYTES = 16_000_000
+"""Bytes of the blobs that are cached."""
+
+
+def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]:
+    """The bytes of blobs by id; missing and damaged ones are left out."""
+    wanted, cache = set(blobs), repository.blobs
+    cached = {blob: cache[blob] for blob in wanted if blob in cache}
+    new = read_objects(repository, sorted(wanted - cached.keys()), "blob")
+    if sum(map(len, (*cache.values(), *new.values()))) <= MOST_CACHED_BYTES:
+        cache.update(new)
+    return cached | new
+
+
+def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[str, bytes]:
+    """The bytes of objects of one kind by their names, which may be ids or other revisions; missing
+    and damaged ones are left out."""
+    if not ids:
+        return {}
+    with repository.open_reader() as reader:
+        return reader.read(ids, kind)
+
+
+def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
+    """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
+    return compute_id("blob", parts, size, length)
+
+
+def write_blob(repository: Repository, data: bytes, length: int) -> str:
+    """Store a blob; returns its id, which has ``length`` hex digits."""
+    return write_object(repository, "blob", data, length)
+
+
+def write_object(repository: Repository, kind: str, data: bytes, length: int) -> str:
+    """Store a loose object; returns its id, which has ``length`` hex digits."""
+    name = compute_id(kind, [data], len(data), length)
+    file = repository.folder / "objects" / name[:2] / name[2:]
+    file.parent.mkdir(exist_ok=True)
+    if not file.exists():
+        file.write_bytes(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
+    return name

@@ -1,7 +1,8 @@
-"""A change as reported by the process that read a bundle (``bundle_reader.py``).
+"""Starts the process that reads a bundle (``bundle_reader.py``), and makes the change that it
+reports.
 
-The bundle's author may control that process, so its report is validated here, and the tree is
-rebuilt from names, modes and bytes. This process parses no byte of the patch.
+The bundle's author may control that process, so its report is validated here, and the tree is made
+anew from names, modes and bytes. Nothing here parses a byte of the patch.
 """
 
 import os
@@ -31,7 +32,6 @@ from gitlab_nightshift.records.storage import (
     to_json,
 )
 from gitlab_nightshift.registry.pipeline_files import CiFiles
-from gitlab_nightshift.repository.blobs import write_blob
 from gitlab_nightshift.repository.bundle_reader import (
     RebuildTask,
     build_task_data,
@@ -42,7 +42,8 @@ from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
     RepositoryParts,
-    keep_reading,
+    share_reader,
+    write_blob,
 )
 from gitlab_nightshift.repository.tree_objects import make_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits
@@ -52,7 +53,7 @@ from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
-"""Bytes of a line of the answer: escapes make JSON longer than the bundle."""
+"""Bytes of a line of the answer: ASCII needs six for a letter that takes two in the bundle."""
 
 RawPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
 Mode = Annotated[str, Pattern("[0-7]{6}")]
@@ -64,8 +65,9 @@ Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
 
 @dataclass(frozen=True)
 class ReportedChange:
-    """A change as the reader reports it: rows of path (hex), status, mode, blob and line counts.
-    ``settings`` are files whose tool settings differ, each with the difference."""
+    """A change as the reader reports it. ``files`` are rows of path (hex), status, mode, blob,
+    added and deleted lines; ``sizes`` are the bytes of each new blob; ``settings`` are the files
+    with changed tool settings, each with what differs."""
 
     tree: Id
     files: Annotated[tuple[Row, ...], Length(10_000)]
@@ -84,8 +86,8 @@ class BaseReport:
 class RebuiltBundle:
     """A bundle that could be read, and its change; ``refused`` says why there is none.
 
-    ``blobs`` are the bytes of new files. ``ci_files`` does not come from the bundle.
-    ``tool_settings`` does: checks that need only names must not rely on it.
+    ``blobs`` are the bytes of new files. ``ci_files`` were read from the base, before the bundle.
+    ``tool_settings`` may be a lie of the bundle's author, so checks of paths must not rely on it.
     """
 
     bundle: Bundle
@@ -113,12 +115,13 @@ def read_answer(out: bytes, bundle_path: str) -> RebuiltBundle:
 
 
 def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
-    """Make the reported tree in ``repository``. Raises ``E_PUBLISH``."""
+    """Make the reported tree, from its blobs and ``base``, in ``repository``. Raises
+    ``E_PUBLISH``."""
     for blob in rebuilt.blobs:
         write_blob(repository, blob, len(base))
     entries = [(file.mode, file.blob, file.path) for file in rebuilt.files]
     try:
-        with keep_reading(repository) as kept:
+        with share_reader(repository) as kept:
             tree = make_tree(kept, base, entries)
     except (GitError, ValueError) as error:
         raise build_reader_error(format_path(str(error))[:200]) from None
@@ -128,8 +131,8 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
 
 @dataclass(frozen=True)
 class ReaderInput:
-    """What the reader works with: the repository's ``parts`` and ``config``
-    (``git.read_conversion_config``), and ``folder``, in which it gets a folder of its own."""
+    """What the reader works with: the repository's ``parts``, its ``config`` (the settings of
+    ``git.CONVERSION_KEYS``), and ``folder``, in which the reader gets a folder of its own."""
 
     parts: RepositoryParts
     config: Mapping[str, str]
@@ -139,7 +142,8 @@ class ReaderInput:
 
 
 def rebuild_patch(reader_input: ReaderInput, base: str, patch: bytes) -> RebuiltBundle:
-    """Have the reader apply a patch without a bundle to ``base``. Raises ``E_PUBLISH``."""
+    """Have the reader apply a patch that comes without a bundle to ``base``. Raises
+    ``E_PUBLISH``."""
     bundle = _build_bundle(base)
     with open_task(reader_input, base, (len(bundle), len(patch))) as task:
         return read_answer(run_task(task, bundle + patch), "the bundle")
@@ -149,7 +153,8 @@ def rebuild_patch(reader_input: ReaderInput, base: str, patch: bytes) -> Rebuilt
 def open_task(
     reader_input: ReaderInput, base: str, sizes: tuple[int, int], onto: str = ""
 ) -> Iterator[RebuildTask]:
-    """The reader's task, with a folder that is removed at the end of the block."""
+    """The reader's task, with a folder that is removed at the end of the block; ``sizes`` and
+    ``onto`` are those of ``RebuildTask``."""
     with tempfile.TemporaryDirectory(prefix="reader-", dir=reader_input.folder) as folder:
         yield RebuildTask(
             folder=Path(folder),
@@ -174,6 +179,7 @@ def _build_bundle(base: str) -> bytes:
 
 def run_task(task: RebuildTask, stdin: bytes) -> bytes:
     """Run the reader; returns its answer. Raises ``E_PUBLISH``."""
+    # No other variable: they may be secrets, and the bundle's author may control the reader.
     env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
     limits = ProcessLimits(
         timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000

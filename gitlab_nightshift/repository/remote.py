@@ -22,8 +22,8 @@ from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy
 from gitlab_nightshift.text.printable_text import make_printable
 
 TOKEN_VARIABLE = "NIGHTSHIFT_ASKPASS_TOKEN"  # noqa: S105
-TRANSFER_S = 600.0
-MESSAGE_LENGTH = 500
+TRANSFER_S = 600.0  # seconds of one push or fetch
+MESSAGE_LENGTH = 500  # characters
 _SETTINGS = (
     "core.askPass=",
     "credential.helper=",
@@ -50,9 +50,9 @@ class TransferStatus(StrEnum):
 
 @dataclass(frozen=True)
 class GitServer:
-    """The server: an http(s) URL without credentials, and the token for it.
+    """A server: the http(s) URL of a repository, without credentials, and the token for it.
 
-    ``env`` may contain proxy and certificate variables; others are not passed on.
+    Of ``env``, only variables for proxies and certificates are passed on.
     """
 
     url: str
@@ -63,16 +63,17 @@ class GitServer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The result of a push or fetch; ``message`` is one line without credentials."""
+    """The result of a push or fetch: ``message`` is one line without credentials, ``commit`` is the
+    one that was pushed or fetched."""
 
-    answer: TransferStatus
+    status: TransferStatus
     message: str = ""
     commit: str = ""
 
     @property
     def ok(self) -> bool:
         """True if the push or fetch succeeded."""
-        return self.answer is TransferStatus.OK
+        return self.status is TransferStatus.OK
 
 
 def push(
@@ -109,7 +110,7 @@ def retry_transfer(transfer: Callable[[], Transfer], policy: RetryPolicy) -> Tra
     def transfer_once() -> Transfer:
         nonlocal last
         last = transfer()
-        if last.answer is TransferStatus.NETWORK:
+        if last.status is TransferStatus.NETWORK:
             raise RemoteFailure(last.message)
         return last
 
@@ -125,6 +126,7 @@ def _transfer(
     scheme = _parse_scheme(server.url)
     with _prepare_askpass(repository.folder, server) as env:
         try:
+            # Elsewhere git may use no protocol at all (git.py).
             repository.git.run(
                 verb,
                 *args,
@@ -152,6 +154,7 @@ def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]
     username_prompt = f"Username for '{parts.scheme}://{parts.netloc}': "
     password_prompt = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
     with TemporaryDirectory(prefix="askpass-", dir=folder) as private:
+        # The prompt names the server that asks (git's credential.c: credential_describe).
         script = Path(private) / "askpass"
         script.touch(0o700)
         script.write_text(
@@ -166,6 +169,8 @@ def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]
 
 # --- refusals -------------------------------------------------------------------------------------
 
+# The first match counts: GitLab's message about a protected branch comes with git's "[remote
+# rejected]". Git's messages are English here (LC_ALL=C).
 _ERROR_PATTERNS = (
     (TransferStatus.PROTECTED_BRANCH, "protected branch|protected tag"),
     (
@@ -188,7 +193,7 @@ _ERROR_PATTERNS = (
 
 def _parse_refusal(error: GitError, server: GitServer) -> Transfer:
     text = (error.stderr + b"\n" + error.stdout).decode("utf-8", "replace")
-    found = (answer for answer, signs in _ERROR_PATTERNS if re.search(signs, text, re.IGNORECASE))
+    found = (status for status, signs in _ERROR_PATTERNS if re.search(signs, text, re.IGNORECASE))
     return Transfer(next(found, TransferStatus.REJECTED), _format_message(text, server))
 
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.repository.acl import Lists, give_lists
-from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.private_repository import Repository
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.saved_state import SavedCheckout, open_copy
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,

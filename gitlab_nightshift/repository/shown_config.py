@@ -1,7 +1,7 @@
-"""The part of a repository's configuration that work may see: how files are stored.
+"""The part of a repository's configuration that the process of work may see: how files are stored.
 
-It is a list of allowed keys, so all others (URLs with tokens, headers, credential helpers,
-includes) stay hidden.
+Only listed keys are shown, so all others (URLs with tokens, headers, credential helpers, includes)
+stay hidden.
 """
 
 import os
@@ -33,7 +33,8 @@ _SHOWN = compile_lazily(
 
 
 def read_visible_config(git: Git, checkout: Path) -> str:
-    """A configuration file with only these settings; "" if git cannot read the repository's."""
+    """The text of a configuration file with only the listed keys; "" if git cannot read the
+    repository's."""
     try:
         listed = git.run("config", "--local", "--includes", "--list", "-z", cwd=checkout)
     except GitError:
@@ -44,10 +45,11 @@ def read_visible_config(git: Git, checkout: Path) -> str:
 
 def _format_setting(key: str, value: str) -> str:
     section, _, rest = key.partition(".")
-    between, _, name = rest.rpartition(".")
-    head = f'{section} "{_escape_value(between)}"' if between else section
+    subsection, _, name = rest.rpartition(".")
+    head = f'{section} "{_escape_value(subsection)}"' if subsection else section
     return f'[{head}]\n\t{name} = "{_escape_value(value)}"\n'
 
 
 def _escape_value(text: str) -> str:
+    # The escapes in a quoted value (git-config(1), "Syntax").
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,40 +1,43 @@
-"""The folder that a run keeps for a checkout: a note, the saved state of the tree, the throw-away
-``.git``, and the real one if it had to be moved.
+"""The state folder of a checkout, which a run keeps while agents work: a note, the saved state of
+the tree, the throw-away ``.git``, and the real one if it had to be moved.
 
-It shows the next start how far a killed run got. It lies beside the checkout; if that is
+It shows the next start how far a killed run got. It lies beside the checkout or, if that is
 impossible, in the folder for temporary files, named after a hash of the checkout's path.
 """
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import re
 import stat
 import tempfile
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
-from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.sealed_start import SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import Owner, open_folder, pin_file, remove_path
+from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 RESERVE_BYTES = 1_000_000
 NOTE, SAVED, COPIES, OWNERS = "note.json", "saved.json", "copies", "owners.json"
 GIVEN = "given.json"
-"""The saved state of a tree given to the agents' user; valid as long as ``OWNERS`` exists."""
+"""The saved state of a tree that was given to the agents' user; valid while ``OWNERS`` exists."""
 OWN, SHOWN, LOCK, SHARED, RESERVE = "own", "shown", "lock", "shared", "reserve"
 
 
 @dataclass(frozen=True)
 class StateFolder:
-    """A checkout's state folder, held as long as ``lock`` is open.
+    """A checkout's state folder, which is held as long as the descriptor ``lock`` is open.
 
-    ``user`` (user, group) will own the throw-away (None: this process's own user). If the
+    ``user`` (user, group) will own the throw-away; None is this process's own user. If the
     throw-away is ``mounted`` over the real ``.git`` in a sandbox, the real one never moves.
     """
 
@@ -46,7 +49,7 @@ class StateFolder:
 
     @property
     def own(self) -> Path:
-        """The only part that is written while agents work."""
+        """The only part of it that is written while agents work."""
         return self.folder / OWN
 
     @property
@@ -61,8 +64,8 @@ class StateFolder:
 
     @property
     def last_reserve(self) -> Reserve:
-        """Disk space reserved for the final restore: the process that reads agents' work cannot use
-        it up."""
+        """Disk space reserved for the final restore; work, which reads what agents wrote, cannot
+        use it up."""
         return Reserve(self.folder / RESERVE, RESERVE_BYTES)
 
     @property
@@ -73,8 +76,9 @@ class StateFolder:
 
 @dataclass(frozen=True)
 class RunNote:
-    """A run's facts for the next start: ids, the object folders, and, if the real ``.git`` stays in
-    place, a state that shows later use (``read_git_use``)."""
+    """What the next start needs to know of a run. ``top`` identifies the checkout's folder,
+    ``objects`` are the object folders of its repository, and ``use`` is the state of the real
+    ``.git`` at the start (``read_git_use``), which shows a later use if that stays in place."""
 
     run_id: str
     pid: int
@@ -87,7 +91,7 @@ class RunNote:
 
 
 def read_git_use(git_dir: Path) -> str:
-    """A state of a real ``.git`` that changes with every fetch, commit or checkout there."""
+    """The state of a real ``.git``, in a form that changes with every fetch, commit or checkout."""
     states = []
     for name in ("HEAD", "FETCH_HEAD", "ORIG_HEAD"):
         try:
@@ -96,6 +100,65 @@ def read_git_use(git_dir: Path) -> str:
         except OSError:
             states.append(f"{name} -")
     return ", ".join(states)
+
+
+# --- where it lies --------------------------------------------------------------------------------
+
+
+def list_hidden_paths(home: Path, temporary: Path, checkout: Path) -> tuple[Path, ...]:
+    """Paths that no agent may see: the home folder, the folder for temporary files, in which the
+    run's private folder is, and the runner's and this program's files beside the checkout."""
+    return (home, temporary, *list_adjacent_paths(checkout))
+
+
+def list_adjacent_paths(checkout: Path) -> tuple[Path, ...]:
+    """The runner's files beside a checkout, and this program's state folder."""
+    return tuple(checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", SUFFIX))
+
+
+def list_candidate_folders(checkout: Path, spare: Path) -> tuple[Path, Path]:
+    """The two paths where a checkout's state folder may be, the preferred one first. ``spare`` is
+    the folder for temporary files."""
+    name = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:20]
+    return checkout.with_name(checkout.name + SUFFIX), spare / f"gitlab-nightshift-{name}"
+
+
+def choose_folder(checkout: Path, spare: Path, *, moving: bool) -> Path:
+    """The first path where the state folder can be made; with ``moving``, one to which ``.git`` can
+    be moved. Raises NightshiftError E_CONFIG if there is none."""
+    mount = _read_mount(checkout)
+    for path in list_candidate_folders(checkout, spare):
+        same_mount = not moving or _read_mount(path.parent) == mount
+        if same_mount and os.access(path.parent, os.W_OK | os.X_OK):
+            return path
+    raise _build_no_folder_error(checkout)
+
+
+def refuse_other_mount(checkout: Path, folder: Path) -> None:
+    """Raise E_CONFIG if ``.git`` cannot be moved from the checkout to a folder."""
+    if _read_mount(folder) != _read_mount(checkout):
+        raise _build_no_folder_error(checkout)
+
+
+def _build_no_folder_error(checkout: Path) -> NightshiftError:
+    return build_config_error(
+        f"the real .git of {checkout} has to be moved while agents work, and there is no place for"
+        f" it on that file system: {checkout.parent} is on another one or cannot be written, and so"
+        " is TMPDIR. Let TMPDIR name a folder there, or install bubblewrap, which needs no move"
+    )
+
+
+def _read_mount(folder: Path) -> str:
+    """The mount of a folder: rename fails with EXDEV between two mounts, even if both show the same
+    file system (rename(2))."""
+    # st_dev is the same for a bind mount of the same file system; the mount's id is not
+    # (proc_pid_fdinfo(5)).
+    fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+    try:
+        parts = Path(f"/proc/self/fdinfo/{fd}").read_text().split("mnt_id:")
+        return parts[1].split()[0] if len(parts) > 1 else f"device {os.fstat(fd).st_dev}"
+    finally:
+        os.close(fd)
 
 
 # --- claiming it ----------------------------------------------------------------------------------
@@ -118,7 +181,7 @@ def write_note(
 
 
 def identify_folder(folder: Path) -> str:
-    """Device and inode of a folder, which no other one there has. Raises OSError."""
+    """Device and inode of a folder, which tell it from a new one at its path. Raises OSError."""
     status = folder.stat()
     return f"{status.st_dev} {status.st_ino}"
 
@@ -128,10 +191,10 @@ def _create_adjacent(folder_path: Path) -> Path:
 
 
 def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFolder":
-    """Make the folder, if possible where ``.git`` can be moved to. Other runs may join a ``shared``
-    one (``shared_state.py``).
+    """Make and lock the state folder, if possible where ``.git`` can be moved to. Other runs may
+    join a ``shared`` one (``delegated_repository.py``).
 
-    It is made and locked under a temporary name, then renamed: it never exists unlocked. Raises
+    It is made under a temporary name, locked, then renamed, so it never exists unlocked. Raises
     NightshiftError: E_CONFIG if there is no place for it, E_WORKSPACE_DIRTY if another night was
     faster.
     """
@@ -156,8 +219,10 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
         (new / OWN).mkdir()
         if shared:
             (new / SHARED).touch()
-            fcntl.flock(lock, fcntl.LOCK_SH)
-    except FileNotFoundError:  # a concurrent start took it for the leftover of a killed run
+            fcntl.flock(
+                lock, fcntl.LOCK_SH
+            )  # converts the lock, so that others can join (flock(2))
+    except FileNotFoundError:  # another start removed it as the leftover of a killed run
         raise build_another_night_error(checkout, None) from None
     try:
         new.rename(folder_path)
@@ -170,8 +235,8 @@ def hold(checkout: Path, spare: Path, *, shared: bool = False) -> "LockedStateFo
 
 @dataclass
 class LockedStateFolder:
-    """A checkout's folder, made and locked. Another process may inherit ``lock``: the lock holds
-    until both have closed it (flock(2))."""
+    """A state folder that this process has made and locked. Another process may inherit ``lock``:
+    the folder is locked until both have closed that (flock(2))."""
 
     folder: Path
     lock: int
@@ -184,11 +249,12 @@ class LockedStateFolder:
         return StateFolder(checkout, self.folder, lock)
 
     def close(self) -> None:
-        """Unlock it, and remove it if there is nothing to restore. Only once."""
+        """Unlock the folder, and remove it if there is nothing to restore; does nothing if it was
+        closed or passed on."""
         if self.lock < 0:
             return
-        begun = (self.folder / each for each in ("git", OWNERS, SAVED))
-        if not any(map(os.path.lexists, begun)):
+        unrestored = (self.folder / name for name in ("git", OWNERS, SAVED))
+        if not any(map(os.path.lexists, unrestored)):
             with contextlib.suppress(OSError):
                 remove_path(self.folder)
         os.close(self.lock)
@@ -196,7 +262,7 @@ class LockedStateFolder:
 
 
 def take_over(checkout: Path, spare: Path) -> StateFolder | None:
-    """Take over the folder that an ended run left; None if there is none.
+    """Take over the state folder that an ended run left; None if there is none.
 
     Also removes unfinished folders of killed runs. Raises NightshiftError E_WORKSPACE_DIRTY if that
     run is still alive.
@@ -217,7 +283,7 @@ def take_over(checkout: Path, spare: Path) -> StateFolder | None:
 
 
 def find_state_folder(checkout: Path, spare: Path) -> Path | None:
-    """The folder of a checkout, whoever holds it; None if there is none."""
+    """The state folder of a checkout, whoever holds it; None if there is none."""
     return next(filter(_is_ours, list_candidate_folders(checkout, spare)), None)
 
 
@@ -242,13 +308,13 @@ def _is_ours(folder: Path) -> bool:
 
 
 def restore_rights(folder: Path) -> None:
-    """Restore our rights to the folder's content: work may run as the same user, and Landlock does
-    not stop it from changing modes. Raises OSError."""
+    """Restore this user's rights to the folder's content: work may run as the same user, and
+    Landlock does not stop it from changing modes (landlock(7)). Raises OSError."""
     with open_folder(folder) as held:
         for name in (LOCK, NOTE, SAVED, GIVEN, OWNERS, COPIES, "git"):
             with contextlib.suppress(FileNotFoundError):
                 _restore_right(name, held, stat.S_IRUSR | stat.S_IWUSR)
-    if os.geteuid() != 0 and (folder / "git").is_dir():
+    if os.geteuid() != 0 and (folder / "git").is_dir():  # root needs no rights
         for _, folders, files, fd in os.fwalk(folder / "git"):
             for name in (*folders, *files):
                 with contextlib.suppress(OSError):
@@ -285,7 +351,7 @@ def build_another_night_error(checkout: Path, note: RunNote | None) -> Nightshif
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """The note in a checkout's folder; None if it is missing or damaged."""
+    """The note in a state folder; None if it is missing or damaged."""
     try:
         return decode_record(RunNote, (folder / NOTE).read_bytes())
     except (OSError, InvalidRecordError):
@@ -293,7 +359,8 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def release(state_folder: StateFolder) -> None:
-    """Remove the folder, unless the real ``.git`` or owners are still in it."""
+    """Remove a state folder and unlock it; it stays if the real ``.git`` or old owners are in
+    it."""
     if not any(
         os.path.lexists(path) for path in (state_folder.real_git, state_folder.folder / OWNERS)
     ):
@@ -301,3 +368,44 @@ def release(state_folder: StateFolder) -> None:
             remove_path(state_folder.folder)
     with contextlib.suppress(OSError):
         os.close(state_folder.lock)
+
+
+# --- how long its run was alive -------------------------------------------------------------------
+
+
+# After a kill, the next start has to know whether somebody has used the throw-away .git since.
+# Agents can fake that in its files. But they died with their run, and nobody can set a ctime
+# (utimensat(2)): so what changed later than this file, somebody else has used.
+MARK = "alive"
+BEAT_S, MARGIN_S = 1.0, 10.0
+"""Seconds between two marks, and seconds after the last one in which the run may have been alive,
+as a mark may come late."""
+
+
+@contextlib.contextmanager
+def keep_marked(folder: Path) -> Iterator[None]:
+    """Renew the ctime of the mark every ``BEAT_S`` seconds while the block runs. Raises OSError."""
+    mark, ended = folder / MARK, threading.Event()
+    mark.touch()
+
+    def renew_mark() -> None:
+        with contextlib.suppress(OSError):
+            while not ended.wait(BEAT_S):
+                os.utime(mark)  # sets the ctime, too
+
+    marking = threading.Thread(target=renew_mark)
+    start_with_signals_blocked(marking)
+    try:
+        yield
+    finally:
+        ended.set()
+        marking.join()
+
+
+def is_changed_since(folder: Path, path: Path) -> bool:
+    """True if ``path``, or a name in that folder, was changed after the run of the state folder
+    ``folder`` had died; also if there is no mark, or ``path`` is gone."""
+    try:
+        return path.lstat().st_ctime > (folder / MARK).stat().st_ctime + MARGIN_S
+    except FileNotFoundError:
+        return True

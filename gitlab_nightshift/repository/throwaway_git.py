@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.repository.git_folder import borrow, copy_if_present, write_git_folder
+from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS
@@ -18,20 +18,23 @@ from gitlab_nightshift.sandbox.uid_tier import find_closed_folder, give
 from gitlab_nightshift.system.openat import Owner
 
 MARKER = "nightshift-cover"
-FRESH_ENOUGH = {"core.checkStat": "minimal", "core.trustctime": "false"}
-"""Settings for a tree whose owner changed after the index was written: without them git would read
-every file again, as ctime and owner differ (git-config(1))."""
+OWNER_IGNORED = {"core.checkStat": "minimal", "core.trustctime": "false"}
+"""Settings for a tree whose owner was changed after the index was written. Without them, git would
+read every file again, as ctime and owner differ (git-config(1))."""
 REMOTE = '[remote "origin"]\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
 """A remote without a URL. If all processes were killed, the runner fetches into this repository. If
-there is a remote, it sets the URL and includes its file of credentials; if there is none, it
+the remote exists, the runner sets the URL and includes its file of credentials; otherwise it
 assumes that its template did (gitlab-runner, shells/abstract.go: writeRefspecFetchCmd)."""
 _NOT_SHARED = ("alternates", "tmp_")
+"""How names start that are not linked: the throw-away has alternates of its own, and git writes an
+object under a temporary name first."""
 
 
 @dataclass(frozen=True)
 class ObjectSharing:
-    """How a throw-away gets the objects: it borrows from the folders ``lenders``, some of which an
-    agent sees at another path (``mounts``); files of ``linked`` are hard-linked into it."""
+    """How a throw-away gets the objects. It borrows from the folders ``lenders``, some of which an
+    agent sees at another path (``mounts``); the files in the folders ``linked`` are hard-linked
+    into it."""
 
     lenders: tuple[Path, ...]
     linked: tuple[Path, ...] = ()
@@ -45,19 +48,19 @@ class ObjectSharing:
 
 
 def plan_object_sharing(
-    state: StateFolder, now: RepositoryPaths, later: RepositoryPaths
+    state: StateFolder, current: RepositoryPaths, masked: RepositoryPaths
 ) -> ObjectSharing:
-    """Plan how to share this checkout's objects; ``now`` and ``later`` are the repository's paths
-    before and after ``.git`` is masked. Raises OwnershipError.
+    """Plan how a throw-away gets the checkout's objects. ``current`` and ``masked`` are the paths
+    of the repository's parts before and after ``.git`` is masked. Raises OwnershipError.
 
-    Another user cannot enter the state folder with the real ``.git``: those objects are linked.
+    Another user cannot enter the state folder: the objects of a real ``.git`` in it are linked.
     """
     if state.mounted:
-        return _plan_mounted_sharing(now, state.checkout / ".git")
+        return _plan_mounted_sharing(current, state.checkout / ".git")
     if state.user is None:
-        return ObjectSharing(later.objects)
-    pairs = list(zip(now.objects, later.objects, strict=True))
-    lenders = tuple(path for path in later.objects if not path.is_relative_to(state.folder))
+        return ObjectSharing(masked.objects)
+    pairs = list(zip(current.objects, masked.objects, strict=True))
+    lenders = tuple(path for path in masked.objects if not path.is_relative_to(state.folder))
     for path in lenders:
         if closed := find_closed_folder(path):
             raise OwnershipError(
@@ -66,38 +69,39 @@ def plan_object_sharing(
     return ObjectSharing(lenders, tuple(path for path, moved in pairs if moved not in lenders))
 
 
-def _plan_mounted_sharing(now: RepositoryPaths, git: Path) -> ObjectSharing:
-    hidden = [path for path in now.objects if path.is_relative_to(git)]
+def _plan_mounted_sharing(current: RepositoryPaths, git: Path) -> ObjectSharing:
+    # The throw-away is mounted over .git, and hides the objects there.
+    hidden = [path for path in current.objects if path.is_relative_to(git)]
     mounted = {path: Path(OBJECTS, str(number)) for number, path in enumerate(hidden)}
     mounts = tuple(Mount(path, target, writable=False) for path, target in mounted.items())
-    return ObjectSharing(tuple(mounted.get(path, path) for path in now.objects), (), mounts)
+    return ObjectSharing(tuple(mounted.get(path, path) for path in current.objects), (), mounts)
 
 
 def build_throwaway(
     folder: Path,
-    now: RepositoryPaths,
+    current: RepositoryPaths,
     sharing: ObjectSharing,
     base_sha: str,
     config: Mapping[str, str],
 ) -> None:
     """Make the ``.git`` that an agent will see: the same commit, index and rules, but no remote
-    URL and no credentials. ``now`` are the paths of the real parts. Raises OSError.
+    URL and no credentials. ``current`` are the present paths of the real parts. Raises OSError.
     """
     settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
-    write_git_folder(folder, settings, head=base_sha, object_format=now.object_format)
+    write_git_folder(folder, settings, head=base_sha, object_format=current.object_format)
     (folder / MARKER).write_text("")
     with (folder / "config").open("a") as text:
         text.write(REMOTE)
     for objects in sharing.linked:
         link_objects(objects, folder / "objects")
     borrow(folder / "objects", sharing.lenders)
-    copy_if_present(now.index, folder / "index")
-    for shared in now.index.parent.glob("sharedindex.*"):
+    copy_if_present(current.index, folder / "index")
+    for shared in current.index.parent.glob("sharedindex.*"):
         copy_if_present(shared, folder / shared.name)
-    copy_if_present(now.exclude, folder / "info/exclude")
-    copy_if_present(now.attributes, folder / "info/attributes")
-    if now.shallow:
-        copy_if_present(now.shallow, folder / "shallow")
+    copy_if_present(current.exclude, folder / "info/exclude")
+    copy_if_present(current.attributes, folder / "info/attributes")
+    if current.shallow:
+        copy_if_present(current.shallow, folder / "shallow")
 
 
 def copy_throwaway(template: Path, target: Path, user: Owner | None) -> Path:
@@ -118,7 +122,7 @@ def is_unchanged(template: Path, target: Path, user: Owner | None) -> bool:
     OSError."""
     owner = user or (os.geteuid(), os.getegid())
     kept, now = template.lstat(), target.lstat()
-    if kept.st_nlink > 1 and stat.S_ISREG(kept.st_mode):
+    if kept.st_nlink > 1 and stat.S_ISREG(kept.st_mode):  # an object: the copy is one more link
         return os.path.samestat(kept, now)
     if kept.st_mode != now.st_mode or (now.st_uid, now.st_gid) != owner:
         return False
@@ -134,7 +138,8 @@ def is_unchanged(template: Path, target: Path, user: Owner | None) -> bool:
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
-    """Copy the times only of an index, as git needs no others: a broker may have to set each."""
+    """Link an object that is linked already, and copy any other file; only of an index also the
+    times, as git needs no others, and as a broker may have to set each."""
     if source.stat().st_nlink > 1:
         os.link(source, target)
     elif "index" in source.name:
@@ -144,10 +149,10 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def link_objects(source: Path, target: Path) -> None:
-    """Hard-link the files of an object folder into another one, in which another user reads them.
+    """Hard-link the files of an object folder into another one, where another user reads them.
 
-    They keep their owner, so nobody else can change them. Raises OSError, also for a file that only
-    its owner may read.
+    The files keep their owner, so nobody else can change them. Raises OSError, also for a file that
+    not everybody may read.
     """
     for folder, folders, names in os.walk(source):
         inner = target / Path(folder).relative_to(source)

@@ -4,10 +4,18 @@ import os
 import sys
 from collections.abc import Iterator
 
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import split_names
-from gitlab_nightshift.repository.private_repository import ListedFile, Listing, Repository
-from gitlab_nightshift.repository.tree_objects import SUBMODULE, list_differences, resolve_tree
+from gitlab_nightshift.repository.git_formats import SUBMODULE
+from gitlab_nightshift.repository.private_repository import (
+    ListedFile,
+    Listing,
+    Repository,
+    read_blobs,
+)
+from gitlab_nightshift.repository.tree_objects import (
+    list_differences,
+    resolve_tree,
+)
 
 MOST_DIFFERING = 200
 """Files of which a listing is derived: the size of each is found by reading it."""

@@ -1,8 +1,8 @@
-"""Trees as git stores them, folder by folder: the cost of a variant of a large tree depends on its
-change alone, where an index would cost the size of the tree.
+"""Reads and writes trees as git stores them, folder by folder. A small change of a large tree is
+quick, while an index would take time for every file.
 
-The object of a folder has a row for each entry: mode, space, name, NUL, raw id; the rows are sorted
-by name, that of a folder as if it ended with "/" (git's tree.c: base_name_compare).
+The object of a folder has a row for each entry: mode, space, name, NUL, raw id. Rows are sorted by
+name, that of a folder as if it ended with "/" (git's tree.c: base_name_compare).
 """
 
 import os
@@ -10,15 +10,28 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.blobs import read_blobs, read_objects, write_blob, write_object
-from gitlab_nightshift.repository.object_rows import Row, is_full_id, parse_rows
-from gitlab_nightshift.repository.private_repository import GONE, Repository
-from gitlab_nightshift.repository.small_index import read_index
+from gitlab_nightshift.repository.git_formats import (
+    FOLDER,
+    PLAIN_FILE,
+    SUBMODULE,
+    Row,
+    is_full_id,
+    parse_rows,
+    read_index,
+)
+from gitlab_nightshift.repository.private_repository import (
+    GONE,
+    Repository,
+    read_blobs,
+    read_objects,
+    write_blob,
+    write_object,
+)
 
-FOLDER, PLAIN_FILE, SUBMODULE = "40000", "100644", "160000"
 Rows = Mapping[str, Row]
+"""The entries of a folder by raw name, or files by raw path."""
 Edits = Mapping[tuple[str, ...], Row | None]
-"""By the parts of a path below a folder; None removes it."""
+"""New entries below a folder, by the parts of their paths; None removes one."""
 
 
 def write_modified_tree(
@@ -39,19 +52,21 @@ def write_modified_tree(
 
 
 def write_changed_tree(repository: Repository, tree: str, rows: Mapping[str, Row | None]) -> str:
-    """Write the tree with these paths changed, each to its mode and blob, or removed if None.
-    Returns its id. Raises GitError."""
+    """Write a tree in which these paths have another mode and blob, or are removed (None). Returns
+    its id. Raises GitError."""
     top = resolve_tree(repository, tree)
-    read_folders_above(repository, top, rows)  # all of a level at once
+    read_folders_above(
+        repository, top, rows
+    )  # caches all these folders, by one request for each level
     edits = {tuple(path.split("/")): row for path, row in rows.items()}
     return _edit(repository, top, edits, len(top)) or _write_folder(repository, {}, len(top))
 
 
 def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, str, str]]) -> str:
-    """Make the tree that differs from ``base`` in these paths: (mode, blob, path), with mode
-    ``000000`` for a deleted one. Returns its id. Reads no blob.
+    """Make a tree that differs from ``base`` in these entries: (mode, blob, path), with mode
+    ``000000`` for a deleted path. Returns its id. Reads no blob.
 
-    Raises GitError, ValueError if other paths differ, or for a name that git refuses, such as
+    Raises GitError, and ValueError if other paths differ, or for a name that git refuses, such as
     ``.git``.
     """
     listed = list(entries)
@@ -65,7 +80,8 @@ def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, st
 
 
 def _list_accepted(repository: Repository, rows: Rows) -> dict[str, Row]:
-    """The rows that git takes into an index: no name or mode that could do harm somewhere."""
+    """The rows that git accepts into an index: none with a name or mode that it considers
+    unsafe."""
     info = b"".join(format_row(path, row) for path, row in rows.items())
     with tempfile.TemporaryDirectory(prefix="names-", dir=repository.folder) as folder:
         index = Path(folder, "index")
@@ -82,7 +98,7 @@ def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None
     """The bytes of a file or link in a tree or commit; None if there is none, or its blob is
     missing or damaged. Raises GitError.
 
-    Unlike this, ``git.py: read_file`` is for a person's own repository: there a link is no file,
+    ``git.py: read_committed_file`` is for a person's own repository: for that, a link is no file,
     and a missing object is an error.
     """
     mode, blob = find_rows(repository, tree, [path]).get(path, (FOLDER, ""))
@@ -90,7 +106,7 @@ def read_tree_file(repository: Repository, tree: str, path: str) -> bytes | None
 
 
 def find_rows(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Row]:
-    """The files, links and submodules of a tree among these paths. Raises GitError."""
+    """The files, links and submodules that a tree has at these paths. Raises GitError."""
     wanted = list(paths)
     folders = read_folders_above(repository, tree, wanted)
     found: dict[str, Row] = {}
@@ -103,8 +119,8 @@ def find_rows(repository: Repository, tree: str, paths: Iterable[str]) -> dict[s
 
 
 def list_differences(repository: Repository, old: str, new: str) -> dict[str, Row | None]:
-    """The files, links and submodules in which a tree differs from an old one, with what they are
-    in it; None for one that is gone. Raises GitError."""
+    """The files, links and submodules that differ between two trees: their rows in the new tree, or
+    None if that lacks them. Raises GitError."""
     found: dict[str, Row | None] = {}
     pairs = [("", resolve_tree(repository, old), resolve_tree(repository, new))]
     while pairs:
@@ -128,8 +144,8 @@ def _pair_rows(old: Rows, new: Rows) -> Iterator[tuple[str, Row | None, Row | No
 
 
 def read_folders_above(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Rows]:
-    """The rows of the folders that hold these paths of a tree, and of those around, by path. Raises
-    GitError."""
+    """The rows of all folders above these paths of a tree, up to the top (""), by the folder's
+    path. Raises GitError."""
     found: dict[str, Rows] = {}
     level = {"": resolve_tree(repository, tree)}
     parents = {"": {path.rpartition("/")[0] for path in paths} - {""}}
@@ -143,7 +159,8 @@ def read_folders_above(repository: Repository, tree: str, paths: Iterable[str]) 
 def _find_inner(
     found: Mapping[str, Rows], parents: Mapping[str, set[str]]
 ) -> tuple[dict[str, str], dict[str, set[str]]]:
-    """The ids of the next folders on the way to others, and to which they lead."""
+    """The ids by path of the folders one level below ``found``, and which of the folders in
+    ``parents`` lie below each."""
     ids: dict[str, str] = {}
     leads: dict[str, set[str]] = {}
     for parent, below in parents.items():
@@ -161,14 +178,14 @@ def resolve_tree(repository: Repository, revision: str) -> str:
     if revision in repository.trees:
         return repository.trees[revision]
     tree = _find_tree(repository, revision) if is_full_id(revision) else ""
-    if not tree:  # git says what is wrong
+    if not tree:  # git's error says what is wrong
         return repository.run("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
     repository.trees.update({revision: tree, tree: tree})
     return tree
 
 
 def _find_tree(repository: Repository, name: str) -> str:
-    """The tree with this id, or that of the commit; "" if there is none."""
+    """The tree with this id, or the tree of the commit with this id; "" if there is neither."""
     with repository.open_reader() as reader:
         commit = reader.read([name], "commit").get(name, b"")
         tree = commit.partition(b"\n")[0].removeprefix(b"tree ").decode() if commit else name
@@ -188,7 +205,7 @@ def _read_folders(repository: Repository, ids: Collection[str]) -> dict[str, Row
     known = repository.folders
     objects = read_objects(repository, [each for each in ids if each not in known], "tree")
     known.update((each, dict(parse_rows(data, len(each)))) for each, data in objects.items())
-    for each in (each for each in ids if each not in known):  # git says what is wrong with it
+    for each in (each for each in ids if each not in known):  # git's error says what is wrong
         known[each] = dict(parse_rows(repository.run("cat-file", "tree", each), len(each)))
     return {each: known[each] for each in ids}
 

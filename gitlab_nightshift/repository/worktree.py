@@ -1,4 +1,4 @@
-"""Reads a user's checkout as trees without writing to it.
+"""Reads a user's checkout without writing to it: its files as trees, and its commits.
 
 New objects go into a private repository that borrows the checkout's objects.
 """
@@ -19,7 +19,7 @@ from gitlab_nightshift.repository.git import (
     GitError,
     RepositoryPaths,
     build_isolated_git,
-    find_paths_and_commit,
+    find_paths_commit_and_tree,
     read_settings,
     split_names,
     with_machine_config,
@@ -39,8 +39,9 @@ _MOST_MESSAGES = 200
 
 @dataclass(frozen=True)
 class Worktree:
-    """A checkout, and the private repository in which its trees are made. ``head`` is the
-    checked-out commit and ``head_tree`` its tree, "" before the first commit."""
+    """A checkout, and the private ``repository`` in which its trees are made. ``head`` is the
+    checked-out commit and ``head_tree`` its tree, "" before the first commit. ``ignores`` is the
+    user's own ignore file, ``lfs`` the settings for the filter of Git LFS."""
 
     top: Path
     paths: RepositoryPaths
@@ -63,20 +64,21 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
     Raises NightshiftError E_CONFIG if there is none.
     """
     path = build_search_path(env, folder)
-    for checkout in find_checkouts(folder, env):  # git may not be one of a folder above, either
+    # No program of the checkout is run, not even to find its top.
+    for checkout in find_checkouts(folder, env):
         path = build_search_path({"PATH": path}, checkout)
     home = Path(env.get("HOME", "/"))
     machine_git = with_machine_config(private / "machine", path, home)
     top = _find_top(machine_git, folder)
     path = build_search_path(env, top)
     git = build_isolated_git(private / "home", path)
-    found, head, tree = find_paths_and_commit(git, top)
+    paths, head, tree = find_paths_commit_and_tree(git, top)
     config = read_settings(machine_git, top, *CONVERSION_KEYS, _EXCLUDES)
     excludes = _read_excludes_path(machine_git, top) if config.pop(_EXCLUDES, "") else ""
-    repository = create_private_repository(git, private / "git", found, config)
+    repository = create_private_repository(git, private / "git", paths, config)
     ignores = excludes or str(_find_default_ignores(env, home))
     filters = _build_lfs_settings(path)
-    return Worktree(top, found, head, tree, repository, ignores, filters, env)
+    return Worktree(top, paths, head, tree, repository, ignores, filters, env)
 
 
 def _find_top(git: Git, folder: Path) -> Path:
@@ -104,7 +106,7 @@ def _find_default_ignores(env: Mapping[str, str], home: Path) -> Path:
 
 
 def _build_lfs_settings(path: str) -> tuple[str, ...]:
-    """The only filter that is run: without it, every LFS file would look changed."""
+    """Settings for the only filter that is run: without it, every LFS file would look changed."""
     program = shutil.which("git-lfs", path=path)
     return (f"filter.lfs.clean='{program}' clean -- %f",) if program and "'" not in program else ()
 
@@ -113,8 +115,8 @@ def _build_lfs_settings(path: str) -> tuple[str, ...]:
 
 
 def write_working_tree(worktree: Worktree) -> str:
-    """Write the tree of tracked files as they are, and of untracked ones that are not ignored;
-    returns its id.
+    """Write the tree of the tracked files as they are now, and of the untracked ones that are not
+    ignored. Returns its id.
 
     Skips repositories inside the checkout. Raises GitError.
     """
@@ -129,7 +131,7 @@ def write_working_tree(worktree: Worktree) -> str:
     else:
         run("add", "--update", "--ignore-errors", "--", ".")
     listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
-    if listed:  # a repository inside is listed as a folder, which update-index skips
+    if listed:  # a repository inside is listed as "folder/", which update-index skips
         _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
     return write_tree(worktree.repository, index)
 
@@ -146,13 +148,14 @@ def write_staged_tree(worktree: Worktree) -> str:
 
 
 def _copy_index(worktree: Worktree, source: Path) -> Path:
-    """Copy an index with its times."""
+    """Copy an index with its times into the private repository; returns the copy's path."""
     index = worktree.repository.folder / "index"
     if source.exists():
-        # Git reads a file again unless it is older than the index (its racy-git document): by a
-        # newer index, it would miss a change made just after the index was written.
+        # Git trusts the size and times of a file that is older than the index (its racy-git
+        # document). With the copy's own time, it would miss a change made just after the index was
+        # written.
         shutil.copy2(source, index)
-        # With a split index, git looks for the shared part beside it (git-update-index(1)).
+        # Git looks for the shared part of a split index beside it (git-update-index(1)).
         for shared in source.parent.glob("sharedindex.*"):
             shutil.copy2(shared, worktree.repository.folder / shared.name)
     return index

@@ -15,7 +15,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin
 from gitlab_nightshift.records.products import Bundle, Plan
 from gitlab_nightshift.records.storage import write_record
 from gitlab_nightshift.repository.git import read_head
-from gitlab_nightshift.repository.git_folder import list_git_folders
+from gitlab_nightshift.repository.git_formats import list_git_folders
 from gitlab_nightshift.run import planning
 from gitlab_nightshift.run.comment_runs import PACK, open_request_session, reply_failed
 from gitlab_nightshift.run.dashboard_runs import is_dashboard_written, update_dashboard

@@ -13,7 +13,7 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.repository.delegated_repository import build_source_record
-from gitlab_nightshift.repository.git_folder import list_git_folders
+from gitlab_nightshift.repository.git_formats import list_git_folders
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PREPARE

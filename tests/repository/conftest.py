@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
+from gitlab_nightshift.repository.checkout_restore import repair
 from gitlab_nightshift.repository.git import Git, build_isolated_git
-from gitlab_nightshift.repository.killed_run_repair import repair
 from tests.repository.tools import remove_all, repository
 from tests.support import kept
 

@@ -13,16 +13,15 @@ from typing import Any, NoReturn
 import pytest
 
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
+from gitlab_nightshift.repository import checkout as checkout_module
 from gitlab_nightshift.repository import (
-    alive_mark,
     checkout_restore,
     prepared_checkout,
     saved_state,
+    state_folder,
 )
-from gitlab_nightshift.repository import checkout as checkout_module
-from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.git_mask import unmask_git
-from gitlab_nightshift.repository.state_folder import StateFolder
+from gitlab_nightshift.repository.state_folder import StateFolder, keep_marked
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.conftest import Box
 from tests.repository.tools import (
@@ -567,7 +566,7 @@ def test_an_agents_own_use_of_the_throwaway_is_undone(
     assert listing(box.root) == before
     assert not box.beside
     assert wait_end(fork(go)) == -signal.SIGKILL
-    monkeypatch.setattr(alive_mark, "MARGIN_S", -1e9)  # the control: as if it were after it
+    monkeypatch.setattr(state_folder, "MARGIN_S", -1e9)  # the control: as if it were after it
     with pytest.raises(NightshiftError, match="start the job again"):
         box.repair()
     assert listing(box.root) != before

@@ -13,14 +13,14 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import state_folder
-from gitlab_nightshift.repository.adjacent_folders import list_candidate_folders
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.repository.killed_run_repair import repair
+from gitlab_nightshift.repository.checkout_restore import repair
+from gitlab_nightshift.repository.state_folder import list_candidate_folders
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 from tests.repository.conftest import Box, new_repository
+from tests.repository.test_checkout_restore import checked_out
 from tests.repository.test_git_mask import die, timeless
-from tests.repository.test_killed_run_repair import checked_out
 from tests.repository.test_owners import given, owners
 from tests.repository.tools import Listing, commit, fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import open_folder

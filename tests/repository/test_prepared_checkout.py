@@ -13,12 +13,11 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.codec import encode_record
-from gitlab_nightshift.repository import checkout_restore, killed_run_repair
+from gitlab_nightshift.repository import checkout_restore
 from gitlab_nightshift.repository.checkout import open_prepared
-from gitlab_nightshift.repository.checkout_restore import RestoreReport
+from gitlab_nightshift.repository.checkout_restore import RestoreReport, repair
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.git_mask import move_git
-from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     prepare_again,
@@ -209,9 +208,9 @@ def test_it_would_leave_its_files_where_it_were_asked(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: nothing is undone where there is no ``own/shown``."""
-    find = killed_run_repair._find_saved
+    find = checkout_restore._find_saved
     monkeypatch.setattr(
-        killed_run_repair,
+        checkout_restore,
         "_find_saved",
         lambda s, own: find(s, own) if s.shown_git.exists() else None,
     )

@@ -89,14 +89,14 @@ def test_a_branch_with_other_content_is_not_overwritten(
     theirs, ours = (new_commit(shallow, box, text) for text in (b"theirs", b"ours"))
     assert push(shallow, server(project), theirs, "night-shift/x").ok
     done = push(shallow, server(project), ours, "night-shift/x")
-    assert done.answer is TransferStatus.NOT_FAST_FORWARD
+    assert done.status is TransferStatus.NOT_FAST_FORWARD
     assert git(project.bare_repository, "rev-parse", "refs/heads/night-shift/x") == theirs
 
 
 def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: FullProject) -> None:
     project.protected_branches[:] = ["main"]
     done = push(shallow, server(project), new_commit(shallow, box), "main")
-    assert done.answer is TransferStatus.PROTECTED_BRANCH
+    assert done.status is TransferStatus.PROTECTED_BRANCH
     assert "protected branches" in done.message
 
 
@@ -105,7 +105,7 @@ def test_a_token_without_rights_is_told(
     shallow: Repository, box: Box, project: FullProject, token: str
 ) -> None:
     done = push(shallow, server(project, token), new_commit(shallow, box), "x")
-    assert done.answer is TransferStatus.AUTHENTICATION
+    assert done.status is TransferStatus.AUTHENTICATION
     assert token not in done.message and done.message
 
 
@@ -114,14 +114,14 @@ def test_no_connection_is_told(shallow: Repository, box: Box) -> None:
         port = unused.server_port
     url = f"http://127.0.0.1:{port}/g/shop.git"
     done = push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x")
-    assert done.answer is TransferStatus.NETWORK
+    assert done.status is TransferStatus.NETWORK
     assert len(done.message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
 def test_a_server_in_trouble_is_told(shallow: Repository, box: Box, status: int) -> None:
     with answering(status, {}) as (url, _):
-        assert push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x").answer is (
+        assert push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x").status is (
             TransferStatus.NETWORK
         )
 
@@ -234,7 +234,7 @@ def test_only_known_network_variables_reach_git(
     env = {"HTTP_PROXY": "http://127.0.0.1:1", "http_proxy": "http://127.0.0.1:1", "GIT_TRACE": "1"}
     known = GitServer(project.http_url, TOKEN, env=env)
     done = push(shallow, known, new_commit(shallow, box), "x")
-    assert done.answer is TransferStatus.NETWORK, "the proxy was asked"
+    assert done.status is TransferStatus.NETWORK, "the proxy was asked"
     with remote._prepare_askpass(shallow.folder, known) as given:
         assert "GIT_TRACE" not in given and given["http_proxy"] == "http://127.0.0.1:1"
 

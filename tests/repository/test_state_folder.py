@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.repository.adjacent_folders import choose_folder, list_candidate_folders
-from gitlab_nightshift.repository.state_folder import read_note
+from gitlab_nightshift.repository.state_folder import (
+    choose_folder,
+    list_candidate_folders,
+    read_note,
+)
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import listing, write
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.repository import apply_change
-from gitlab_nightshift.repository.blobs import read_blobs
 from gitlab_nightshift.repository.git import (
     Git,
     build_isolated_git,
@@ -25,6 +24,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
     open_scratch_index,
+    read_blobs,
 )
 from gitlab_nightshift.repository.tree_objects import (
     list_differences,

@@ -115,7 +115,7 @@ def _lie_in_reader(_told: Mapping[str, Any]) -> None:
 
 
 def _answer_harmless(repository: Any, task: Any, answer: dict[str, Any]) -> Any:
-    from gitlab_nightshift.repository.blobs import compute_blob_id, write_blob
+    from gitlab_nightshift.repository.private_repository import compute_blob_id, write_blob
     from gitlab_nightshift.repository.tree_objects import make_tree
 
     blob = compute_blob_id([HARMLESS], len(HARMLESS), len(task.base))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import open_checkout
 from gitlab_nightshift.repository.tree_objects import write_modified_tree
@@ -26,12 +27,12 @@ LIGHT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "GOCACHE": GO_CACHE}
 """Half of the time in which pytest starts here is that of plugins which no trial uses; Go would
 compile its own library anew in each home."""
 NO_LIMITS = ProcessLimits()
-Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, TreeRunner]]]
+Tried = Callable[..., contextlib.AbstractContextManager[tuple[EvidenceSubject, TrialCheckout]]]
 
 
 @pytest.fixture
 def tried(tmp_path: Path) -> Iterator[Tried]:
-    """``with tried(before, after) as (subject, tree_runner)``: ``after`` are the changed files."""
+    """``with tried(before, after) as (subject, trial_checkout)``: ``after`` are changed files."""
 
     numbers = itertools.count()
 
@@ -47,7 +48,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
         by_people: bool = False,
         limits: ProcessLimits = NO_LIMITS,
         **more_env: str,
-    ) -> Iterator[tuple[EvidenceSubject, TreeRunner]]:
+    ) -> Iterator[tuple[EvidenceSubject, TrialCheckout]]:
         folder = tmp_path / str(next(numbers))
         root = folder / "builds" / "shop"
         base = repository(root, before)
@@ -70,10 +71,10 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             logs = build_logs(private, Redactor(()))
             runner = Runner(root, env, scratch, logs, lambda: limits, lambda _event: None)
             runner.renew()
-            tree_runner = TreeRunner(
+            trial_checkout = TrialCheckout(
                 checkout, runner, commands, "evidence", time.monotonic() + 3600
             )
-            yield EvidenceSubject(base, tree, change, context, claim), tree_runner
+            yield EvidenceSubject(base, tree, change, context, claim), trial_checkout
 
     yield opened
     remove_all(tmp_path)

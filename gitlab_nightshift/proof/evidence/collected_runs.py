@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     MOST_NAMED,
     Evidence,
     EvidenceSubject,
@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.evidence.tree_runner import (
     report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reading.deleted_tests import find_removed_names
+from gitlab_nightshift.proof.reading.deleted_or_skipped_tests import find_removed_names
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
@@ -27,7 +27,7 @@ TITLE = "The tests that ran"
 
 @dataclass(frozen=True)
 class _Difference:
-    """How the tests that one command ran differ."""
+    """The tests that a command ran on the base (``old``) and on the change (``new``)."""
 
     old: Collection
     new: Collection
@@ -42,10 +42,9 @@ class _Difference:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """Lost tests by their replacement: the same name elsewhere, or a new name in the same
-        place."""
+        """The new name of each lost test: the same name elsewhere, or another one in its place."""
         found: dict[str, str] = {}
-        for part in (2, 0):  # of ``place::name``
+        for part in (2, 0):  # of ``place::name``: first tests that moved, then renamed ones
             free = {name: None for name in self.added if name not in found.values()}
             for name in self.lost:
                 key = name.rpartition("::")[part]
@@ -76,8 +75,8 @@ def compare_collections(
     runs: Sequence[CommandRun],
     excused: frozenset[str] = frozenset(),
 ) -> Evidence:
-    """Compare the tests that commands ran on the change with those ``before`` it. ``excused`` are
-    tests that others replace, as running showed. If tests are unknown, a check says so.
+    """Compare the tests that commands ran on the change with those that ran ``before`` it.
+    ``excused`` are tests that may be gone: running showed that others replace them.
     """
     known = {collection.command: collection for collection in before}
     found = Evidence()
@@ -126,7 +125,7 @@ def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRu
 def _compare_tests(
     subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
 ) -> Evidence:
-    # Tests deleted from the source are for the red flag ``test-deleted``, which reads it.
+    # Whether tests may be deleted from the source is judged by reading that (test-deleted).
     deleted = _list_deleted_tests(subject)
     gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
     fewer = [name for name in seen.fewer if name not in excused]
@@ -135,7 +134,7 @@ def _compare_tests(
     changed = any(s.is_product for file in subject.change.files for s in read_sides(file))
     explained = find_removed_names(subject.change) or (subject.context.by_people and changed)
     level: Level | None = "warn" if explained else None
-    # What skips without a condition is read; a condition may be right about this machine.
+    # Skips without a condition are found by reading. With one, a test may be right to skip here.
     skipping: Level | None = "warn" if subject.context.by_people else None
     rules = [
         ("test-deleted", gone, "ran before the change, but {do} not now", level),
@@ -146,7 +145,9 @@ def _compare_tests(
     found: list[Finding] = []
     for flag, names, text, own in rules:
         if names:
-            detail = f"{format_names(names)} {_format_sentence(text, len(names))}."
+            words = ("does", "is", "it") if len(names) == 1 else ("do", "are", "they")
+            sentence = text.format(**dict(zip(("do", "are", "they"), words, strict=True)))
+            detail = f"{format_names(names)} {sentence}."
             first = names[0].partition("::")[0]
             changed = any(first in (f.path, f.old_path) for f in subject.change.files)
             found += raise_flag(flag, subject.context, first if changed else "", detail, own)
@@ -172,7 +173,7 @@ def _build_check(seen: _Difference, *, failed: bool) -> Check:
 
 
 def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
-    """The names of the tests deleted from the source."""
+    """The names of the tests that the change deletes from the source."""
     sides = [read_sides(file) for file in subject.change.files]
     before = {test.name for old, _ in sides for test in old.tests}
     after = {test.name for _, new in sides for test in new.tests}
@@ -180,7 +181,7 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
 
 
 def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
-    """Tests to which the change adds a second definition with the same name, which hides one."""
+    """Tests of which the change adds a second definition, which hides the first."""
     by_end: dict[str, list[str]] = {}
     for name in new.counts:
         by_end.setdefault(name.rpartition("::")[2], []).append(name)
@@ -188,6 +189,7 @@ def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
         before, after = read_sides(file)
         old = Counter(test.qualified for test in before.tests)
         for name, times in Counter(test.qualified for test in after.tests).items():
+            # Reports end with the bare name; a qualified one is "Class.name" or "suite name".
             for full in by_end.get(name.split(".")[-1].split(" ")[-1], ()):
                 here = full.startswith(f"{file.path}::")
                 if here and old[name] < 2 <= times and new.count_run(full) < times:
@@ -195,7 +197,7 @@ def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
 
 
 def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
-    """New tests in the source that no report names."""
+    """A check that names the new tests in the source that no report contains."""
     known = [collection for collection in after if not collection.unknown]
     if not known or len(known) < len(after):
         return Evidence()
@@ -212,9 +214,3 @@ def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> 
         return Evidence()
     text = f"no command ran {format_names(new)}"
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
-
-
-def _format_sentence(text: str, number: int) -> str:
-    one = number == 1
-    words = {"do": "does" if one else "do", "are": "is" if one else "are"}
-    return text.format(**words, they="it" if one else "they")

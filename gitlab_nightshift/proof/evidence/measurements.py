@@ -5,30 +5,30 @@ import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
     raise_flag,
     refuse,
     report_check,
 )
 from gitlab_nightshift.proof.implied_commands import MAKEFILES, read_make_targets, read_scripts
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BENCHMARK, COMPLEXITY = "Benchmark", "Complexity"
 ROUNDS = 7
-FEWEST_ROUNDS = 3
+FEWEST_ROUNDS = 3  # with fewer, nothing is judged
 TARGETS = ("bench", "benchmark")
-SLOWER, FASTER = 1.05, 0.95  # ratios of the medians; those in between are noise
+SLOWER, FASTER = 1.05, 0.95  # ratios of the medians; what is in between is noise
 _PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each round, before and after."""
+    """The seconds that each round took before and after the change."""
 
     before: tuple[float, ...]
     after: tuple[float, ...]
@@ -45,9 +45,9 @@ class Times:
         return min(ratios), max(ratios)
 
 
-def run_benchmark(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence:
+def run_benchmark(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
     """Run the repository's benchmark, or one that the change adds, on the code before and after.
-    The duration of the whole command counts, not its own measurement."""
+    The duration of the whole command counts, not what the benchmark measures itself."""
     product = {
         file.raw_path: file.old
         for file in subject.change.files
@@ -57,8 +57,8 @@ def run_benchmark(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence
     if not product:
         why = "no product code is changed"
     elif argv is not None:
-        before = tree_runner.build_variant(subject.tree, product)
-        times, why = _measure_times(tree_runner, before, subject.tree, argv)
+        before = trial_checkout.build_variant(subject.tree, product)
+        times, why = _measure_times(trial_checkout, before, subject.tree, argv)
     if argv is None or times is None:
         return report_check(BENCHMARK, CheckOutcome.NOT_CHECKED, f"nothing was measured: {why}")
     return _judge_times(subject, times, " ".join(argv))
@@ -81,17 +81,17 @@ def _find_commands(subject: EvidenceSubject) -> Iterator[tuple[str, ...]]:
 
 
 def _measure_times(
-    tree_runner: TreeRunner, before: str, after: str, argv: tuple[str, ...]
+    trial_checkout: TrialCheckout, before: str, after: str, argv: tuple[str, ...]
 ) -> tuple[Times | None, str]:
-    """Time both sides in turn, so that a noisy machine affects both alike; the first round of each
-    is a warm-up."""
+    """Time the trees ``before`` and ``after`` in turn, so that a noisy machine affects both alike.
+    The first round is a warm-up. Returns None and why if there are no times."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
-        slower = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
-        if number > FEWEST_ROUNDS and tree_runner.compute_left_s() < 2 * slower:
+        usual = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
+        if number > FEWEST_ROUNDS and trial_checkout.compute_left_s() < 2 * usual:
             break
         for side, tree in (("before", before), ("after", after)):
-            result = tree_runner.run(tree, argv, f"benchmark-{side}-{number}")
+            result = trial_checkout.run(tree, argv, f"benchmark-{side}-{number}")
             if not result.ok:
                 how = result.error or f"exit {result.exit_status}"
                 return None, f"`{' '.join(argv)}` ended with {how} on the code {side}"
@@ -135,7 +135,9 @@ class _Figures:
         return f"{self.total} in all, {worst}, {self.repeated} repeated lines"
 
 
-def compare_complexity(subject: EvidenceSubject, _workbench: TreeRunner | None = None) -> Evidence:
+def compare_complexity(
+    subject: EvidenceSubject, _checkout: TrialCheckout | None = None
+) -> Evidence:
     """The figures before and after; a refactoring that raises all of them is a red flag."""
     files = [
         file for file in subject.change.files if read_sides(file)[1].is_product and not file.binary
@@ -157,7 +159,7 @@ def compare_complexity(subject: EvidenceSubject, _workbench: TreeRunner | None =
 
 
 def _is_worse(before: _Figures, after: _Figures) -> bool:
-    """True if one figure is higher, and none lower."""
+    """True if one figure is higher by more than ``MARGIN``, and none is lower."""
     pairs = list(zip(astuple(before), astuple(after), strict=True))
     raised = any(new > old + MARGIN for old, new in pairs)
     return raised and not any(new < old for old, new in pairs)
@@ -181,7 +183,7 @@ def _measure_files(files: Iterable[tuple[str, list[str]]]) -> _Figures | None:
 
 
 def _count_repeated_lines(texts: list[list[str]]) -> int:
-    """Lines in runs that occur at least twice."""
+    """Counts the lines of runs that occur again, without their first occurrence."""
     places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, lines in enumerate(texts):
         for at in range(len(lines) - REPEATED_LINES + 1):

@@ -1,7 +1,7 @@
 """Commands that run a few tests alone, by language.
 
-To add a language, add an entry to ``_BUILDERS``. Each command has a pattern to count in its output
-the tests that ran: a run of none proves nothing, whatever its exit status.
+To add a language, add an entry to ``_BUILDERS``. Each command has a pattern that counts the tests
+that ran, in its output: if none ran, the exit status proves nothing.
 """
 
 import re
@@ -25,14 +25,14 @@ class SelectedTests:
 
 @dataclass(frozen=True)
 class FocusedCommand:
-    """A command that runs chosen tests, and a pattern for how many ran."""
+    """A command that runs chosen tests, and a pattern for the number of tests that ran."""
 
     argv: tuple[str, ...]
     ran: re.Pattern[str]
 
     def count(self, output: str) -> int:
-        """How many tests ran, by the output; 0 if unknown. Without a group in ``ran``, each match
-        is a test."""
+        """How many tests ran, by the output; 0 if unknown. A group of ``ran`` is a number; without
+        groups, each match is a test."""
         matches = list(self.ran.finditer(output))
         if not self.ran.groups:
             return len(matches)
@@ -41,10 +41,10 @@ class FocusedCommand:
 
 @dataclass(frozen=True)
 class ProjectTests:
-    """How a project is tested: the commands that test all of it, and whether a path exists."""
+    """How a project is tested: by which commands, and whether a path of the checkout exists."""
 
     commands: tuple[str, ...]
-    is_there: Callable[[str], bool]
+    exists: Callable[[str], bool]
 
 
 def build_focused_commands(
@@ -66,7 +66,7 @@ def _build_python_commands(
     chosen: SelectedTests, project: ProjectTests
 ) -> Iterator[FocusedCommand]:
     pythons = [f"{folder}/bin/python" for folder in (".venv", "venv")]
-    python = next((path for path in pythons if project.is_there(path)), "python3")
+    python = next((path for path in pythons if project.exists(path)), "python3")
     start = _find_command_prefix("pytest", project.commands) or (python, "-m", "pytest")
     quiet = ("-q", "-p", "no:cacheprovider")  # its cache would be a file of the checkout
     ids = [f"{path}::{name.replace('.', '::')}" for path, name in chosen.qualified]
@@ -95,7 +95,7 @@ def _build_javascript_commands(
         "tape": ((), r"^# tests (\d+)$"),
     }
     for name, (words, ran) in runners.items():
-        if project.is_there(local + name):
+        if project.exists(local + name):
             yield FocusedCommand((local + name, *words, *chosen.files), re.compile(ran, re.M))
     ran_by_node = re.compile(r"^(?:#|ℹ) (?:pass|fail) (\d+)", re.M)
     yield FocusedCommand(
@@ -136,7 +136,7 @@ def _build_jvm_commands(chosen: SelectedTests, project: ProjectTests) -> Iterato
 def _find_own_start(
     programs: Sequence[str], commands: Sequence[str]
 ) -> tuple[tuple[str, ...], Iterator[str]]:
-    """How the project's own commands start one of these programs, and with which options."""
+    """How the project's own commands start one of these programs, and the options that follow."""
     found = (_find_command_prefix(program, commands) for program in programs)
     start = next(filter(None, found), (programs[0],))
     return start, _list_options(start[-1], commands)
@@ -184,7 +184,7 @@ _BUILDERS: dict[str, Callable[[SelectedTests, ProjectTests], Iterator[FocusedCom
 
 
 _OFFLINE = ("-B", "-o")
-# Options that hide how many tests ran, or that are set anyway.
+# Options that hide how many tests ran, or that this module sets itself.
 _QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
 # Options of Maven, Gradle, sbt, go and cargo whose value is the next word.
 _WITH_VALUE = frozenset(
@@ -192,16 +192,16 @@ _WITH_VALUE = frozenset(
     " --features -F --manifest-path --target-dir --target --profile --package --exclude"
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
-# Options that select tests: the selection here replaces them.
+# Options that select tests, by how they start: the selection here replaces them.
 _SELECTING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
     """The options of the project's own command, such as features and profiles, without those that
     select tests."""
-    start = _find_command_prefix(program, commands) or ()
+    start = [*(_find_command_prefix(program, commands) or ())]
     lines = (shlex.split(command) for command in commands)
-    rest = iter(next((w[len(start) :] for w in lines if start and w[: len(start)] == [*start]), []))
+    rest = iter(next((w[len(start) :] for w in lines if start and w[: len(start)] == start), []))
     for word in rest:
         value = next(rest, "") if word in _WITH_VALUE else ""
         if word == "--":

@@ -1,7 +1,8 @@
-"""The rules of the red flags, which read a change; the flags are in ``registry/flag_registry.py``.
+"""Applies the rules of the red flags, which read a change. ``registry/flag_registry.py`` lists the
+flags, the modules of this folder have the rules.
 
-A change of product code alone does not load the rules about tests: that takes longer than to apply
-them.
+A change of product code alone does not load the rules about tests, which would take longer than to
+apply the others.
 """
 
 import importlib
@@ -21,9 +22,10 @@ from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-ABOUT_TESTS = frozenset("deleted_tests weaker_tests skipped_tests".split())
+ABOUT_TESTS = frozenset(("deleted_or_skipped_tests", "weaker_tests"))
 """Modules whose rules find nothing in a change that touches no tests."""
-_TEST_WORDS = ("test", "spec", "snap", "approv")  # parts of a path that may make it one of tests
+# Without one of these in its path, a file of product code has nothing to do with tests.
+_TEST_WORDS = ("test", "spec", "snap", "approv")
 
 
 def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
@@ -41,10 +43,10 @@ def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
 def _apply_flag(
     name: str, flag: FlagEntry, change: Changeset, context: Context
 ) -> Iterable[Finding]:
-    """The findings of one flag. Their level is set by the settings, or else by the violation, the
-    category or the flag.
+    """The findings of one flag. Their level is that of the settings, or else of the violation, the
+    category or the flag, in this order.
 
-    A rule that raises is a finding, too: otherwise a change that crashes it would pass.
+    If the rule raises, that is a finding, too: otherwise a change that crashes it would pass.
     """
     fixed = context.settings.policy.flags.get(name)
     usual = flag.people if context.by_people else flag.levels.get(context.category, flag.level)
@@ -68,13 +70,13 @@ def _apply_flag(
 def _find_debatable(
     flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
-    """Violations that a reviewer of a person's change would only ask about."""
+    """Those of the violations in a person's change that a reviewer would only ask about."""
     if not flag.warn_if or not found:
         return ()
-    open_ended = any(each.certain is None for each in found)
-    explained = open_ended and may_rewrite_tests(change, found)
-    unsure = (False, None) if explained else (False,)
-    return tuple(each for each in found if each.certain in unsure)
+    undecided = any(each.certain is None for each in found)
+    explained = undecided and may_rewrite_tests(change, found)
+    debatable = (False, None) if explained else (False,)
+    return tuple(each for each in found if each.certain in debatable)
 
 
 def load_rule(flag: FlagEntry) -> Rule:
@@ -85,8 +87,8 @@ def load_rule(flag: FlagEntry) -> Rule:
 
 
 def touches_tests(change: Changeset) -> bool:
-    """False for product code alone. A file of an unsupported language may be a test, and so may one
-    with inline tests."""
+    """False for a change of product code alone. A file of an unsupported language may be a test,
+    and so may one with inline tests."""
     return not all(map(_is_product_alone, change.files))
 
 
@@ -103,7 +105,7 @@ def _is_product_alone(file: ChangedFile) -> bool:
 # --- explanations of weaker tests -----------------------------------------------------------------
 
 
-# Stripped lines without a statement: comments, imports, attributes, brackets.
+# The beginnings of stripped lines without a statement: comments, imports, attributes, brackets.
 _NO_STATEMENT = compile_lazily(
     r"$|\W+$|#|//|/?\*|--|;;|<!--|%|@\w|\"\"\""
     r"|(import|use|using|from|require(_once|_relative)?|include|package)\b(?!.*[=({]\s*$)"
@@ -112,9 +114,9 @@ _NO_STATEMENT = compile_lazily(
 
 
 def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool:
-    """Whether the rest of a person's change may explain weaker tests: if the tested code or its
-    dependencies change, or if more lines of code are added than violations were found. Moved lines
-    count, too: they show that the change does more than delete."""
+    """True if the rest of a person's change may explain weaker tests: it changes the tested code or
+    dependencies, or adds more lines of code than violations were found. Moved lines count as added:
+    they show that the change does more than delete."""
     from gitlab_nightshift.proof.reading.touched_files import describe_dependencies
 
     if any(any(_list_product_lines(file)) or describe_dependencies(file) for file in change.files):
@@ -124,7 +126,7 @@ def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool
 
 
 def _list_product_lines(file: ChangedFile) -> Iterator[Line]:
-    """The deleted and added lines of product code, without comments and tests."""
+    """The deleted and added lines of a file with statements of product code."""
     for lines, side in zip((file.deleted, file.added), read_sides(file), strict=True):
         if is_code(side.path) and is_product(side.path) and not is_named_test(side.path):
             hidden = {n for test in side.tests for n in range(test.line, test.end + 1)}

@@ -1,6 +1,6 @@
-"""Added text that does not belong into a repository: credentials, by their form or by the name they
-are assigned to (secret-added), and text meant for machines, such as a reviewing AI or GitLab, or
-hidden text (machine-text)."""
+"""Added text that does not belong into a repository. Credentials, recognized by their form or by
+the name that they are assigned to (secret-added). Text for machines, such as a reviewing AI or
+GitLab, and hidden text (machine-text)."""
 
 import base64
 import binascii
@@ -29,9 +29,10 @@ _GIVEN = _TABLE.get_pattern("given")  # a user name followed by a password
 _CONNECTION = _TABLE.get_pattern("connection")
 _PLACEHOLDER = _TABLE.get_pattern("placeholder", re.IGNORECASE)
 _NOT_VALUES = _TABLE.get_pattern("not_values", re.IGNORECASE)
-# Part of every token that the redactor knows: a quick test that most lines fail.
+# Every token that the redactor knows has one of these parts, and few lines do.
 _LIKELY_TOKEN = _TABLE.get_pattern("likely_token")
 _LOCAL = _TABLE.get_pattern("local")
+# A URL's user and password as examples have them: postgres:…@, admin:…@.
 _COMMON_USER = compile_lazily(
     r"(?i)(postgres|root|admin|user|guest|password|pass|secret|pw|redis)[@:]"
 )
@@ -51,7 +52,7 @@ def find_added_secrets(change: Changeset, _context: Context) -> Iterator[RuleVio
 
 
 def _find_private_keys(file: ChangedFile) -> set[int]:
-    """The first lines of private keys with a body that looks random."""
+    """The numbers of the first lines of private keys with a body that looks random."""
     found = set()
     for line in file.added:
         if re.search(r"-----BEGIN [A-Z ]*PRIVATE KEY( BLOCK)?-----", line.text):
@@ -70,13 +71,15 @@ def _build_redactor() -> Callable[[str], str]:
 
 
 def _has_token(text: str, before: str, in_test: bool) -> bool:
-    """True for a token by its form, which begins where the redactor changes the text."""
+    """True if a line has a token, by its form: it begins where the redactor changes the text.
+    ``before`` is the text of all changed files before the change."""
     redacted = _build_redactor()(text) if _LIKELY_TOKEN.search(text) else text
     if redacted == text or "PRIVATE KEY" in text or (in_test and "://" in text):
         return False
     start = next((n for n, (a, b) in enumerate(zip(text, redacted, strict=False)) if a != b), 0)
     token = re.split(r"[\s\"'`,;)]", text[start:])[0]
     local = _LOCAL.search(text)
+    # Too few different characters for a random text, or, in a test, words alone.
     plain = len(set(token)) < 8 and "@" not in token
     plain = plain or (in_test and re.fullmatch(r"[a-z]+(-[a-z]+)*", token) is not None)
     common = _COMMON_USER.match(token)
@@ -98,16 +101,17 @@ def _has_assigned_secret(file: ChangedFile, text: str, before: str) -> bool:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    place = re.search(r"\s|^https?:|^/|^\.", value)
-    if place or _PLACEHOLDER.search(value) or _NOT_VALUES.search(name):
+    is_place = re.search(r"\s|^https?:|^/|^\.", value)
+    if is_place or _PLACEHOLDER.search(value) or _NOT_VALUES.search(name):
         return False
     if re.search(r"passw|pwd|passphrase", name, re.IGNORECASE):
         words = re.fullmatch(r"[a-z]+([-_.][a-z]+)*", value)
         return re.search(r"[\d\W]", value) is not None and not words
     mixed = re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
     words = re.fullmatch(r"[a-z]+\d*([-_.:/][a-z]+\d*)*", value)
+    # A random text has a high entropy (Shannon's, in bits a character), words have not.
     shares = [count / len(value) for count in Counter(value).values()]
-    entropy = -sum(share * math.log2(share) for share in shares)  # Shannon's, bits a character
+    entropy = -sum(share * math.log2(share) for share in shares)
     return bool(mixed) and not words and len(value) >= 12 and entropy >= 3.0
 
 
@@ -137,7 +141,7 @@ _SIGN = _TABLE.get_pattern("sign")
 _LONGEST = 5000
 _RELEASES = _TABLE.get_pattern("releases")
 _ORDERS = _TABLE.get_pattern("orders", re.IGNORECASE)
-# Part of every instruction to a machine: a quick test that most lines fail.
+# Every instruction to a machine has one of these parts, and few lines do.
 _LIKELY_INSTRUCTION = _TABLE.get_pattern("likely_instruction", re.IGNORECASE)
 
 
@@ -153,7 +157,7 @@ def find_machine_text(change: Changeset, _context: Context) -> Iterator[RuleViol
 
 
 def _describe_machine_text(file: ChangedFile, line: Line, following: Line | None) -> str:
-    """What is wrong with a line, or ""; a sentence in it may end in the ``following`` line."""
+    """What is wrong with a line, or "". A sentence may go on in the ``following`` line."""
     text = line.text[:_LONGEST]
     if deceptive := _describe_deceptive_letters(file, line):
         return deceptive
@@ -180,12 +184,13 @@ def _find_instruction(text: str) -> re.Match[str] | None:
 
 
 def _is_data(file: ChangedFile, text: str, at: int) -> bool:
-    """True for code in tests, where such a text is input; a comment is not."""
+    """True at a position in a test's code, where such a text is input, but not in a comment."""
     return not is_product(file.path) and not is_docs(file.path) and not _COMMENT.search(text[:at])
 
 
 def _is_prose(file: ChangedFile, text: str, at: int) -> bool:
-    """True in docs or a comment. Release tools have such marks in their settings."""
+    """True in docs or a comment, but not in the settings of release tools, which have such
+    marks."""
     comment = _COMMENT.search(text[:at]) and not re.search(r"[\"'`]", text[:at])
     return is_docs(file.path) or bool(comment and not _RELEASES.search(file.path))
 

@@ -1,7 +1,7 @@
-"""Dangerous calls in added lines of product code; ``dangers.toml`` lists them.
+"""Finds dangerous calls in added lines of product code; ``dangers.toml`` lists their patterns.
 
-Patterns are matched against a call with its arguments, which may be on the next lines, but not
-against comments and string literals. Moved lines do not count.
+A pattern is matched against a call with its arguments, which may be on the next lines. Comments,
+string literals and moved lines do not count.
 """
 
 import re
@@ -21,13 +21,13 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 @dataclass(frozen=True)
 class Danger:
-    """A dangerous kind of call.
+    """A dangerous kind of call, which ``pattern`` matches in the ``languages``, or in all languages
+    if there are none.
 
-    ``languages`` is empty for a danger in any language. ``unless`` makes a call harmless if it
-    matches its statement, ``purpose`` if it matches that or the first line of the function;
-    ``where`` must match the file. ``text``: it may begin in a string. ``usual``: it is only a
-    warning in a file that contains such a call already. ``debatable``: people may have a good
-    reason for it.
+    The file has to match ``where``. A call is harmless if its statement matches ``unless`` or
+    ``purpose``, or if the first line of its function matches ``purpose``. ``text``: the call may
+    begin in a string. ``usual``: it is only a warning in a file that had such a call before.
+    ``debatable``: people may have a good reason for it.
     """
 
     languages: frozenset[str]
@@ -41,12 +41,14 @@ class Danger:
     debatable: bool = False
 
 
-_COMMENT = {"python": "#", "ruby": "#", "shell": "#"}
+_COMMENT = {"python": "#", "ruby": "#", "shell": "#"}  # how a comment begins; elsewhere: //
 _MODE = compile_lazily(r"(?:(?<![\w.])0o?|(?<=chmod ))[0-7]?([0-7]{3})\b(?!\.)")
 """An octal file mode, ``0o644`` or ``chmod 644``, with its last three digits as the group."""
 _TRAILING_COMMENT = compile_lazily(r"\s(#|//)\s.*$")
 _PATTERNS = ("pattern", "unless", "where", "purpose")
+# Nodes inside string literals whose content is code.
 _CODE_IN_TEXT = frozenset("interpolation template_substitution string_interpolation".split())
+# Files of unsupported languages, by path, and the language whose dangers they may have.
 _SCRIPTS = (
     (r"\.(sh|bash)$|(^|/)Dockerfile[\w.]*$", "shell"),
     (r"\.(html|vue|svelte|ejs|hbs)$", "javascript"),
@@ -69,7 +71,7 @@ def find_dangerous_calls(change: Changeset, _context: Context) -> Iterator[RuleV
 
 
 def _find_looser_modes(file: ChangedFile) -> Iterator[RuleViolation]:
-    """Lines in which only a file mode changed, so that other users get more rights."""
+    """Lines in which only a file mode changes, and other users get more rights."""
     before = {_MODE.sub("MODE", line.text): line.text for line in file.deleted}
     for line in file.added:
         was = before.get(_MODE.sub("MODE", line.text), "")
@@ -94,12 +96,13 @@ def _search_file(file: ChangedFile, kind: str, moved: set[str]) -> Iterator[Rule
 def _find_first(
     file: ChangedFile, number: int, dangers: list[Danger], call: str, end: int
 ) -> Iterator[RuleViolation]:
-    """The first danger that begins before ``end``, on the added line itself."""
+    """The first danger in a call that begins on the added line, whose text ends at ``end``; the
+    rest of ``call`` are the lines after it."""
     deleted = [_strip_spaces(line.text) for line in file.deleted]
     for danger in dangers:
         found = danger.pattern.search(call)
         # A call that a deleted line contained, too, was moved.
-        if not found or found.start() >= end or any(_strip_spaces(found[0]) in d for d in deleted):
+        if not found or found.start() >= end or any(_strip_spaces(found[0]) in x for x in deleted):
             continue
         if _is_harmless(danger, file, number):
             continue
@@ -134,8 +137,8 @@ def _find_function_head(file: ChangedFile, number: int) -> str:
 
 
 def _is_in_text(file: ChangedFile, number: int, at: int, *, allowed: bool) -> bool:
-    """True inside a comment or, unless ``allowed``, a string literal. ``at`` is a position in the
-    line without its indentation."""
+    """True inside a comment or, unless that is ``allowed``, a string literal. ``at`` is a position
+    in the line without its indentation."""
     root = read_sides(file)[1].root
     if root is None:
         return False
@@ -154,7 +157,7 @@ def _is_in_text(file: ChangedFile, number: int, at: int, *, allowed: bool) -> bo
 
 
 def _collect_statement(lines: list[str], number: int) -> list[str]:
-    """The line, and those around it up to the parentheses that enclose it."""
+    """The line, and the lines around it as far as parentheses around it reach."""
     first = last = number - 1
     depth = 0
     for at in range(number - 2, max(number - 2 - _LINES * 2, -1), -1):

@@ -1,4 +1,4 @@
-"""broken-link: links in changed Markdown."""
+"""broken-link: finds relative links in changed Markdown that lead nowhere."""
 
 import posixpath
 import re
@@ -23,12 +23,12 @@ _GITLAB_PAGE = compile_lazily(
     r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)"
 )
 LARGEST = 500_000  # bytes of a document
-# Anchors of lines of code, comments and footnotes, which GitLab makes.
+# Anchors that GitLab generates: of lines of code, of comments and of footnotes.
 _GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
 
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Relative links and anchors without a target: added ones, and those that the change breaks."""
+    """Relative links and anchors without a target, which the change adds or breaks."""
     gone = {file.old_path for file in change.files if file.status in "DR"}
     for file in change.files:
         new = file.new
@@ -50,13 +50,13 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
     text = "\n".join(lines)
     # Front matter becomes empty lines, so that line numbers stay.
     if text.startswith("---\n") and "\n---\n" in text:
-        head, _, body = text[3:].partition("\n---\n")  # it may be empty
+        head, _, body = text[3:].partition("\n---\n")  # from its line feed: it may be empty
         text = "\n" * (head.count("\n") + 2) + body
     return MarkdownIt("commonmark").enable("table").parse(text)
 
 
 def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Line and target of each link and image; for a reference link, the line of its definition."""
+    """Line and target of each link and image; for a reference link, its definition's line."""
     for token in _parse_markdown(lines):
         for inner in token.children or ():
             target = inner.attrGet("href") or inner.attrGet("src")
@@ -70,7 +70,7 @@ def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _resolve_target(path: str, target: str) -> str:
-    """The path in the repository of a link's target."""
+    """The path of a link's target in the repository."""
     named = unquote(urlsplit(target).path)
     folder = "" if named.startswith("/") else posixpath.dirname(path)
     return posixpath.normpath(posixpath.join(folder, named.lstrip("/"))) if named else path
@@ -98,7 +98,7 @@ def _exists(change: Changeset, place: str) -> bool:
 
 
 def _is_route(change: Changeset, place: str, named: str) -> bool:
-    """True for pages of a generated site, and for GitLab's own: they are not files."""
+    """True for pages of a generated site, and for GitLab's own pages: neither are files."""
     if _GITLAB_PAGE.match(place):
         return True
     bare = place.removesuffix(".html").rstrip("/")
@@ -118,7 +118,7 @@ def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
 
 
 def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
-    """Anchors of headings as GitLab and GitHub generate them; a repeated one gets a number."""
+    """Anchors of headings as GitLab and GitHub generate them: a repeated one gets a number."""
     seen: dict[str, int] = {}
     for token, inline in pairwise(_parse_markdown(lines)):
         if token.type == "heading_open":

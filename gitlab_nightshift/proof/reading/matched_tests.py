@@ -5,16 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.syntax.assertion import Assertion
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
-from gitlab_nightshift.proof.syntax.collected_tests import Test, build_test, find_iterated_lists
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.definitions import (
+    Function,
+    Test,
+    build_test,
+    find_iterated_lists,
+)
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import has_inline_tests
 from gitlab_nightshift.proof.syntax.nodes import list_names, list_tokens, read_variable_values
 from gitlab_nightshift.repository.difference import ChangedFile
@@ -30,7 +33,7 @@ _LONGEST_MARK = 4000
 
 @dataclass(frozen=True, eq=False)
 class TestVersion:
-    """A test on one side of a changed file."""
+    """A test on one side of a changed file. ``helpers`` are names of functions that assert."""
 
     file: ChangedFile
     side: Side
@@ -54,12 +57,13 @@ class TestVersion:
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """The code that each variable is set to, if only once."""
+        """The code that each variable is set to, of those that are set once."""
         return read_variable_values(self.test.node)
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """The test's words, and those of the tables and functions of its file that it names."""
+        """The words of the test, of the lists that it is repeated for, and of the tables and
+        functions of its file that it names."""
         found = list(self.words)
         for mark in self.test.marks:
             found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
@@ -79,9 +83,9 @@ class TestVersion:
 
 @dataclass(frozen=True)
 class MatchedTests:
-    """``pairs`` exist on both sides, changed or not. ``helpers`` are added or changed functions
-    beside the tests that assert, read as if they were tests, each after its old version in the
-    same file."""
+    """The tests of a change. ``pairs`` are tests before and after it, changed or not. ``helpers``
+    are functions beside the tests that assert, read as if they were tests: the old version in the
+    same file, or None, and the one that the change adds or rewrites."""
 
     pairs: tuple[tuple[TestVersion, TestVersion], ...]
     removed: tuple[TestVersion, ...]
@@ -99,24 +103,16 @@ class MatchedTests:
         return (*(new for _, new in self.changed), *self.added)
 
 
-_TESTS: WeakKeyDictionary[Changeset, MatchedTests] = WeakKeyDictionary()
-
-
+@cache_weakly
 def match_tests(change: Changeset) -> MatchedTests:
-    """The tests of all changed files, matched once for each change."""
-    if change not in _TESTS:
-        _TESTS[change] = _match(change)
-    return _TESTS[change]
-
-
-def _match(change: Changeset) -> MatchedTests:
+    """The tests of all changed files."""
     both = [(file, *read_sides(file)) for file in change.files]
     asserted = _find_asserting([old for _, old, _ in both])
     asserting = _find_asserting([new for _, _, new in both])
     olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
     news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
     pairs: list[tuple[TestVersion, TestVersion]] = []
-    # From the surest key to the least: what one pairs, the next ones do not see.
+    # From the most certain key to the least: what one has paired, the next ones do not see.
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
@@ -132,7 +128,7 @@ def _pair_helpers(
     olds: Iterable[TestVersion], news: Iterable[TestVersion]
 ) -> Iterator[tuple[TestVersion | None, TestVersion]]:
     by_name = {each.test.qualified: each for each in olds}
-    same = {each.words for each in by_name.values()}  # overloads have the same name
+    same = {each.words for each in by_name.values()}  # overloads share a name: compare words
     for new in news:
         old = by_name.get(new.test.qualified)
         if new.words not in same and (new.assertions or (old and old.assertions)):
@@ -147,7 +143,7 @@ def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Ite
 
 
 def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
-    """The names of functions beside the tests that assert, directly or by calling another one."""
+    """The names of functions beside the tests that assert, directly or by calling others."""
     functions = [
         (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
         for side in all_sides
@@ -161,18 +157,19 @@ def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
-    """Functions beside the tests; in a product file, those in the module of its tests."""
+    """Functions beside the tests; in a product file, those in the module of its tests (Rust)."""
     if side.is_product and not (has_inline_tests(side.path) and side.tests):
         return
     tests = {test.node.id for test in side.tests}
-    homes = {test.qualified.rpartition(".")[0] for test in side.tests}
+    modules = {test.qualified.rpartition(".")[0] for test in side.tests}
     for each in side.functions:
-        inside = any(each.qualified.startswith(f"{h}." if h else each.name) for h in homes)
+        inside = any(each.qualified.startswith(f"{m}." if m else each.name) for m in modules)
         if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
             yield each
 
 
 _Key = Callable[[TestVersion], object]
+# By what a test is recognized on the other side; None: by nothing.
 _KEYS: tuple[_Key, ...] = (
     # In the same file: unchanged, changed, moved to another group.
     lambda version: (id(version.file), version.test.qualified, version.words),
@@ -194,7 +191,7 @@ def _pair_by_key(
     news: list[TestVersion],
     pairs: list[tuple[TestVersion, TestVersion]],
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Pair tests with the same key, in source order; return those left over."""
+    """Add pairs of tests with the same key, in source order; returns the other tests."""
     waiting: dict[object, list[TestVersion]] = {}
     for version in news:
         waiting.setdefault(key(version), []).append(version)
@@ -211,7 +208,7 @@ def _pair_by_key(
 def _pair_by_body(
     olds: list[TestVersion], news: list[TestVersion], pairs: list[tuple[TestVersion, TestVersion]]
 ) -> tuple[list[TestVersion], list[TestVersion]]:
-    """Pair tests with similar bodies, the most similar first; return those left over."""
+    """Add pairs of tests with similar bodies, the most similar first; returns the other tests."""
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     scored = (
@@ -237,7 +234,7 @@ def _is_new_version(old: TestVersion, new: TestVersion) -> bool:
 
 
 def _compute_value_overlap(old: TestVersion, new: TestVersion) -> float:
-    """The share of a test's literals that the other test has, too."""
+    """The share of the old test's literals that the new one has, too; 1.0 if it has none."""
     values = [word for word in old.bag if word[:1] in "\"'`" or word[:1].isdigit()]
     text = " ".join(new.words)
     return sum(word in text for word in values) / len(values) if values else 1.0

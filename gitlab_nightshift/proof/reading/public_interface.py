@@ -1,25 +1,24 @@
-"""Changes that break callers: names that other code may use, removed without an alias
-(public-name-removed), and new parameters (signature-changed).
+"""Finds changes that break callers: names that other code may use, removed without an alias
+(public-name-removed), and parameters that callers would have to change (signature-changed).
 
 A language's ``[public]`` table says what public names look like (``name``), which ``modifiers``
-make them public and which keep them ``hidden``, inside what no modifier is needed (``open``,
-``bare``), and whether they must be ``listed``; ``functions`` may count only in classes. Export
-lists, constants and fields are found by its ``exports.scm``; where ``found`` matches nothing in a
-file it has none, and the query is not compiled, which takes longer than most rules.
+make them public and which keep them ``hidden``, inside which nodes no modifier is needed (``open``,
+``bare``), and whether names must be ``listed``; ``functions`` may count only in classes. The query
+``exports.scm`` finds export lists, constants and fields. It takes longer to compile than most rules
+to run, so it is not loaded for a file in which the pattern ``found`` matches nothing.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from weakref import WeakKeyDictionary
 
 from tree_sitter import Node, QueryCursor
 
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
+from gitlab_nightshift.proof.syntax.definitions import Function
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import Language, load_query
 from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
@@ -45,8 +44,7 @@ _PRIVATE = compile_lazily(
 )
 _MODIFIERS = _TABLE.get_words("modifiers")
 _EXPORTED_AS = compile_lazily(r"^(module\.)?exports\.")
-_EXPORTS: WeakKeyDictionary[Side, dict[str, int]] = WeakKeyDictionary()
-_MOST_NAMES = 200  # names of a file for which aliases are searched; of more, all count as gone
+_MOST_NAMES = 200  # missing names of a file for which an alias is looked for; others are gone
 
 
 def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -65,14 +63,14 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
         }
         for name, at in gone.items():
             outer, _, last = name.rpartition(".")
-            if outer not in gone and last not in CONSTRUCTORS:  # with a class go its methods
+            if outer not in gone and last not in CONSTRUCTORS:  # a class is gone with its methods
                 detail = f"{format_excerpt(name)} is gone: keep an alias for its users."
                 yield RuleViolation(file.path, at, detail)
 
 
 def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
-    """True if the name is declared, imported or assigned in the file after the change, or exported
-    by another file of the same package."""
+    """True if the file declares, imports or assigns the name after the change, or another file of
+    the same package exports it."""
     old, new = read_sides(file)
     package = old.language.package if old.language else "file"
     package_files = [new]
@@ -85,7 +83,8 @@ def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
 
 
 def _is_bound(name: str, side: Side, change: Changeset) -> bool:
-    """True for an alias, import or re-export of a top-level name, or a method that is inherited."""
+    """True if a file still binds a name: a top-level one by an alias, import or re-export, a method
+    by its class or a base class."""
     outer, _, last = name.rpartition(".")
     if side.root is None:
         return False
@@ -123,7 +122,7 @@ def _is_inherited(heading: str, last: str, change: Changeset) -> bool:
 
 
 def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
-    """True if the name is public in another file now, and importers were updated."""
+    """True if the name is public in another file now, and an import of it was added."""
     last = name.rpartition(".")[2]
     if file.status == "R" and name in find_exports(read_sides(file)[1]):
         return True
@@ -153,19 +152,16 @@ def is_library(side: Side) -> bool:
     return known and side.root is not None
 
 
+@cache_weakly
 def find_exports(side: Side) -> dict[str, int]:
     """Public names of a file with their lines: functions, classes, methods, constants, fields."""
-    if side not in _EXPORTS:
-        _EXPORTS[side] = _collect_exports(side) if side.root is not None and side.language else {}
-    return _EXPORTS[side]
-
-
-def _collect_exports(side: Side) -> dict[str, int]:
     language = side.language
-    may_export = language and re.search(language.public.get("found", ""), side.code)
-    query = load_query(language, "exports") if language and may_export else None
-    found = QueryCursor(query).captures(side.root) if query and side.root is not None else {}
-    # The binding returns them in no order: a finding would name any line of an overloaded name.
+    if side.root is None or language is None:
+        return {}
+    may_export = re.search(language.public.get("found", ""), side.code)
+    query = load_query(language, "exports") if may_export else None
+    found = QueryCursor(query).captures(side.root) if query else {}
+    # The binding returns nodes in no order; a finding names the last line of an overloaded name.
     captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
     private = _find_private_names(side)
@@ -183,8 +179,8 @@ def _collect_exports(side: Side) -> dict[str, int]:
 
 
 def _is_listed(name: str, listed: set[str], side: Side) -> bool:
-    """True unless the language has export lists, and this one lacks the name. ``__all__`` is
-    optional, JavaScript's exports are not."""
+    """True unless the language has export lists, and that of the file lacks the name. Python's
+    ``__all__`` may be missing, JavaScript's exports may not."""
     rule = side.language.public.get("listed") if side.language else None
     return not rule or name in listed or (not listed and rule != "always")
 
@@ -275,8 +271,9 @@ _SELF = ("self", "cls", "mcs")
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter. ``kind`` is positional, keyword (by name only), rest (``*args``) or options
-    (``**kwargs``); ``default`` is None without one, "?" for TypeScript's ``name?``."""
+    """A parameter. ``kind`` is "positional", "keyword" (by name only), "rest" (``*args``) or
+    "options" (``**kwargs``). ``default`` is the code of its default, None without one, and "?" for
+    TypeScript's ``name?``."""
 
     name: str
     default: str | None
@@ -287,7 +284,7 @@ _Signature = tuple[Function, tuple[_Parameter, ...]]
 
 
 def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Public functions with new parameters that break callers."""
+    """Public functions whose parameters changed so that callers break."""
     for file in change.files:
         old, new = read_sides(file)
         if not is_library(old) or old.language is None:
@@ -300,7 +297,7 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
             in_class = last in CONSTRUCTORS or last == "__call__"
             if not after or (outer if in_class else name) not in public:
                 continue
-            # A function may be overloaded: only signatures without an equal are compared.
+            # A function may be overloaded: compare only signatures that the other side lacks.
             removed = [each for each in before if each[1] not in [other for _, other in after]]
             added = [each for each in after if each[1] not in [other for _, other in before]]
             for (_, one), (function, other) in zip(removed, added, strict=False):
@@ -337,7 +334,7 @@ def _compare_parameters(
 def _find_removed(
     old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: Language
 ) -> str:
-    """A removed parameter that callers may pass, by name or by position."""
+    """The name of a removed parameter that callers may pass, by name or by position, or ""."""
     known = {each.name for each in new}
     for index, one in enumerate(old):
         if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
@@ -349,7 +346,7 @@ def _find_removed(
 
 
 def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], language: Language) -> str:
-    """A required parameter that was optional or did not exist before."""
+    """The name of a required parameter that was optional or did not exist before, or ""."""
     if any(each.kind == "rest" for each in old):
         return ""
     by_name = {each.name: each for each in old}

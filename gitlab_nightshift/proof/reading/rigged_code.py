@@ -1,5 +1,5 @@
-"""Code that decides the tests' result itself: product code that checks whether it runs in a test or
-for a test's input (test-detection), and, beside the tests, code that sets outcomes or exit
+"""Finds code that decides the tests' result itself. In product code, checks whether a test runs,
+and branches for a test's input (test-detection). Beside the tests, code that sets outcomes or exit
 statuses, or makes everything equal (test-cannot-fail)."""
 
 import re
@@ -45,7 +45,7 @@ _LONGEST = 2000
 
 
 def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Added checks whether a test runs, and added branches made for one test's input."""
+    """Added checks whether a test runs, constant equality, and branches for a test's input."""
     lines = (line.text[:_LONGEST] for file in change.files for line in file.deleted)
     deleted = Counter(found[0] for line in lines for found in _CHECKS.finditer(line))
     for file in change.files:
@@ -66,7 +66,7 @@ def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleVi
 
 
 def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
-    """Values that are equal to all others satisfy any assertion."""
+    """Added code that makes a value equal to everything: such values satisfy any assertion."""
     known = Counter(read_text(node) for node in find_constant_equality(old))
     for node in find_constant_equality(side):
         if not known[read_text(node)]:
@@ -75,8 +75,8 @@ def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterato
 
 
 def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
-    """Rust: a function body or statement that is compiled only for tests. A macro at the top level
-    may define tests, such as those of examples in a README."""
+    """The first function body or statement in Rust that is compiled only for tests, or never for
+    them. A macro at the top level may define tests, such as those of examples in a README."""
     if not side.path.endswith(".rs") or side.root is None:
         return
     before, after = (
@@ -90,9 +90,9 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
         if target is None or target.type not in _OTHER_CODE:
             continue
         outer = target.parent.type if target.parent is not None else ""
-        if (outer, target.type) == ("source_file", "expression_statement"):  # a macro
+        if (outer, target.type) == ("source_file", "expression_statement"):  # such a macro
             continue
-        # A test helper alone, #[cfg(test)] fn f(), replaces nothing.
+        # Without another version for not(test), #[cfg(test)] fn f() is a helper of the tests.
         if target.type != "function_item" or has_other:
             detail = "Product code is different in tests."
             yield RuleViolation(file.path, read_line_number(node), detail)
@@ -101,9 +101,9 @@ def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleVio
 
 # --- branches for a test's input or runner --------------------------------------------------------
 
-# A branch is special if it checks for a value that is unlikely in the general case and was in the
-# tests before the change. For a more common value, the branch must also return a literal, and both
-# must be in the tests.
+# A branch is made for a test if it checks for a value that is distinctive and was in the tests
+# before the change. A value that is only unusual is not enough: the branch also has to return a
+# literal, and the tests have to contain both.
 
 
 _USUAL = _TABLE.get_words("usual")
@@ -132,7 +132,8 @@ class _Branch:
 def _find_special_cases(
     old: Side, side: Side, file: ChangedFile, change: Changeset
 ) -> Iterator[RuleViolation]:
-    """``if order_id == "A-1003"`` with a value from a test, ``if "pytest" in sys.modules``."""
+    """Added branches such as ``if order_id == "A-1003"``, with a value of a test, and
+    ``if "pytest" in sys.modules``."""
     added, known = set(file.added_numbers), {each.condition for each in _list_branches(old)}
     new = [e for e in _list_branches(side) if e.line in added and e.condition not in known]
     tests = _read_related_tests(file, change) if any(each.values for each in new) else ("", "")
@@ -145,7 +146,8 @@ def _find_special_cases(
 
 
 def _is_made_for_tests(branch: _Branch, product: str, before: str, after: str) -> bool:
-    """``product`` is the file before the change; ``before`` and ``after`` are its tests."""
+    """True if a branch is made for a test's input. ``product`` is the text of the file before the
+    change, ``before`` and ``after`` are the texts of its tests."""
     values = [_read_plain(value) for value in branch.values]
     for value in values:
         if _is_distinctive(value) and _contains(before, value) and not _contains(product, value):
@@ -165,7 +167,7 @@ def _list_branches(side: Side) -> Iterator[_Branch]:
         if condition is None or condition.end_byte - condition.start_byte >= _LONGEST_CONDITION:
             continue
         text = read_on_one_line(condition)
-        # A string counts as a whole.
+        # Strings count as a whole, without what is inside them.
         literals = (
             e for e in walk(condition, lambda n: n.type not in STRINGS) if e.type in LITERALS
         )
@@ -207,8 +209,8 @@ def _contains(text: str, value: str) -> bool:
 
 
 def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]:
-    """The source of tests before and after: those in the change, unchanged ones named like the
-    file, and inline ones of the file itself."""
+    """The texts of tests before and after the change: the changed ones, unchanged ones with a name
+    like the file's, and those in the file itself."""
     inline = has_inline_tests(file.path)
     changed = [f for f in change.files if is_test_file(f.path) and not has_inline_tests(f.path)]
     more = list(_read_unchanged_tests(file, change))
@@ -246,7 +248,8 @@ _COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
 _HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
 _ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
 _RETURNING = frozenset("return_statement return return_expression block statement_block".split())
-_Found = tuple[str, Node]  # what is wrong with a piece of code, and the code
+_Found = tuple[str, Node]
+"""What is wrong with a piece of code, and the code."""
 
 
 def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
@@ -315,8 +318,8 @@ def _is_constant(body: Node | None) -> bool:
 
 
 def _unwrap_returned(node: Node | None, wrappers: Collection[str]) -> Node | None:
-    """The value of a body that does nothing but return it: a block in a block, a return, the
-    value."""
+    """The value that a body returns if it does nothing else: inside up to four nodes such as blocks
+    and a return, each with a single child."""
     for _ in range(4):
         inside = list_children(node) if node is not None and node.type in wrappers else []
         if len(inside) != 1:

@@ -1,4 +1,4 @@
-"""suppression-added: comments and annotations that silence a tool."""
+"""suppression-added: finds added comments and annotations that silence a tool."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ _ANNOTATION_NODES = _TABLE.get_words("annotation_nodes")
 _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
 _LONGEST = 20_000
-# Without one of these words there is no suppression: a quick test that most files fail.
+# Every suppression has one of these words, and few files do.
 _HINTS = _TABLE.get_pattern("hints")
 _ANNOTATION_HINTS = compile_lazily(
     rb"(?i)suppress|nowarn|silent|no_type_check|allow|expect|coverage|unchecked|pragma"
@@ -38,14 +38,14 @@ class Suppression:
 
     @property
     def key(self) -> tuple[str, frozenset[str]]:
-        """Equal for suppressions of the same rules."""
+        """Equal for suppressions of the same rules of the same tool."""
         return self.tool, self.rules
 
 
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Added suppressions, without those that moved or name fewer rules than before."""
+    """Added suppressions, without those that moved, or that replace one of more rules."""
     lines = (line.text[:_LONGEST] for file in change.files for line in file.added)
-    if not any(map(_HINTS.search, lines)):  # parsing all files takes longer
+    if not any(map(_HINTS.search, lines)):  # to parse the files would take longer
         return
     sides = [(file, *read_sides(file)) for file in change.files]
     before = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
@@ -55,7 +55,7 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
             if not take(before, each.key):
                 added.append((file, each))
     removed = [*before.elements()]
-    # Those that name most rules first: fewer rules fit into more of the old ones.
+    # Those with most rules come first: one with fewer is covered by more of the old ones.
     for file, each in sorted(added, key=lambda row: -len(row[1].rules)):
         wider = next((old for old in removed if _covers(old, each)), None)
         if wider is not None:
@@ -72,7 +72,7 @@ def _covers(old: tuple[str, frozenset[str]], new: Suppression) -> bool:
 
 
 def _find_suppressions(side: Side) -> Iterator[Suppression]:
-    # Text and data only mention directives. A file that names markdownlint is searched for all.
+    # Text and data only mention directives, except those of markdownlint.
     if _NOT_CODE.search(side.path) and "markdownlint" not in side.code:
         return
     yield from _find_in_comments(side) if side.source else ()
@@ -97,7 +97,7 @@ def _find_in_comments(side: Side) -> Iterator[Suppression]:
 
 
 def _build_suppression(tool: str, rest: str, number: int, text: str) -> Suppression:
-    """``rest`` are the rules, and perhaps a reason after them."""
+    """``rest`` is the text behind the tool's keyword: rules, and perhaps a reason."""
     rest = re.split(r"\s--\s|//|\s#\s|\breason\b|\bjustification\b", rest)[0]
     rules = re.findall(r"[A-Za-z@][\w@./-]*[\w]", rest[:300])
     word = re.sub(r"[\s#/!\[(]+", "", tool).lower()

@@ -1,9 +1,10 @@
-"""exception-swallowed: handlers that hide an error, and code that drops an error value.
+"""exception-swallowed: finds added handlers that hide an error, and code that drops an error value.
 
-A language's ``swallowed.scm`` finds them. ``@handler`` has the ``@types`` it names, the ``@caught``
-name and its ``@body``; in Scala a ``@pattern`` is both types and name. ``@dropped`` drops an error:
-always, or if ``@default`` is a value that tells nothing, ``@empty`` does nothing, ``@answer`` is
-``Ok`` of such a value, or the callback ``@listener`` ignores its error. ``result`` is a pattern for
+The query ``swallowed.scm`` of a language captures candidates. A ``@handler`` has the ``@types``
+that it names, the ``@caught`` name and a ``@body``; in Scala a ``@pattern`` is both types and name.
+``@dropped`` is code that drops an error: always, or only if a further capture says so. That is a
+``@default`` value that tells nothing, an ``@empty`` body, an ``@answer`` that is ``Ok`` of such a
+value, or a callback ``@listener`` that ignores its error. The setting ``result`` is a pattern for
 the result type of the function around it.
 """
 
@@ -51,7 +52,7 @@ _Captures = Mapping[str, list[Node]]
 
 @dataclass(frozen=True)
 class Swallow:
-    """A place where an error is lost: a key to compare it by, its line and code."""
+    """A place where an error is lost; its ``key`` is the same on both sides of a change."""
 
     key: tuple[str, ...]
     line: int
@@ -67,7 +68,7 @@ def find_swallowed_exceptions(change: Changeset, _context: Context) -> Iterator[
         ignored = _list_ignored_calls(old)
         for each in _list_swallows(new, _find_passed_on(old)):
             if each.code.removeprefix("let ").removeprefix("_ = ").rstrip(";") in ignored:
-                continue  # ``_ = f()`` was ``f()``: only explicit now
+                continue  # ``f()`` became ``_ = f()``: the error was ignored before, too
             if not take(before, each.key):
                 detail = f"An error is hidden here: {format_excerpt(each.code)}"
                 yield RuleViolation(file.path, each.line, detail)
@@ -80,14 +81,15 @@ def _walk_by_value(side: Side) -> Iterator[Node]:
 
 
 def _list_ignored_calls(side: Side) -> frozenset[str]:
-    """Calls whose result is ignored: statements, and deferred calls."""
+    """Calls whose result is ignored: those that are statements, and deferred ones."""
     kinds = ("expression_statement", "defer_statement")
     calls = (read_on_one_line(node) for node in _walk_by_value(side) if node.type in kinds)
     return frozenset(each.removeprefix("defer ").rstrip(";") for each in calls)
 
 
 def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Iterator[Swallow]:
-    """Places in source order where errors are lost, outside of tests."""
+    """The places where errors are lost, outside of tests, in source order. ``passed_on`` are
+    expressions whose errors were passed on before the change."""
     if side.root is None or not side.is_product:
         return
     found = [*_find_nodes(side), *(n for n in _walk_by_value(side) if _drops(n, passed_on))]
@@ -99,8 +101,8 @@ def _list_swallows(side: Side, passed_on: frozenset[str] = frozenset()) -> Itera
 
 
 def _build_key(node: Node) -> tuple[str, ...]:
-    """The words of a node, for an assigned call without its arguments. All types that catch
-    everything are the same."""
+    """The words of a node; of an assigned call without its arguments. All types that catch
+    everything become one word."""
     words = list_tokens(node)
     if node.type.startswith(("let_", "assignment", "short_var")) and "(" in words:
         words = words[: words.index("(")]
@@ -108,19 +110,19 @@ def _build_key(node: Node) -> tuple[str, ...]:
 
 
 def _find_nodes(side: Side) -> Iterator[Node]:
-    """Code that drops an error, and handlers that hide one, by the language's query."""
+    """The nodes that drop an error, and the handlers that hide one, by the language's query."""
     words, text = side.language.error_words if side.language else (), side.source.lower()
     if words and not any(word.encode() in text for word in words):
         return
     query = load_query(side.language, "swallowed") if side.language else None
     if query is None or side.root is None:
         return
-    # A handler may match several patterns, each with other parts of it.
+    # A handler may match several patterns, each of which captures other parts of it.
     handlers: dict[int, dict[str, list[Node]]] = {}
     for pattern, captures in QueryCursor(query).matches(side.root):
         if handler := captures.get("handler"):
             handlers.setdefault(handler[0].id, {}).update(captures)
-        # ``(#set! result …)`` in a query is a setting of its pattern.
+        # ``(#set! result …)`` in a query is a setting of a pattern, found by its number.
         elif _is_dropped(captures, query.pattern_settings(pattern).get("result")):
             yield captures["dropped"][0]
     yield from (each["handler"][0] for each in handlers.values() if _is_hiding(each))
@@ -164,7 +166,7 @@ def _ignores_error(listener: Node) -> bool:
 
 
 def _find_passed_on(side: Side) -> frozenset[str]:
-    """Expressions whose errors are not dropped: ``f()?`` in Rust, ``v, err := f()`` in Go."""
+    """Expressions whose errors are passed on: ``f()?`` in Rust, ``v, err := f()`` in Go."""
     found = set()
     for node in _walk_by_value(side):
         if node.type == "try_expression" and list_children(node):
@@ -192,6 +194,7 @@ def _drops(node: Node, passed_on: frozenset[str]) -> bool:
 
 
 def _is_hiding(captures: _Captures) -> bool:
+    """True if a handler hides errors that it should not expect."""
     handler, body = captures["handler"][0], captures.get("body")
     types, caught = _read_head(captures)
     statements = _list_statements(body[0]) if body else []
@@ -224,8 +227,8 @@ def _list_statements(body: Node) -> list[Node]:
 
 
 def _is_probe(node: Node) -> bool:
-    """True for a try of one or two statements that only checks whether something works, such as
-    ``JSON.parse`` or ``fs.accessSync``: where a language names no types, that is the way."""
+    """True for the handler of one or two statements that only check whether something works, such
+    as ``JSON.parse`` or ``fs.accessSync``: in JavaScript, a handler cannot name what it expects."""
     outer = find_field(node.parent, "body") if node.parent is not None else None
     if node.type != "catch_clause" or outer is None or len(list_children(outer)) > 2:
         return False
@@ -248,12 +251,13 @@ def _is_default_code(code: str) -> bool:
 
 
 def _is_empty(body: list[Node]) -> bool:
-    """True if a body does nothing, or only continues or leaves a loop."""
+    """True if statements do nothing, or only continue or leave a loop."""
     return all(_is_nothing(unwrap_node(each)) for each in body)
 
 
 def _hides(body: list[Node], caught: str) -> bool:
-    """True if a handler only returns or assigns a default, or does nothing: the error is lost."""
+    """True if statements do nothing with the error ``caught``, or only return or assign a
+    default."""
     return all(_is_quiet(each, caught) for each in body)
 
 

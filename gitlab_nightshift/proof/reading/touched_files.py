@@ -1,5 +1,6 @@
-"""Flags about the files that a change touches: generated, vendored, binary, too many, not selected;
-those with tools' settings or dependencies, and those in which only white space differs."""
+"""Rules about the files that a change touches. Files may be generated, third-party code, binary,
+changed lately, too large a change, outside the night's paths or selection; they may contain
+settings of tools or dependencies, or differ only in white space."""
 
 import ast
 import re
@@ -13,13 +14,14 @@ from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViol
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product
 from gitlab_nightshift.registry.flag_registry import Level
-from gitlab_nightshift.repository.difference import GITLINK, ChangedFile
+from gitlab_nightshift.repository.difference import ChangedFile
+from gitlab_nightshift.repository.git_formats import SUBMODULE
 
 _TABLE = RuleTable(__file__)
 
 _GENERATED_PATHS = _TABLE.get_pattern("generated_paths", re.IGNORECASE)
 _GENERATED_MARK = _TABLE.get_pattern("generated_mark", re.IGNORECASE)
-_MARK_LINES = 15
+_MARK_LINES = 15  # lines at the start of a file in which a mark is looked for
 _VENDORED = _TABLE.get_pattern("vendored")
 _DOCS = _TABLE.get_pattern("docs", re.IGNORECASE)
 _BENCHMARKS = _TABLE.get_pattern("benchmarks")
@@ -55,8 +57,8 @@ def find_generated_files(change: Changeset, _context: Context) -> Iterator[RuleV
 
 
 def _find_source(file: ChangedFile, names: Iterable[str]) -> str:
-    """The changed file that this one was probably generated from: named in its first lines, or
-    like it."""
+    """The name of the changed file that this one was probably generated from, or "": one that its
+    first lines name, or with a name like its own."""
     own = file.path.rpartition("/")[2]
     stem = re.sub(r"(_grpc|_pb2?|_generated|\.min|\.generated|\.pb|\.g)+$", "", own.split(".")[0])
     head = "\n".join(file.new_lines[:_MARK_LINES])
@@ -70,7 +72,7 @@ def find_vendored_files(change: Changeset, _context: Context) -> Iterator[RuleVi
     """Third-party code in the repository, including submodules."""
     marked = _find_files_with_attribute(change, "linguist-vendored")
     for file in change.files:
-        if GITLINK in (file.old_mode, file.new_mode):
+        if SUBMODULE in (file.old_mode, file.new_mode):
             yield RuleViolation(file.path, 0, "A submodule: another commit of third-party code.")
         elif file.path in marked or is_vendored(file.path):
             yield RuleViolation(file.path, 0, "Third-party code: change it upstream.")
@@ -103,9 +105,9 @@ def find_recent_files(change: Changeset, context: Context) -> Iterator[RuleViola
 
 
 def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """More added and deleted lines than ``max_diff_lines``. In a night's change, all lines of a
-    moved file count, as for the night's own limit; in a person's, only those that differ, as in
-    GitLab's diff."""
+    """A change with more added and deleted lines than ``max_diff_lines``. In a night's change, all
+    lines of a moved file count, as for the night's own limit; in a person's, only those that
+    differ, as in GitLab's diff."""
     limit = context.settings.max_diff_lines
     lines = 0
     for file in change.files:
@@ -119,7 +121,7 @@ def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleVio
 
 
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """Files outside ``paths`` or inside ``exclude_paths``; both paths of a moved one."""
+    """Files outside ``paths`` or inside ``exclude_paths``; of a moved file, both paths count."""
     for file in change.files:
         outside = {p for p in (file.old_path, file.path) if not within(p, context.settings)}
         for path in sorted(outside):
@@ -156,8 +158,8 @@ def _normalize_stem(path: str) -> str:
 
 
 def find_changed_tool_settings(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Each file with changed tool settings, and which tables and keys differ. A night's change with
-    one is refused (``change_rules.find_violations``)."""
+    """Each file with changed tool settings, and which keys differ. A night's change of such a file
+    is refused (``change_rules.find_violations``)."""
     lines = {file.path: file.find_line(()) for file in change.files}
     for path, what in find_changed_settings(change).items():
         yield RuleViolation(path, lines.get(path, 0), f"Tool settings differ: {what}.")
@@ -169,8 +171,8 @@ def find_changed_settings(change: Changeset) -> dict[str, str]:
 
 
 def _list_sides(file: ChangedFile) -> Iterator[FileVersions]:
-    """The sides of a file; a moved one is deleted at one path and new at the other."""
-    # A binary file has no contents here, but any difference counts.
+    """A file's path with both sides; a moved file is deleted at one path and new at the other."""
+    # The sides of a binary file are empty here, but differ.
     old, new = (b"\0old", b"\0new") if file.binary else (file.old, file.new)
     if file.raw_path == file.raw_old_path:
         yield file.path, old if file.status != "A" else None, new if file.status != "D" else None
@@ -217,10 +219,10 @@ def _find_row(name: str, kind: str) -> Any:
 
 
 def _compare_parts(file: ChangedFile, name: str) -> str:
-    """The parts that differ; in a lock file, all but the project's own version."""
+    """The keys that differ, without the project's own version in a lock file; "" without any."""
     from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
         UNREADABLE,
-        list_changed_tables,
+        list_changed_keys,
     )
 
     own, parts = _find_row(name, "own"), _find_row(name, "parts")
@@ -228,7 +230,8 @@ def _compare_parts(file: ChangedFile, name: str) -> str:
     old, new = (side and text.sub(b"", side) for side in (file.old, file.new))
     if old == new and not file.binary:
         return ""
-    changed = list_changed_tables(file.path, old, new, tuple(parts.get("names", "*").split()))
+    keys = tuple(parts.get("names", "*").split())
+    changed = list_changed_keys(file.path, old, new, keys)
     if UNREADABLE in changed:
         return "the whole file"
     changed = [key for key in changed if not re.search(own.get("keys", "(?!)"), key)]
@@ -237,7 +240,7 @@ def _compare_parts(file: ChangedFile, name: str) -> str:
 
 
 def _compare_lines(file: ChangedFile, matters: Callable[[str], object]) -> str:
-    """The first changed line that matters; "" if only the order of lines changed."""
+    """The first changed line that ``matters``; "" if only the order of such lines changed."""
     old, new = (
         sorted(re.sub(r"\s*(#|//).*| ", "", line.text) for line in side if matters(line.text))
         for side in (file.deleted, file.added)
@@ -256,8 +259,8 @@ _QUOTED = _TABLE.get_pattern("quoted")
 
 
 def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[RuleViolation]:
-    """Lines that differ only in white space or line endings; a failure if a night changed nothing
-    else. People format code on purpose."""
+    """Files with lines that differ only in white space or line endings. If a night changed nothing
+    else, that is a failure; people format code on purpose."""
     noise = [(file, *_find_noise(file)) for file in change.files]
     real = any(others or not hunks for _, hunks, others in noise)
     level: Level | None = "fail" if context.category and not real else None
@@ -269,7 +272,8 @@ def find_whitespace_changes(change: Changeset, context: Context) -> Iterator[Rul
 
 
 def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
-    """The line of each hunk in which only white space differs, and whether there are others."""
+    """The line of each hunk in which only white space differs, and whether there are other
+    hunks."""
     if file.status in "AD" or file.binary:
         return [], True
     found: list[int] = []
@@ -291,7 +295,8 @@ def _find_noise(file: ChangedFile) -> tuple[list[int], bool]:
 
 
 def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
-    """Lines without insignificant white space; quoted text is kept."""
+    """Lines without insignificant white space: if they are ``indented``, that at their start
+    counts. Quoted text is kept."""
     if indented:
         heads = ((line, line[: len(line) - len(line.lstrip())]) for line in lines)
         stripped = (head + _strip_whitespace([line], False) for line, head in heads)
@@ -301,7 +306,7 @@ def _strip_whitespace(lines: Iterable[str], indented: bool) -> str:
 
 
 def _is_indented(file: ChangedFile) -> bool:
-    """True if indentation may be significant in this change, as the parsed data differs."""
+    """True if indentation may be significant in this change: with it, the parsed data differs."""
     if not _INDENTED.search(file.path):
         return False
     old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))

@@ -1,9 +1,8 @@
-"""Tests that demand less than before (assertion-removed, test-loosened), or nothing, because their
-assertions always hold (test-cannot-fail).
+"""Finds tests that demand less than before (assertion-removed, test-loosened), or nothing, because
+their assertions always hold (test-cannot-fail).
 
-An assertion that is neither kept, moved nor replaced is removed. One replaced by an assertion that
-no longer compares with a value is loosened. Whether other replacements are weaker is left to the
-canaries.
+An assertion is removed if it is neither kept, moved nor replaced. It is loosened if its replacement
+no longer compares with a value. Whether other replacements are weaker is shown by canaries.
 """
 
 import re
@@ -22,7 +21,7 @@ from gitlab_nightshift.proof.reading.rigged_code import find_rigged_harness
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.assertion import RAISES, Assertion, normalize_name
-from gitlab_nightshift.proof.syntax.collected_tests import find_iterated_node
+from gitlab_nightshift.proof.syntax.definitions import find_iterated_node
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,
@@ -41,13 +40,13 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
-# Tests of many cases, by their words separated by spaces.
+# Signs of a test of many cases in its words, which are joined by spaces.
 _REPEATS = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
-# The new version of a test, an assertion that it lost, and the one that replaces it.
 _Lost = tuple[TestVersion, Assertion, Assertion | None]
+"""The new version of a test, an assertion that it lost, and the assertion that replaces that."""
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -59,7 +58,7 @@ def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[Ru
 
 
 def find_loosened_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Values that are no longer expected, and tests that are expected to fail now."""
+    """Assertions that became weaker, and tests that are expected to fail now."""
     for version, old, new in _find_lost_assertions(change):
         if new is not None:
             became = f"{_format_assertion(old)} became {_format_assertion(new)}"
@@ -69,7 +68,7 @@ def find_loosened_tests(change: Changeset, _context: Context) -> Iterator[RuleVi
 
 
 def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
-    """Rust: unchanged test bodies that got ``#[should_panic]``."""
+    """Tests in Rust that got ``#[should_panic]`` without a change of their body."""
     for old, new in match_tests(change).changed:
         added = [mark for mark in new.test.marks if "should_panic" in mark]
         if added and old.bag == new.bag and not any("should_panic" in m for m in old.test.marks):
@@ -78,7 +77,7 @@ def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
 
 
 def _format_assertion(assertion: Assertion) -> str:
-    """The assertion's words with the usual spaces."""
+    """The words of an assertion, with the usual spaces."""
     text = re.sub(r"\s*([.()\[\]])\s*", r"\1", " ".join(assertion.key))
     return format_excerpt(text.replace(" ,", ",").replace(" = ", "="))
 
@@ -94,7 +93,7 @@ def _find_lost_assertions(change: Changeset) -> Iterator[_Lost]:
 
 
 def _count_new_assertions(change: Changeset) -> Counter[tuple[str, ...]]:
-    """Assertions in added tests, and those added to other tests."""
+    """The assertions in added tests, and those that were added to other tests, by key."""
     tests = match_tests(change)
     found = Counter(a.key for version in tests.added for a in version.assertions)
     for old, new in tests.changed:
@@ -108,21 +107,21 @@ def _compare(
     added = _list_unmatched(new, old)
     moved = elsewhere - Counter(each.key for each in added)
     lost = [each for each in _list_unmatched(old, new) if not take(moved, each.key)]
-    # A new helper may check anything: that is for the canaries.
+    # A new helper may check anything: only running shows what.
     if not lost or any(each.word == "helper" for each in added):
         return
     repeats = _REPEATS.search(" ".join(new.words)) is not None
     replaced, lost = _pair_replacements(lost, added, repeats=repeats)
     words = [word for each in added for word in each.key]
     text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *words])
-    # In a test of many cases, one occurrence of a value may serve all of them.
+    # In a test of many cases, one occurrence of a value may serve all assertions: repeat it.
     text *= len(replaced) + len(lost) if repeats else 1
     used: Counter[str] = Counter()
     for each, replacement in replaced:
         kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
         if each.compares and not (replacement.compares or replacement.word in RAISES or kept):
             yield new, each, replacement
-    # One that demands an exception: nothing runs after that.
+    # Nothing runs after an expected exception, so it may replace assertions that compare nothing.
     stronger = any(n.word in RAISES or (n.compares and not o.compares) for o, n in replaced)
     for each in lost:
         covered = any(_covers_part(other, each) for other in added)
@@ -131,7 +130,7 @@ def _compare(
 
 
 def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
-    """The assertions of one version that the other lacks. What a helper throws is no assertion."""
+    """The assertions of a version that the other lacks, without exceptions that helpers raise."""
     known = Counter(each.key for each in other.assertions)
     unmatched = [each for each in one.assertions if not take(known, each.key)]
     return [each for each in unmatched if one.test.is_run or each.word != "fail"]
@@ -140,25 +139,25 @@ def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
 def _pair_replacements(
     lost: list[Assertion], added: list[Assertion], *, repeats: bool
 ) -> tuple[list[tuple[Assertion, Assertion]], list[Assertion]]:
-    """Lost assertions, each with an added one, if possible about the same subject; and those
-    without one. In a test that ``repeats`` its code, one may replace several."""
-    found = []
+    """Pairs of a lost and an added assertion, if possible about the same subject, and the lost
+    ones without a partner. In a test that ``repeats`` its code, one may replace several."""
+    pairs = []
     free = sorted(added, key=lambda each: not each.compares)
     for same_subject in (True, False) if len(lost) * len(added) <= MOST_PAIRS else (False,):
         for each in sorted(lost, key=lambda each: not each.compares):
             pool = added if same_subject and repeats else free
             fits = (a for a in pool if not same_subject or a.subjects & each.subjects)
             if replacement := next(fits, None):
-                found.append((each, replacement))
+                pairs.append((each, replacement))
                 lost.remove(each)
                 if replacement in free:
                     free.remove(replacement)
-    return found, lost
+    return pairs, lost
 
 
 def _has_values(text: str, assertion: Assertion, used: Counter[str]) -> bool:
-    """True if the text contains all values of an assertion, such as in a row of a table. ``used``
-    counts the values of earlier assertions, which need occurrences of their own."""
+    """True if the text contains all values of an assertion, for example in a row of a table.
+    ``used`` counts the values of the assertions so far: each needs an occurrence of its own."""
     values = Counter(list_literals(assertion.key))
     used += values
     return bool(values) and all(text.count(value) >= used[value] for value in values)
@@ -210,7 +209,7 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
 
 
 def _list_debatable_lines(version: TestVersion, old: TestVersion | None) -> set[int]:
-    """Lines of assertions that hold as written, in a test that lost none and has others, too: they
+    """The lines of assertions that always hold, if the test has others, too, and lost none: they
     may test an operator, such as equality."""
     certain = {a.line for a in version.assertions if _describe_certainty(a, version)}
     lost = Counter(a.key for a in old.assertions) if old else Counter()
@@ -256,17 +255,17 @@ def _describe_truth(node: Node, negated: bool) -> str:
 
 
 def _is_constant(node: Node) -> bool:
-    """A literal, or a list of literals."""
+    """True for a literal without interpolated code."""
     return node.type in LITERALS and not any(
         each.type in ("interpolation", "template_substitution") for each in node.children
     )
 
 
 def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
-    """Why two sides are always equal; "" if they may differ.
+    """Why two sides of a comparison are always equal; "" if they may differ.
 
-    They are the same code, once variables are replaced by their values. A test that is named after
-    equality, or after a stable result, may compare two calls on purpose.
+    They are if they are the same code once variables are replaced by their values. But a test that
+    is named after equality, or after a stable result, may compare the same code on purpose.
     """
     left, right = read_text(one), read_text(other)
     about_sameness = _ABOUT_SAMENESS.search(version.test.name)
@@ -278,7 +277,7 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
     if first != second or about_sameness:
         return ""
     names, code = [name for name in (left, right) if name.isidentifier()], version.test.node
-    # Go: where ``&x`` is passed, ``x`` may change.
+    # In Go, a function that gets ``&x`` may change ``x``.
     if any(re.search(rf"&{name}\b", read_text(code)) for name in names):
         return ""
     expected = any(normalize_name(name).startswith(_EXPECTED_NAMES) for name in names)
@@ -287,7 +286,7 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
 
 
 def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bool:
-    """True if nothing is called between an assignment and the assertion that repeats its value."""
+    """True if nothing is called between the assignment of a value and the assertion of that."""
     start, names = min(one.start_byte, other.start_byte), list_names(one) | list_names(other)
     before = [node for node in walk(version.test.node) if node.end_byte <= start]
     pairs = ((node, read_assignment(node)) for node in before)
@@ -302,10 +301,10 @@ def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bo
 def _find_unreached_assertions(
     assertions: Sequence[Assertion], body: Node, *, in_script: bool
 ) -> Iterator[tuple[str, int]]:
-    """Why assertions cannot fail a test, and their lines. ``in_script``: (Java|Type)Script."""
+    """Why assertions cannot fail a test, and their lines; ``in_script``: in (Java|Type)Script."""
     lines = {a.line for a in assertions if a.word != "fail"}
     fails = {a.line for a in assertions} - lines
-    # A test that gets a callback: the runner waits until it is called.
+    # If a test has a parameter for a callback, the runner waits until that is called.
     outer = body.parent if body.type == "statement_block" else body
     given = find_field(outer, "parameters", "parameter") if outer is not None else None
     done = re.search(r"\b(done|cb|next|resolve)\b", read_text(given))
@@ -324,14 +323,14 @@ def _find_unreached_assertions(
 
 
 def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
-    """Assertions whose failure is hidden by a handler around them."""
+    """The assertions whose failure a handler around them hides."""
     tried = {*list_lines(find_field(node, "body") or node)}
     for handler in node.named_children:
         handled = {*list_lines(handler)}
         if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
             continue
-        # ``try { f(); fail() } catch (SomeError e) {}`` expects the error; a handler of everything
-        # catches what fail() throws, too.
+        # ``try { f(); fail() } catch (SomeError e) {}`` expects an error. But a handler without a
+        # type also catches what fail() throws.
         bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
         hidden = lines | fails if handler.type == "catch_clause" and bare else lines
         for line in sorted((hidden & tried) - handled)[:1]:
@@ -348,7 +347,7 @@ def _hides(handler: Node) -> bool:
 
 
 def _is_nothing(over: Node, body: Node) -> bool:
-    """True for an empty list, or a variable that is set to one and then used only here."""
+    """True for an empty collection, or a variable that is set to one and used only here."""
     name = read_text(over)
     if not name.isidentifier() or body.end_byte - body.start_byte > _LONGEST_BODY:
         return _NOTHING.match(name[:60]) is not None
@@ -359,7 +358,7 @@ def _is_nothing(over: Node, body: Node) -> bool:
 
 
 def _is_promise(node: Node) -> bool:
-    """A statement that asserts later, when a promise settles: ``expect(x).rejects…``,
+    """True for a statement that asserts only when a promise settles: ``expect(x).rejects…``,
     ``f().then(expect…)``."""
     parent = node.parent
     if node.type != "call_expression" or parent is None or parent.type != "expression_statement":

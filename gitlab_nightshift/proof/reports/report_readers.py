@@ -24,8 +24,8 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ReportedCase:
-    """One run of a test. ``name`` is its place (file, class), then its name without parameters:
-    ``tests/test_cart.py::TestCart::test_total``."""
+    """One run of a test. ``name`` is the test's place (file, class) and its name without
+    parameters: ``tests/test_cart.py::TestCart::test_total``."""
 
     name: str
     outcome: CaseOutcome
@@ -33,8 +33,8 @@ class ReportedCase:
 
 @dataclass(frozen=True)
 class Collection:
-    """The tests that a command ran: how often, by name and outcome. ``unknown`` is why they are not
-    known."""
+    """The tests that a command ran: how often each had which outcome, by name. ``unknown`` is why
+    they are not known."""
 
     command: str
     counts: Mapping[str, Counter[CaseOutcome]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Collection:
 
 
 def build_collection(command: str, cases: Iterable[ReportedCase]) -> Collection:
-    """Count cases that may come from several reports of one command."""
+    """Count the cases of one command, which may come from several reports."""
     counts: dict[str, Counter[CaseOutcome]] = {}
     for case in cases:
         counts.setdefault(case.name, Counter())[case.outcome] += 1
@@ -69,7 +69,7 @@ def build_collection(command: str, cases: Iterable[ReportedCase]) -> Collection:
 
 LARGEST_REPORT = 64_000_000  # bytes of one report
 MOST_CASES = 200_000  # cases of one command
-LONGEST_NAME = 500
+LONGEST_NAME = 500  # characters
 # Suffix that pytest, JUnit and PHPUnit add to a name for its parameters.
 _VALUES = compile_lazily(
     r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
@@ -85,7 +85,7 @@ _BEGUN = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
 _COUNTED = compile_lazily(
     r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;", re.MULTILINE
 )
-# TAP.
+# TAP (testanything.org, TAP 14): the plan, Tape's comment with the name of a test, a result.
 _PLAN = compile_lazily(r"^1\.\.(\d{1,6})\b", re.MULTILINE)
 _TAPE_TEST = compile_lazily(r"^# (.+)$", re.MULTILINE)
 _RESULT = compile_lazily(
@@ -122,7 +122,7 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
 
 
 def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
-    """The tests of a Rust run that passed: the harness lists all tests, and those it ignores."""
+    """The tests of a Rust run that passed, by the harness's lists of all and of ignored tests."""
     skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
     others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
     both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
@@ -130,8 +130,8 @@ def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
 
 
 def check_results(printed: bytes) -> None:
-    """Compare how many tests Rust's harness started and how many its results count: a test that
-    ends the process leaves no results. Raises UnreadableResultsError."""
+    """Raise UnreadableResultsError if Rust's harness started more tests than its results count: a
+    test that ends the process leaves no results."""
     text = printed.decode("utf-8", "replace")
     begun = sum(map(int, _BEGUN.findall(text)))
     counted = sum(int(number) for row in _COUNTED.findall(text) for number in row)
@@ -140,8 +140,7 @@ def check_results(printed: bytes) -> None:
 
 
 def read_printed_results(printed: bytes) -> list[ReportedCase]:
-    """The tests in the output of a Rust run that failed: the failed ones, and those named as
-    passed."""
+    """The failed tests in the output of a Rust run, and those that it names as passed."""
     text = printed.decode("utf-8", "replace")
     failed = dict.fromkeys(_LISTED_FAILURE.findall("".join(_FAILURES.findall(text))))
     if not failed:
@@ -160,7 +159,7 @@ def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
 
 
 def _read_line(line: str) -> Iterator[ReportedCase]:
-    """A line from one of this program's own hooks (``hooks/``), or from ``go test -json``."""
+    """The case in a line of this program's own hooks (``hooks/``), or of ``go test -json``."""
     if line[:1] == "[":
         name, outcome = json.loads(line)
         yield build_case("", str(name), _JSON_OUTCOMES[outcome])
@@ -177,8 +176,8 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
 def _read_tap(text: str) -> list[ReportedCase]:
     """A run in TAP 13 or 14: a plan, and as many results, numbered in order. Results that a test
     prints itself make it unreadable; indented lines belong to a result."""
-    # A result needs no number (testanything.org, TAP 14), but both runners here write one: a test
-    # printed a line without one.
+    # A result needs no number (TAP 14), but the runners here write one: a line without one was
+    # printed by a test.
     plans, results = _PLAN.findall(text), _RESULT.findall(text)
     numbers = [number for _, number, *_ in results]
     if plans != [str(len(results))] or numbers != [str(n) for n in range(1, len(results) + 1)]:
@@ -271,8 +270,7 @@ class _JunitReader:
 
 
 def _join_place(file: str, holder: str) -> str:
-    """A case's place by its file and class. pytest's class name begins with the module, which is
-    the file again."""
+    """A case's place: its file and class. In pytest's reports, a class begins with its module."""
     if holder in (file, "test"):  # Node's class name for tests, which have none
         return file
     module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")

@@ -1,5 +1,5 @@
-"""Expands a command to all commands that it runs (recipes of Make, scripts of npm, and so on), asks
-their test runners for reports, and reads these."""
+"""Asks the test runners that a command starts for reports, and collects these. What a command
+starts is found by expanding it: recipes of Make, scripts of npm, and so on."""
 
 import json
 import os
@@ -37,12 +37,11 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 ReadText = Callable[[str], str]  # reads a file at the repository's root; "" if it does not exist
 
-# Recipes may call each other, and hostile ones themselves.
-_DEEPEST = 4
+_DEEPEST = 4  # recipes may call each other, and hostile ones call themselves
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
 _SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
 _COMPOSER = compile_lazily(r"(?:^|\s)composer(?:\s+run(?:-script)?)?\s+([\w:.-]+)")
-# A script of the repository: a shell script, or a program by a path that does not lead out.
+# A script of the repository: one that a shell runs, or a program whose path does not lead out.
 _FILE = compile_lazily(
     r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
 )
@@ -57,7 +56,7 @@ _TASK_RUNNERS = {
 
 
 def build_text_reader(repository: Repository, tree: str) -> ReadText:
-    """Reads files of a tree or commit, each once: every run asks for the same few."""
+    """A function that reads files of a tree or commit, each only once."""
     return cache(
         lambda name: (read_tree_file(repository, tree, name) or b"").decode("utf-8", "replace")
     )
@@ -91,8 +90,8 @@ def _list_recipes(command: str, read: ReadText) -> list[str]:
 
 
 def _list_make_lines(text: str, target: str) -> list[str]:
-    """The recipes of a target and its prerequisites, after all assignments of the file: variables
-    are not expanded."""
+    """The recipes of a target and its prerequisites, after all assignments of the file: as
+    variables are not expanded, any of them may be part of a recipe."""
     joined = text.replace("\\\n", " ").splitlines()
     found = [line.strip() for line in joined if _is_assignment(line)]
     waiting, seen = [target], set[str]()
@@ -137,10 +136,11 @@ class _RunnerStyle:
     ``after``, or to its end. Variables also reach a runner behind Make, npm or tox; words only one
     that the command names itself. ``drop`` are options to remove, as they hide output.
 
-    ``hooks`` are this program's own files that the runner loads. ``{reports}`` and ``{hooks}`` are
-    folders. ``files`` are reports that the runner writes anyway, as globs below the checkout.
-    ``printed``: its output is the report, in the format of this file extension. ``list_words``: it
-    has no report, but lists all tests, then the ignored ones, with these words after ``--``.
+    ``hooks`` are this program's own files that the runner loads. In variables and words,
+    ``{reports}`` and ``{hooks}`` stand for folders. ``files`` are reports that the runner writes
+    anyway, as globs below the checkout. ``printed``: its output is the report, in the format of
+    this file extension. ``list_words``: the runner has no report; with the first of these words
+    after ``--`` it lists all tests, with the second the ignored ones.
     """
 
     command: re.Pattern[str]
@@ -169,8 +169,9 @@ MOST_REPORTS = 5_000
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """A command, changed so that its runners report. ``started`` is a Unix time in seconds: older
-    reports are from other runs."""
+    """A command, changed so that its runners report: ``argv`` and ``env`` start it, ``styles`` are
+    the names of its runners. ``started`` is a Unix time in seconds: older reports are from other
+    runs."""
 
     command: str
     argv: tuple[str, ...]
@@ -187,7 +188,7 @@ class ReportRequest:
 
     @property
     def listings(self) -> tuple[tuple[str, ...], ...]:
-        """Commands that list all tests, and the ignored ones, to be run after this one passed."""
+        """Commands to run if this one passes: one lists all tests, the other the ignored ones."""
         start = self.argv if "--" in self.argv else (*self.argv, "--")
         return tuple((*start, *words) for name in self.styles for words in _STYLES[name].list_words)
 
@@ -220,7 +221,8 @@ def prepare_request(
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
-    """Prepend to a search path, as our hook then imports the module it shadows; append options."""
+    """Add to the value of a variable: options at the end, but a folder of Python modules in front,
+    as the hook there imports the module that it shadows."""
     before = env.get(name, "")
     if value in before:  # two styles may load the same hook
         return
@@ -231,7 +233,8 @@ def _add_value(env: dict[str, str], name: str, value: str) -> None:
 
 
 def _make_folder(scratch: Path, hooks: list[str]) -> None:
-    """Make the folder for the owner of ``scratch``, as tests may run as another user."""
+    """Make the folder for reports, with the hooks, and give it to the owner of ``scratch``: tests
+    may run as another user."""
     with open_folder(scratch) as fd:
         owner = os.fstat(fd)
         if FOLDER in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
@@ -255,8 +258,8 @@ def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
 
 
 def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> Collection:
-    """The tests in the reports of a command that has ended. ``printed`` is its output if that is
-    the report, then those of its ``listings``; None for one that failed or was truncated.
+    """The tests in the reports of a command that has ended. ``printed`` is the command's output, if
+    that is the report, and the outputs of its ``listings``; None is an output that is incomplete.
 
     The tests are unknown without a known runner or without a report.
     """
@@ -300,7 +303,8 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
-    """Reports by folder and path below it. Other than regular files are refused when read."""
+    """The reports, each by its folder and its path below that. They may be no regular files: these
+    are refused when they are read."""
     places = [(request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl")]
     for name in request.styles:
         places += [(request.folder, pattern) for pattern in _STYLES[name].files]

@@ -1,5 +1,5 @@
-"""The cache of a base's canaries. It imports nothing heavy, as every night creates one before there
-is any change."""
+"""The cache of a base's canaries. This module imports nothing heavy, as every night makes a cache
+before there is any change."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ class CombinedRun:
 @dataclass
 class BaseCanaries:
     """The faults that the untouched suite noticed, cached for all attempts at a night's change.
-    ``has_combined``: ``combined`` has been computed; ``texts`` are those in an unsupported
-    language, None if not yet computed; ``unable`` is why there can be none, such as a suite that
-    fails already."""
+    ``combined`` are those that were planted at once, None if there are none, or as long as
+    ``has_combined`` is False. ``texts`` are those in an unsupported language, None as long as they
+    were not looked for. ``unable`` is why there can be none, such as a suite that fails already."""
 
     combined: CombinedRun | None = None
     has_combined: bool = False

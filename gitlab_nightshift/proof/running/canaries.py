@@ -1,19 +1,18 @@
 """Canaries: faults planted in product code. Those that the tests noticed before a change must still
-be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them.
+be noticed after it. ``fault_kinds.py`` lists the faults, ``switches.py`` writes them into code.
 
-This also catches what slips through the rules: tests that were deleted, skipped, emptied or made to
-pass in a way that none of them describes, helpers that swallow failures, equality that is always
-true, forced exit statuses, hooks that rewrite reports.
+Canaries also catch what no rule of the red flags describes: any way to delete, skip or empty tests
+or to make them pass, helpers that swallow failures, equality that is always true, forced exit
+statuses, hooks that rewrite reports.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
     refuse,
     report_check,
 )
@@ -31,7 +30,6 @@ from gitlab_nightshift.proof.running.fault_choice import (
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import (
     FLAG,
-    IN_JOB,
     MOST_TRIES,
     TITLE,
     CanaryInputs,
@@ -45,21 +43,21 @@ from gitlab_nightshift.proof.running.single_canaries import (
     plant_singles,
     report_unknown,
 )
-from gitlab_nightshift.proof.running.switches import find_refused_faults, write_faulty_files
+from gitlab_nightshift.proof.running.switches import find_refused_faults
 from gitlab_nightshift.proof.running.text_canaries import (
     find_text_canaries,
     is_unsupported_code,
     judge_text_canaries,
 )
 from gitlab_nightshift.proof.running.touched_tests import TouchedTests, find_touched_tests
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     MOST_BUILDS,
     PlantedTree,
     SuiteOutcome,
-    is_reported_as,
+    TrialCheckout,
+    is_any_reported,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
 
 MOST_PLANTED = 300  # faults in one build; tests reach only a few of them
@@ -68,27 +66,27 @@ UNSUPPORTED = "in code of an unsupported language"
 
 def try_canaries(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
 ) -> Evidence:
-    """Compare the tests after a change with those before it, by the faults that each notice.
+    """Compare the tests after a change with those before it, by the faults that they notice.
 
-    ``runs`` are the commands on the change, which passed, ``before`` the tests of the base. Does
-    not restore the checkout.
+    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, which
+    passed. ``base`` caches what was found on the base. Does not restore the checkout.
     """
-    if not tree_runner.commands or not changes_code(subject.change):
+    if not trial_checkout.commands or not changes_code(subject.change):
         return Evidence()
     if base.unable:
         return report_unknown(base.unable)
-    inputs = collect_inputs(subject, tree_runner, before, runs)
+    inputs = collect_inputs(subject, trial_checkout, before, runs)
     found = Evidence()
     has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if has_unsupported or not inputs.before.products:
         found += _try_texts(inputs, base)
-    # All faults at once show hooks, settings and forced exit statuses. They mask one another: in an
-    # experiment they missed 3 of 13 cheats that single ones near the change find.
+    # All faults at once reveal hooks, settings and forced exit statuses. But they mask one another:
+    # in an experiment they missed 3 of 13 cheats that single faults near the change reveal.
     if inputs.before.products:
         found += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
@@ -97,11 +95,9 @@ def try_canaries(
 
 
 def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    subject, trial, unplanted = inputs.subject, inputs.trial, inputs.unplanted
     if base.texts is None:
-        base.texts = find_text_canaries(trial, subject.base, inputs.before, inputs.rng, unplanted)
-    after = inputs.after
-    judged = judge_text_canaries(trial, subject, base.texts, inputs.before, after, unplanted)
+        base.texts = find_text_canaries(inputs)
+    judged = judge_text_canaries(inputs, base.texts)
     if not judged:
         why = f"no fault {UNSUPPORTED}, outside of the change, makes the commands fail"
         return report_unknown(why)
@@ -116,24 +112,25 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     aim = build_aim(touched.old, touched.named, inputs.before.tests, touched.edited)
     chosen = choose_near_faults(inputs.code, aim, inputs.rng, MOST_PLANTED)
     in_change = find_in_change(subject.change, inputs.code, chosen)
-    planted_base = plant_singles(trial, subject.base, touched.old, list(in_change), inputs.before)
+    planted_base = plant_singles(trial, subject.base, touched.old, list(in_change))
     reached = planted_base.list_reached() if planted_base else []
-    # Tests that no command reports would run only by name, such as those of a file that no runner
-    # collects any more. Without any report: the base's, if the change has none.
+    # Only tests that a command reports: one in a file that no runner collects any more would still
+    # run by its name. Without any report: those of the base, if the change has none.
     names = inputs.reported_tests
     tests = _keep_reported(touched.new, names) if names else touched.new or touched.old
-    # The change with all faults that the base's tests reached, unless all of them are tried anyway:
-    # those that tests no longer reach are tried first.
+    # Faults that the tests no longer reach are tried first. To find them, all faults that the
+    # base's tests reached are planted in the change, unless they are so few that all are tried
+    # anyway.
     planted_change = None
     if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
         faults = [in_change[fault] for fault in reached]
-        planted_change = plant_singles(trial, subject.tree, tests, faults, inputs.after)
+        planted_change = plant_singles(trial, subject.tree, tests, faults)
     unreached = _list_unreached_now(reached, in_change, planted_change)
     tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
-    found = find_canaries(trial, planted_base, touched.old, tried, inputs.unplanted.duration_s)
+    found = find_canaries(trial, planted_base, touched.old, tried, inputs.faultless_run.duration_s)
     if not found.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
-    judged = judge_canaries(trial, subject, tests, found, in_change, inputs.after, planted_change)
+    judged = judge_canaries(trial, subject, tests, found, in_change, planted_change)
     return judge_singles(inputs, judged)
 
 
@@ -147,7 +144,7 @@ def _list_unreached_now(
 
 def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, ...]:
     """The tests that are reported by one of these names; all of them if there are no names."""
-    return tuple(t for t in tests if not names or any(is_reported_as(n, t) for n in names))
+    return tuple(test for test in tests if not names or is_any_reported(names, [test]))
 
 
 # --- the whole suite, with all faults at once -----------------------------------------------------
@@ -156,15 +153,15 @@ def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, 
 MOST_FAULTS = 5
 """Faults at once; with many more, most tests end in exceptions, whatever they compare."""
 _MOST_COMBINED_RUNS = 3
-_REDUCTION = 4  # after a useless run, a quarter as many are planted, unless others are tried first
-_CUT_SHORT = 0.5  # a run that reports less than this share of the tests was ended by a fault
-_CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit some of their functions
+_DIVISOR = 4  # a quarter as many faults are drawn after a useless run, if fewer are drawn at all
+_CUT_SHORT = 0.5  # share of the tests; if fewer ran, a fault ended the run
+_CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit functions of some
 
 
 def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    """Compare the whole suite on the change with that on the base, both with the same faults. If
-    the change's tests miss something, a second run on the base has to confirm the first. ``base``
-    caches the first for other attempts."""
+    """Compare the whole suite on the change with that on the base, both with the same faults at
+    once. If the change's tests miss something, a second run on the base has to confirm the first,
+    which ``base`` caches for other attempts."""
     if not base.has_combined:
         base.has_combined = True
         choose = partial(choose_far_faults, inputs.code, inputs.rng)
@@ -179,7 +176,7 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     new = _run_on_change(inputs, in_change, faults)
     if new is None or not new.ended or (new.red and not _list_silent(old, new)):
         return _judge_combined(inputs, faults, in_change, old, new)
-    # Flaky tests do not count.
+    # Again: tests with another result now are flaky, and do not count.
     run = _run_on_base(inputs, faults)
     again = run.outcome if run else SuiteOutcome(red=False)
     failed = old.failed & again.failed
@@ -193,17 +190,18 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
 
 
 def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
-    """Find faults that the base's suite notices: run it with those that ``choose`` draws. After a
-    useless run, draw others, or fewer; None if all runs are useless."""
+    """A run of the base's suite that notices faults; ``choose`` draws as many as it is told. After
+    a useless run, others are drawn, or fewer. None if all runs are useless."""
     faults = choose(MOST_FAULTS)
     for _ in range(_MOST_COMBINED_RUNS):
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
             return run
         is_green = run is not None and run.outcome.ended and not run.outcome.red
-        # A few faults that nothing notices may hide one another: then even fewer, not others.
+        # If nothing notices that many faults, draw others. But a few may hide one another, and one
+        # may have ended the run: then draw fewer.
         try_others = is_green and len(faults) == MOST_FAULTS
-        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _REDUCTION, 1))
+        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _DIVISOR, 1))
     return None
 
 
@@ -214,8 +212,8 @@ def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
 
 
 def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
-    """The base's run with only the faults in functions that the change leaves alone, or with other
-    faults."""
+    """The base's run with only those of its faults that are in functions that the change leaves
+    alone; if nothing notices these, a run with other faults. None without such a run."""
     in_change = find_in_change(inputs.subject.change, inputs.code, combined.faults)
     faults = tuple(fault for fault in combined.faults if fault in in_change)
     if faults == combined.faults:
@@ -227,9 +225,9 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
     return _find_noticed(inputs, partial(_choose_unchanged, inputs))
 
 
-def _is_cut_short(outcome: SuiteOutcome, unplanted_tests: frozenset[str]) -> bool:
+def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
     """True if less than half of the tests that run without faults ran: a fault ended the run."""
-    return len(outcome.ran) < len(unplanted_tests) * _CUT_SHORT
+    return len(outcome.ran) < len(usual_tests) * _CUT_SHORT
 
 
 def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
@@ -238,36 +236,35 @@ def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
 
 
 def _run_on_base(inputs: CanaryInputs, faults: Sequence[Fault]) -> CombinedRun | None:
-    return _run_with_faults(inputs, inputs.subject.base, inputs.before, faults)
+    return _run_with_faults(inputs, inputs.subject.base, faults)
 
 
 def _run_on_change(
     inputs: CanaryInputs, in_change: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
-    """Run the suite on the change, twice if nothing is noticed: the machine may have been too busy.
-    None if not all of them can be planted there, or if that run says nothing."""
+    """Run the suite on the change with the faults, and once more if nothing is noticed: the machine
+    may have been too busy. None if not all faults can be planted, or if the run says nothing."""
     planted = [in_change[fault] for fault in faults]
     for _ in range(2):
-        seen = _run_with_faults(inputs, inputs.subject.tree, inputs.after, planted)
+        seen = _run_with_faults(inputs, inputs.subject.tree, planted)
         if seen is not None and seen.outcome.noticed:
             break
     return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
 
 
 def _run_with_faults(
-    inputs: CanaryInputs, tree: str, files: TreeFiles, faults: Sequence[Fault]
+    inputs: CanaryInputs, tree: str, faults: Sequence[Fault]
 ) -> CombinedRun | None:
-    """Run the suite with all these faults in the tree's code, without a switch: tests can tell only
-    from the code's behaviour. Faults that a compiler refuses are left out. None if none is left,
-    after ``MOST_BUILDS`` builds, or if the run says nothing: it is as red without faults."""
+    """Run the suite with all these faults in the tree's code, without switches: tests can notice
+    them only by the code's behaviour. Faults that a compiler refuses are left out. None if no fault
+    is left, after ``MOST_BUILDS`` builds, or if the run says nothing: without faults it is red,
+    too."""
     trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
         if not remaining:
             return None
-        trial.check_out(
-            trial.tree_runner.build_variant(tree, write_faulty_files(remaining, files.read))
-        )
-        outcome = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
+        trial.check_out(trial.checkout.build_faulty(tree, remaining))
+        outcome = inputs.run_suite()
         refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
             is_useless = _is_red_without_faults(inputs, tree, outcome)
@@ -277,15 +274,13 @@ def _run_with_faults(
 
 
 def _is_red_without_faults(inputs: CanaryInputs, tree: str, outcome: SuiteOutcome) -> bool:
-    """True if no report shows a failed test, and the commands exit with an error even without the
-    faults."""
+    """True if a report is missing, and the commands exit with an error even without the faults."""
     if not (outcome.red and outcome.unknown):
         return False
     trial = inputs.trial
     if tree not in trial.red_without:
         trial.check_out(tree)
-        alone = trial.run(inputs.unplanted.commands, IN_JOB, inputs.unplanted.duration_s)
-        trial.red_without[tree] = alone.red
+        trial.red_without[tree] = inputs.run_suite().red
     return trial.red_without[tree]
 
 
@@ -326,18 +321,16 @@ def _look_at_silent(
     in_change: Mapping[Fault, Fault],
     silent: frozenset[str],
 ) -> Evidence:
-    """Try each fault alone on the tests that still run, but now pass with the faults on."""
-    old, new = (_find_tests(files, silent) for files in (inputs.before, inputs.after))
+    """Try each fault alone on ``silent`` tests, which failed with the faults before the change."""
+    old, new = (
+        [test for side in files.tests for test in side.tests if is_any_reported(silent, [test])]
+        for files in (inputs.before, inputs.after)
+    )
     trial, subject = inputs.trial, inputs.subject
-    planted = plant_singles(trial, subject.base, old, faults, inputs.before)
+    planted = plant_singles(trial, subject.base, old, faults)
     reached = planted.list_reached() if planted else []
-    found = find_canaries(trial, planted, old, reached, inputs.unplanted.duration_s)
+    found = find_canaries(trial, planted, old, reached, inputs.faultless_run.duration_s)
     if not found.canaries:
         return report_unknown(f"{format_tests(silent)} notice none of them by itself")
-    judged = judge_canaries(trial, subject, new, found, in_change, inputs.after)
+    judged = judge_canaries(trial, subject, new, found, in_change)
     return judge_singles(inputs, judged)
-
-
-def _find_tests(files: TreeFiles, names: frozenset[str]) -> list[Test]:
-    tests = (test for side in files.tests for test in side.tests)
-    return [test for test in tests if any(is_reported_as(name, test) for name in names)]

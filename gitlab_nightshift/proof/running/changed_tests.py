@@ -1,12 +1,12 @@
-"""What a change's tests prove: the new ones should fail on the old code, or else on planted faults.
-The old ones should pass on the new code if behaviour must stay; otherwise those that fail show what
-the change redefines."""
+"""Finds what a change's tests prove. New tests should fail on the old code, or else notice planted
+faults. Old tests should pass on the new code if behaviour must stay; otherwise those that fail show
+what the change redefines."""
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
     NoticedFault,
@@ -25,10 +25,10 @@ from gitlab_nightshift.proof.running.trial import (
     TestRun,
     Trial,
     build_environment,
-    is_reported_as,
+    is_any_reported,
     plant,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.nodes import list_names
 from gitlab_nightshift.records.verdicts import CheckOutcome
@@ -36,12 +36,12 @@ from gitlab_nightshift.registry.flag_registry import Level
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-BEFORE, FAULTS = "The new tests without the change", "The new tests"
+BEFORE, FAULTS = "The new tests without the change", "The new tests"  # titles of checks
 FEWEST_FAULTS = 3  # fewer faults prove nothing
-MOST_FAULTS = 8
-MOST_PLANTED = 100
+MOST_FAULTS = 8  # faults that are tried, each by a run
+MOST_PLANTED = 100  # faults that are planted, to see which of them the tests reach
 ENOUGH_NOTICED = 2  # wrong values that a test must notice to prove that it can fail
-LEAST_SHARE = 0.4  # share of noticed faults below which there is a finding
+LEAST_SHARE = 0.4  # of the tried faults; if tests notice fewer, that is a finding
 NO_PROOF = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
@@ -68,8 +68,8 @@ about a test."""
 def evaluate_new_tests(
     subject: EvidenceSubject, trial: Trial, noticed: Sequence[NoticedFault] = ()
 ) -> Evidence:
-    """Evaluate the tests that a change adds or rewrites. ``noticed`` are faults that were already
-    tried with them."""
+    """Evaluate the tests that a change adds or rewrites. ``noticed`` are planted faults that were
+    tried before, with the tests that notice them."""
     found = Evidence()
     for tests in _group_by_language(subject):
         found += _evaluate(subject, trial, tests, noticed)
@@ -96,10 +96,12 @@ def _evaluate(
         why = f"the new {tests[0].language.name} tests could not be run alone"
         return report_check(BEFORE, CheckOutcome.NOT_CHECKED, why)
     before = _run_on_old_code(subject, trial, run)
-    proof = before is not None and before.red and before.ended
-    if before is not None and proof and not NO_PROOF.search(trial.read_output()):
+    fails = before is not None and before.red and before.ended
+    if before is not None and fails and not NO_PROOF.search(trial.read_output()):
         text = "they fail without the change, and pass with it"
-        failed = tests if len(tests) == 1 else [t for t in tests if _names_any(before.failed, [t])]
+        failed = (
+            tests if len(tests) == 1 else [t for t in tests if is_any_reported(before.failed, [t])]
+        )
         proven = [(test.path, test.qualified) for test in failed]
         return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
     found = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
@@ -112,10 +114,11 @@ def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> Su
     if tree is None:
         return None
     trial.check_out(tree)
-    return trial.run(run.commands, {}, run.duration_s)
+    return trial.repeat(run, {})
 
 
 def _describe_before(before: SuiteOutcome | None) -> Evidence:
+    """The check of a run of the new tests on the old code that proves nothing."""
     if before is None:
         return Evidence()
     if not before.ended:
@@ -128,73 +131,69 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
 
 
 def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
-    """What already tried faults prove about these tests; None if that is too little."""
-    found = [fault for fault in noticed if _names_any(fault.tests, tests)]
+    """The evidence from faults that were tried before; None if it is too little."""
+    found = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
     if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
         return None
-    able = _list_able(tests, [fault.tests for fault in found if fault.by_value])
+    proven = _list_tests_that_can_fail(tests, [fault.tests for fault in found if fault.by_value])
     text = f"{len(found)} of {len(noticed)} planted faults found"
-    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=able)
-
-
-def _names_any(names: Iterable[str], tests: Sequence[Test]) -> bool:
-    return any(is_reported_as(name, test) for name in names for test in tests)
+    return report_check(FAULTS, CheckOutcome.PASSED, text, proven=proven)
 
 
 def _run_against_faults(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], run: TestRun
 ) -> Evidence:
-    files = trial.tree_runner.open_files(subject.tree)
+    files = trial.checkout.open_files(subject.tree)
     words = {name for test in tests for name in list_names(test.node)}
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
     seen: list[SuiteOutcome] = []
-    planted = plant(trial, subject.tree, faults, files.read, [_build_run(trial, run, seen)])
+    planted = plant(trial, subject.tree, faults, [_build_run(trial, run, seen)])
     if planted is None:
         failed = seen[-1].failed if seen else frozenset[str]()
         without_old = _leave_out_old(subject, trial, tests, failed)
-        return without_old or _judge_unplanted(subject, tests, failed)
+        return without_old or _judge_without_faults(subject, tests, failed)
     if planted.reached == frozenset():
         return _judge_unreached(subject, tests, len(planted.numbers))
     tried: dict[Fault, SuiteOutcome] = {}
     for fault in planted.list_reached()[:MOST_FAULTS]:
-        if trial.tree_runner.compute_left_s() <= 0:
+        if trial.checkout.compute_left_s() <= 0:
             break
-        env = build_environment(planted, [fault])
-        tried[fault] = trial.run(planted.run.commands, env, planted.run.duration_s)
+        tried[fault] = trial.repeat(planted.run, build_environment(planted, [fault]))
     red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
-    noticed = {fault for fault, failed in red if not failed or _names_any(failed, tests)}
+    noticed = {fault for fault, failed in red if not failed or is_any_reported(failed, tests)}
     survived = [fault for fault in tried if fault not in noticed]
     found = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
-    return found + Evidence(proven=tuple(_list_able(tests, by_value)))
+    return found + Evidence(proven=tuple(_list_tests_that_can_fail(tests, by_value)))
 
 
 def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
-    """A person may test code that ends before any fault, such as ``--help``. A night's tests must
-    reach some: they may have hidden what they reached."""
+    """The check of tests that reach no fault. A person may test code that ends before any, such as
+    ``--help``. A night's tests must reach some: they may hide what they reach."""
     text = "they reached none of the faults planted in the code that they name"
     if subject.context.by_people or number < FEWEST_FAULTS:
         return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     return _refuse(subject, tests, text, "fail")
 
 
-def _list_able(
+def _list_tests_that_can_fail(
     tests: Sequence[Test], failed: Sequence[frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
-    """Tests that noticed several wrong values, and so can fail; a single one may have been an
-    exception."""
+    """Tests that notice several faults of a value, and so can fail: a single fault may have raised
+    an exception. ``failed`` are the tests that each such fault made fail."""
     for test in tests:
-        if sum(_names_any(names, [test]) for names in failed) >= ENOUGH_NOTICED:
+        if sum(is_any_reported(names, [test]) for names in failed) >= ENOUGH_NOTICED:
             yield test.path, test.qualified
 
 
 def _build_run(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> RunTests:
-    """Run the tests on rewritten but equivalent code, with all switches off."""
+    """A function that runs the tests on code with all switches off, which is equivalent to the
+    original, and adds the outcome to ``seen``."""
 
     def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
-        seen.append(trial.run(run.commands, build_environment(planted), run.duration_s))
+        seen.append(trial.repeat(run, build_environment(planted)))
         return (None if seen[-1].red else run), trial.read_output()
 
     return look
@@ -203,11 +202,11 @@ def _build_run(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> RunTests
 def _leave_out_old(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence | None:
-    """In a person's change, judge without the tests that fail on equivalent code, such as one of
-    code size, if all of them existed before. None if that does not apply."""
+    """In a person's change, judge without the tests that fail on equivalent code, such as a test of
+    code size, if all these existed before. None if none failed, or one is new."""
     if not subject.context.by_people:
         return None
-    old = [test for test in tests if _names_any(failed, [test])]
+    old = [test for test in tests if is_any_reported(failed, [test])]
     if not old or not _existed_before(subject, old):
         return None
     others = [test for test in tests if test not in old]
@@ -220,16 +219,16 @@ def _leave_out_old(
 
 
 def _existed_before(subject: EvidenceSubject, tests: Sequence[Test]) -> bool:
-    """True if all of them existed before the change, by their names."""
+    """True if tests of the same names existed before the change."""
     known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
     return all(test.qualified in known for test in tests)
 
 
-def _judge_unplanted(
+def _judge_without_faults(
     subject: EvidenceSubject, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence:
-    """Tests that fail, twice, on equivalent code read its source text."""
-    if not _names_any(failed, tests):
+    """The check if no fault could be planted. Tests that fail on equivalent code read its text."""
+    if not is_any_reported(failed, tests):
         text = "no fault can be planted in the functions that they name"
         return report_check(FAULTS, CheckOutcome.NOT_CHECKED, text)
     text = "they fail on equivalent code that is written differently"
@@ -272,23 +271,19 @@ STRICT = frozenset(("refactoring", "performance", "docs"))
 
 
 def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    """If a change touches tests, too: run the old tests on the new product code."""
+    """If a change touches product code and tests, run the old tests on the new product code."""
     files = [
         file
         for file in subject.change.files
         if read_sides(file)[0].is_test_file and file.status in "MRD"
     ]
     strict = subject.context.category in STRICT
-    # Without an old product (None) the change has only tests, which may demand anything else.
-    if (
-        not files
-        or not trial.tree_runner.commands
-        or not (strict or trial.build_old_product(subject))
-    ):
+    # Without old product code (None) the change has only tests, which may demand anything new.
+    if not files or not trial.checkout.commands or not (strict or trial.build_old_product(subject)):
         return Evidence()
     old_files: dict[str, bytes | None] = {f.raw_path: None for f in files if f.status == "R"}
     old_files |= {file.raw_old_path: file.old for file in files}
-    trial.check_out(trial.tree_runner.build_variant(subject.tree, old_files))
+    trial.check_out(trial.checkout.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
     outcome = _run_changed(trial, _list_changed(files))
@@ -296,9 +291,9 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
-    outcome = trial.run(trial.tree_runner.commands, {})
-    if outcome.red and outcome.ended:  # once more, as it may be flaky
-        outcome = trial.run(trial.tree_runner.commands, {})
+    outcome = trial.run(trial.checkout.commands, {})
+    if outcome.red and outcome.ended:  # once more, as a test may be flaky
+        outcome = trial.run(trial.checkout.commands, {})
     if not outcome.red:
         text = "they pass on the changed product code"
         return report_check(TITLE, CheckOutcome.PASSED, text)
@@ -310,7 +305,7 @@ def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 
 def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
-    """Tests whose text has changed or gone."""
+    """The old tests whose text the change rewrites or deletes."""
     found: list[Test] = []
     for before, after in map(read_sides, files):
         kept = {test.node.text for test in after.tests}

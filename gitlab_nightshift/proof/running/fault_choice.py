@@ -13,10 +13,9 @@ from typing import TypeVar
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.faults import Fault, move_fault
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import TreeFiles
+from gitlab_nightshift.proof.syntax.definitions import Function, Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import list_names, read_text
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -37,9 +36,9 @@ EXCEPTION_FACTOR = 0.3
 
 @dataclass(frozen=True)
 class Aim:
-    """Where faults should go: the names in tests of one family of languages, each with its weight,
-    1 if only one test has it. ``few``: there are so few tests that names also score lines.
-    ``edited`` are the names on changed lines of tests."""
+    """Where faults should go: into code with the names in tests of one family of languages. Each of
+    ``words`` has its weight, 1 if no other test has it. ``few``: there are so few tests that names
+    also score lines. ``edited`` are the names on changed lines of tests."""
 
     family: str
     words: Mapping[str, float]
@@ -49,6 +48,7 @@ class Aim:
     def score(self, code: "ProductCode", fault: Fault) -> float:
         """A fault's relevance to the tests, by its function; with few tests, also by its line."""
         name = fault.function.rpartition(".")[2]
+        # With few tests, the names on a line say more than that of the function.
         score = self.words.get(name, 0.0) * (EDITED_FACTOR if name in self.edited else not self.few)
         if self.few:
             words = _list_distinctive_words(code.read_line(fault.path, fault.line))
@@ -59,16 +59,16 @@ class Aim:
 def build_aim(
     tests: Sequence[Test],
     named: Iterable[str],
-    others: Iterable[Side],
+    test_files: Iterable[Side],
     edited: frozenset[str] = frozenset(),
 ) -> Aim:
-    """``named`` are the names in these tests and their helpers, ``others`` all files of tests,
-    ``edited`` as in ``Aim``."""
+    """Compute the aim of these tests. ``named`` are the names in them and in their helpers,
+    ``test_files`` those of all tests, ``edited`` as in ``Aim``."""
     own_words = Counter(w for test in tests for w in _list_distinctive_words(read_text(test.node)))
     wanted = {*own_words, *named}
     common = Counter(
         word
-        for side in others
+        for side in test_files
         for test in side.tests
         for word in wanted & _list_distinctive_words(read_text(test.node))
     )
@@ -82,7 +82,7 @@ def build_aim(
 
 
 def _list_distinctive_words(text: str) -> set[str]:
-    """Names and short texts; a quoted sentence, which is a message, only as a whole."""
+    """The words of a text. A quoted sentence counts only as a whole: it is a message."""
     sentences = {found[1:-1] for found in _QUOTED.findall(text) if " " in found}
     without_sentences = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
     return {*_WORD.findall(without_sentences), *sentences}
@@ -90,8 +90,7 @@ def _list_distinctive_words(text: str) -> set[str]:
 
 @dataclass(frozen=True)
 class ProductCode:
-    """The functions of a tree's product code, and the names in each, by which tests may reach
-    them."""
+    """The functions of a tree's product code, which tests reach by the names in them."""
 
     files: TreeFiles
 
@@ -120,12 +119,12 @@ class ProductCode:
         return found
 
     def list_reached(self, aim: Aim, deepest: int) -> Iterator[list[tuple[Side, Function]]]:
-        """Functions by depth: those that the aim names, those that these call, and so on."""
+        """Functions by depth: those that the aim names, then those that these name, and so on."""
         seen, wanted = set[str](), set(aim.words)
         for _ in range(deepest):
             names = [name for name in wanted if name not in seen and name in self._by_name]
             pairs = dict.fromkeys(pair for name in names for pair in self._by_name[name])
-            # Code of one family may call each other, such as Kotlin and Java.
+            # Languages of one family may call each other, such as Kotlin and Java.
             level = [p for p in pairs if p[0].language and p[0].language.family == aim.family]
             if level:
                 yield level
@@ -147,8 +146,7 @@ def draw_seed() -> random.Random:
 def choose_near_faults(
     code: ProductCode, aim: Aim, rng: random.Random, most: int, deepest: int = DEEPEST
 ) -> list[Fault]:
-    """At most ``most`` faults in functions that the aim leads to: in turn those with the highest
-    score, and any."""
+    """At most ``most`` faults in functions that the aim leads to: in turn the best, and any."""
     found: list[Fault] = []
     depths: dict[Fault, int] = {}
     for depth, level in enumerate(code.list_reached(aim, deepest)):
@@ -159,7 +157,7 @@ def choose_near_faults(
         depths |= dict.fromkeys([f for f in found if f not in depths], depth)
     rng.shuffle(found)
     scores = {fault: aim.score(code, fault) for fault in found}
-    # Shuffled before: the sorts are stable, so faults that are equal stay in random order.
+    # The sorts are stable, and the faults were shuffled: equal ones stay in random order.
     found.sort(key=lambda fault: not fault.by_value)
     best = sorted(found, key=lambda fault: (-scores[fault], depths[fault]))
     # From each function in turn, so that a common helper does not dominate.
@@ -181,8 +179,8 @@ def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
-    """One fault in each of ``most`` functions, from different files first; more from each if there
-    are fewer functions. Those that likely fail an assertion come before others."""
+    """One fault in each of ``most`` functions, from different files first; several from each if
+    there are fewer functions. Faults that likely make an assertion fail come first."""
     by_file: dict[str, list[tuple[Side, Function]]] = {}
     for side, function in code.list_all():
         by_file.setdefault(side.path, []).append((side, function))
@@ -209,8 +207,8 @@ def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
 def find_in_change(
     change: Changeset, code: ProductCode, faults: Iterable[Fault]
 ) -> dict[Fault, Fault]:
-    """The faults in functions that a change leaves alone, each as it is in the change: its position
-    may differ."""
+    """The faults in functions that a change leaves alone, each with the same fault in the changed
+    file, where its position may differ."""
     changed = {file.raw_old_path: file for file in change.files}
     found: dict[Fault, Fault] = {}
     for fault in faults:

@@ -1,8 +1,8 @@
-"""Lists the faults of functions, by kind: negated decisions, other results, other literals, omitted
-statements.
+"""Lists the faults that can be planted in functions, by kind: negated decisions, other results,
+other literals, omitted statements.
 
-Each function of ``_KINDS`` lists the changes of its kind at one node. ``by_value`` is True if an
-assertion is likely to fail, not only an exception to be raised.
+Each function of ``_KINDS`` lists the mutations of its kind at one place. ``by_value`` is True if an
+assertion is likely to fail, and False if an exception is more likely.
 """
 
 import re
@@ -11,32 +11,30 @@ from itertools import takewhile
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.running.fault_places import (
+from gitlab_nightshift.proof.running.faults import (
     BLOCKS,
     BRANCHES,
     INTERPOLATIONS,
     PARENTHESES,
     RAISING,
+    SWITCH,
     TABLE,
     TEXTS,
+    Fault,
+    FaultTemplates,
+    Mutation,
     Place,
     find_condition,
     is_excluded,
     is_message,
     is_never,
     list_places,
-    unwrap_parentheses,
-)
-from gitlab_nightshift.proof.running.faults import (
-    SWITCH,
-    Fault,
-    FaultTemplates,
-    Mutation,
     mutate,
     read_templates,
+    unwrap_parentheses,
 )
+from gitlab_nightshift.proof.syntax.definitions import Function
 from gitlab_nightshift.proof.syntax.file_side import Side
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     find_field,
@@ -98,32 +96,32 @@ _SURE = (["in"], ["is"], ["not"])
 _BOOLEANS = TABLE.get_words("booleans")
 
 
-def list_decisions(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
+def list_decisions(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """Negate a branch condition, a comparison, or a boolean value."""
     node = place.node
-    template = language.condition
+    template = templates.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
         endless = place.looping and _leaves_loop(node)
         # A condition that binds variables cannot be negated: ``if let``, ``:=``.
         binds = re.search(r"let|assignment|^match_pattern$", condition.type)
         if not (endless or binds or is_never(node)):
             by_value = _is_by_value(condition) and not _only_raises(node)
-            yield mutate(condition, "negated", template, language, by_value=by_value)
-    elif is_decision(node, language):
+            yield mutate(condition, "negated", template, templates, by_value=by_value)
+    elif is_decision(node, templates):
         outer = (each for each in list_enclosing(node) if each.type in BRANCHES | BLOCKS)
         if place.looping and _leaves_loop(next(outer, node)):
             return
         if not _is_in_condition(node):
-            template = language.comparison or template
-        # No operator overload of these can return anything but a boolean.
+            template = templates.comparison or template
+        # The value of these is a boolean, even if a type overloads the operator.
         sure = node.type in _BOOLEANS | _NEGATIONS or read_operator(node).split()[:1] in _SURE
-        if language.boolean and sure:
-            template = language.boolean
+        if templates.boolean and sure:
+            template = templates.boolean
         if not _is_whole_condition(node):
-            yield mutate(node, "negated", template, language, by_value=_is_by_value(node))
+            yield mutate(node, "negated", template, templates, by_value=_is_by_value(node))
 
 
-def is_decision(node: Node, language: FaultTemplates) -> bool:
+def is_decision(node: Node, templates: FaultTemplates) -> bool:
     """True for an expression that is boolean by its form."""
     if node.type in _BOOLEANS and read_text(node).lower() in ("true", "false"):
         return node.parent is None or node.parent.type not in ("expression_statement", *BLOCKS)
@@ -132,7 +130,7 @@ def is_decision(node: Node, language: FaultTemplates) -> bool:
             return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
         return node.type == "not_operator" or read_text(node)[:1] == "!"
     operator = read_operator(node)
-    connects = language.connectives and operator in _CONNECTING
+    connects = templates.connectives and operator in _CONNECTING
     return operator in _COMPARING or (connects and not _is_in_condition(node))
 
 
@@ -146,7 +144,7 @@ def read_operator(node: Node) -> str:
 
 
 def _is_in_condition(node: Node) -> bool:
-    """True if only the truth of a value counts, as in a branch condition."""
+    """True if only the truth of a node's value counts, as it is part of a branch condition."""
     for outer in list_enclosing(node):
         keeps_truth = outer.type in PARENTHESES or outer.type in _NEGATIONS
         if not keeps_truth and read_operator(outer) not in _CONNECTING:
@@ -161,13 +159,13 @@ def _is_whole_condition(node: Node) -> bool:
 
 
 def _is_by_value(condition: Node) -> bool:
-    """False for a check for null or a type: negated, the next statement raises."""
+    """False for a check for null or for a type: if that is negated, the next statement raises."""
     text = read_text(condition)
     return _GUARDS.search(text) is None or "err" in text
 
 
 def _only_raises(branch: Node) -> bool:
-    """True if the branch does nothing but raise: negated, everything fails with that."""
+    """True if a branch does nothing but raise: if it is negated, nothing else is executed."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
     # Go's grammar has all statements of a block in one node.
@@ -177,7 +175,7 @@ def _only_raises(branch: Node) -> bool:
 
 
 def _leaves_loop(branch: Node) -> bool:
-    """True if a branch may leave a loop: negated, the loop might not end."""
+    """True if a branch may leave a loop: if it is negated, the loop might not end."""
     ends = (each.type.startswith(("break", "return", "continue")) for each in walk(branch))
     return branch.type in BRANCHES and any(ends)
 
@@ -193,35 +191,35 @@ _NO_EXPRESSIONS = tuple("statement declaration definition item assignment clause
 _EMPTY_VALUES = TABLE.get_pattern("empty", re.DOTALL)
 
 
-def list_results(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
+def list_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """Replace what a function returns."""
     node = place.node
-    if language.zero and node.type in _RETURNS:
-        yield from _list_zero_results(place, language)
+    if templates.zero and node.type in _RETURNS:
+        yield from _list_zero_results(place, templates)
         return
-    value = _find_result(place, language)
-    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), language):
+    value = _find_result(place, templates)
+    if value is None or is_message(value) or is_decision(unwrap_parentheses(value), templates):
         return
     inner = unwrap_parentheses(value)
-    literals = _NUMBERS | (TEXTS if language.text else frozenset())
+    literals = _NUMBERS | (TEXTS if templates.text else frozenset())
     if inner.type in literals or _EMPTY_VALUES.fullmatch(read_text(inner)):
         return
     declared = _read_result_type(place.owner)
-    if found := _find_typed_result(declared, language):
-        yield mutate(value, "returned as another value", found, language)
-    elif (empty := language.kinds.get(inner.type)) and list_children(inner):
-        yield mutate(value, "returned as an empty one", empty, language)
+    if found := _find_typed_result(declared, templates):
+        yield mutate(value, "returned as another value", found, templates)
+    elif (empty := templates.kinds.get(inner.type)) and list_children(inner):
+        yield mutate(value, "returned as an empty one", empty, templates)
     elif (
-        language.nothing
+        templates.nothing
         and not empty
         and inner.type not in _NOTHING
-        and not re.fullmatch(language.primitive, declared)
+        and not re.fullmatch(templates.primitive, declared)
     ):
-        yield mutate(value, "returned as nothing", language.nothing, language, by_value=False)
+        yield mutate(value, "returned as nothing", templates.nothing, templates, by_value=False)
 
 
-def _find_result(place: Place, language: FaultTemplates) -> Node | None:
-    """The value of a return statement, or the last expression of a body."""
+def _find_result(place: Place, templates: FaultTemplates) -> Node | None:
+    """The value of a return statement, or the last expression of a body, at this place."""
     node = place.node
     if node.type in _RETURNS:
         values = list_children(node)
@@ -232,7 +230,7 @@ def _find_result(place: Place, language: FaultTemplates) -> Node | None:
         (each for each in place.owner.named_children if each.type.endswith("body")), None
     )
     if body is None or not (
-        language.tails or (body == node and place.owner.type == "arrow_function")
+        templates.tails or (body == node and place.owner.type == "arrow_function")
     ):
         return None
     is_block = body.type in BLOCKS or body.type == "function_body"
@@ -257,27 +255,27 @@ def _read_result_type(owner: Node) -> str:
     return read_text(declared).lstrip(":-> ").strip("\"'")
 
 
-def _find_typed_result(declared: str, language: FaultTemplates) -> str:
-    for pattern, template in language.types:
+def _find_typed_result(declared: str, templates: FaultTemplates) -> str:
+    for pattern, template in templates.types:
         if found := re.fullmatch(pattern, declared, re.DOTALL):
             return str(template).replace("{type}", found.groupdict().get("type") or "")
     return ""
 
 
-def _list_zero_results(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
+def _list_zero_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """``return a, b`` as the zero values of the declared types (Go)."""
     types = _list_result_types(place.owner)
     values = [each for group in list_children(place.node) for each in list_children(group)]
-    if types == ["bool"] and len(values) == 1 and not is_decision(values[0], language):
-        yield mutate(values[0], "negated", language.condition, language)
+    if types == ["bool"] and len(values) == 1 and not is_decision(values[0], templates):
+        yield mutate(values[0], "negated", templates.condition, templates)
     pairs = zip(types, values, strict=False)
-    changed = [t for t, value in pairs if not re.fullmatch(language.zeros, read_text(value))]
+    changed = [t for t, value in pairs if not re.fullmatch(templates.zeros, read_text(value))]
     if len(types) != len(values) or not changed or types == ["bool"] or "\n" in "".join(types):
         return
-    zeros = ", ".join(language.zero.replace("{type}", each) for each in types)
-    by_value = all(re.fullmatch(language.certain, each) for each in changed)
-    template = language.results.replace("{zeros}", zeros)
-    yield mutate(place.node, "returned as zero values", template, language, by_value=by_value)
+    zeros = ", ".join(templates.zero.replace("{type}", each) for each in types)
+    by_value = all(re.fullmatch(templates.certain, each) for each in changed)
+    template = templates.results.replace("{zeros}", zeros)
+    yield mutate(place.node, "returned as zero values", template, templates, by_value=by_value)
 
 
 def _list_result_types(owner: Node) -> list[str]:
@@ -300,44 +298,44 @@ _LOOKUPS = TABLE.get_pattern("lookups")
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 
-def list_literals(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
+def list_literals(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """Another number, or another string."""
     node = place.node
     text = read_text(node)
     by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
     if node.type in _NUMBERS and _NUMBER.fullmatch(text) and not place.looping:
-        template = language.literal or language.number
-        if template and _may_grow(node, language) and not _is_argument_of(node, _WAITING):
+        template = templates.literal or templates.number
+        if template and _may_grow(node, templates) and not _is_argument_of(node, _WAITING):
             whole, dot, rest = text.partition(".")
             other = f"{int(whole) + 1}{dot}{rest}"
-            yield mutate(node, "off by one", template, language, by_value=by_value, other=other)
-    elif node.type in TEXTS and language.text and _computes(node):
+            yield mutate(node, "off by one", template, templates, by_value=by_value, other=other)
+    elif node.type in TEXTS and templates.text and _computes(node):
         plain = not any(each.type in INTERPOLATIONS for each in walk(node))
-        template = language.literal if language.literal and plain else language.text
+        template = templates.literal if templates.literal and plain else templates.text
         last = max(text.rfind(quote) for quote in "\"'`")
         if text.endswith(('"""', "'''")):
             last -= 2
         other, what = f"{text[:last]}~{text[last:]}", 'with "~" at its end'
-        yield mutate(node, what, template, language, by_value=by_value, other=other)
+        yield mutate(node, what, template, templates, by_value=by_value, other=other)
 
 
-def _may_grow(number: Node, language: FaultTemplates) -> bool:
-    """True for a number that is a value, of a type in which the template's code compiles."""
+def _may_grow(number: Node, templates: FaultTemplates) -> bool:
+    """True for a number that is a value, and of a type for which the template compiles."""
     parent = number.parent
     if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
         return False
     if find_field(parent, "field", "key", "property") == number:
         return False
-    if not language.number_beside or parent.type in language.number_in.split():
+    if not templates.number_beside or parent.type in templates.number_in.split():
         return True
     return parent.type in _BINARY and any(
-        re.match(language.number_beside, read_text(each)) for each in list_children(parent)
+        re.match(templates.number_beside, read_text(each)) for each in list_children(parent)
     )
 
 
 def _computes(text: Node) -> bool:
-    """True for a string that is used as a value: no docstring, directive, name or part of another
-    string."""
+    """True for a string that is used as a value, not as a docstring, directive, name or part of
+    another string."""
     parent = text.parent
     if parent is None or parent.type in {*TEXTS, *BLOCKS, "expression_statement"}:
         return False
@@ -365,12 +363,12 @@ _ASSIGNING = TABLE.get_pattern("assigning")
 _CHANGING = TABLE.get_pattern("changing")
 
 
-def list_omissions(place: Place, language: FaultTemplates) -> Iterator[Mutation]:
+def list_omissions(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """Omit a statement, except in loops that might not end."""
     node = place.node
     if node.type in RAISING:
-        if language.raising and _is_guarded(place) and _fits(node, language.raising):
-            yield mutate(node, "left out", language.raising, language)
+        if templates.raising and _is_guarded(place) and _fits(node, templates.raising):
+            yield mutate(node, "left out", templates.raising, templates)
         return
     if place.looping or not _is_statement(node):
         return
@@ -378,28 +376,28 @@ def list_omissions(place: Place, language: FaultTemplates) -> Iterator[Mutation]
     while inner.type in _WRAPPERS and len(children := list_children(inner)) == 1:
         inner = children[0]
     # As a statement, << appends (Ruby).
-    if language.call and read_operator(inner) == "<<":
-        yield mutate(inner, "left out", language.call, language)
+    if templates.call and read_operator(inner) == "<<":
+        yield mutate(inner, "left out", templates.call, templates)
     elif inner.type in CALLS and read_operator(inner) == "":
         names = [link.name for link in read_chain(inner)]
-        if not language.call or is_message(inner) or not names or _WAITING.search(names[-1]):
+        if not templates.call or is_message(inner) or not names or _WAITING.search(names[-1]):
             return
         # A constructor that calls another one has to (JLS 8.8.7; ECMAScript: no this before super).
         if "super" in names or names == ["this"]:
             return
         changing = _CHANGING.search(names[-1]) is not None
-        span = _find_span(node, inner, language.call)
-        yield mutate(span, "left out", language.call, language, by_value=changing)
-    elif inner.type in _ASSIGNMENTS and language.assignment and _is_augmented(inner):
+        span = _find_span(node, inner, templates.call)
+        yield mutate(span, "left out", templates.call, templates, by_value=changing)
+    elif inner.type in _ASSIGNMENTS and templates.assignment and _is_augmented(inner):
         target = find_field(inner, "left", "argument") or inner.named_child(0)
         steers_loop = place.counted & {*re.findall(r"\w+", read_text(target))[-1:]}
-        if not steers_loop and _fits(node, language.assignment):
-            span = _find_span(node, inner, language.assignment)
-            yield mutate(span, "left out", language.assignment, language)
+        if not steers_loop and _fits(node, templates.assignment):
+            span = _find_span(node, inner, templates.assignment)
+            yield mutate(span, "left out", templates.assignment, templates)
 
 
 def _find_span(statement: Node, inner: Node, template: str) -> Node:
-    """The expression if the template yields one, otherwise the statement with its semicolon."""
+    """An expression, or its whole statement with the semicolon if the template is a statement."""
     return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
 
 
@@ -412,13 +410,13 @@ def _is_statement(node: Node) -> bool:
 
 
 def _is_guarded(place: Place) -> bool:
-    """True if it is in a branch, so that the function can end without it."""
+    """True if a statement is in a branch, so that the function can end without it."""
     outer = takewhile(lambda each: each != place.owner, list_enclosing(place.node))
     return any(each.type in BRANCHES for each in outer)
 
 
 def _fits(node: Node, template: str) -> bool:
-    """True unless Python's ``if`` would take in what else is on the statement's lines."""
+    """True unless a template with Python's ``if`` would affect other code on the same lines."""
     if not template.startswith("if not"):
         return True
     before, after, block = node.prev_sibling, node.next_sibling, node.parent

@@ -1,25 +1,28 @@
 """Gathers all evidence from running a change, and settles the findings from reading it: those that
-running refutes become notes."""
+running refutes become checks."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.evidence.measurements import compare_complexity, run_benchmark
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
 from gitlab_nightshift.proof.running.changed_tests import evaluate_new_tests, run_old_tests
-from gitlab_nightshift.proof.running.trial import Trial, is_reported_as
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import (
+    Trial,
+    TrialCheckout,
+    is_any_reported,
+    is_reported_as,
+)
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
 
-Gather = Callable[[EvidenceSubject, TreeRunner], Evidence]
-
-
+Gather = Callable[[EvidenceSubject, TrialCheckout], Evidence]
 BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
     "refactoring": (compare_complexity,),
     "performance": (run_benchmark,),
@@ -29,27 +32,28 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
 
 def gather_evidence(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
-    read: Sequence[Finding],
+    from_reading: Sequence[Finding],
 ) -> Evidence:
-    """Everything that running shows of a change within the tree runner's time.
+    """Everything that running shows of a change until the deadline of the trial's checkout.
 
-    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``read`` the
-    findings from reading; the result has those that were not refuted, and those from running. Does
-    not restore the checkout. Raises GitError, OSError.
+    ``before`` are the tests that ran on the base, ``runs`` the commands on the change, ``base`` the
+    cache of canaries. Those of the findings ``from_reading`` that are not refuted are in
+    the result, beside the findings from running. Does not restore the checkout. Raises GitError,
+    OSError.
     """
     # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
-    seen = try_canaries(subject, tree_runner, before, runs, base)
+    seen = try_canaries(subject, trial_checkout, before, runs, base)
     found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
-    text = build_text_reader(tree_runner.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(tree_runner, text, "new"), seen.noticed)
-    found += run_old_tests(subject, Trial(tree_runner, text, "old"))
+    text = build_text_reader(trial_checkout.checkout.repository, subject.base)
+    found += evaluate_new_tests(subject, Trial(trial_checkout, text, "new"), seen.noticed)
+    found += run_old_tests(subject, Trial(trial_checkout, text, "old"))
     for gather in BY_CATEGORY.get(subject.context.category, ()):
-        found += gather(subject, tree_runner)
-    kept, refuted = settle_findings(subject, read, found)
+        found += gather(subject, trial_checkout)
+    kept, refuted = settle_findings(subject, from_reading, found)
     return Evidence((*found.checks, *refuted), (*kept, *found.findings))
 
 
@@ -58,11 +62,11 @@ def gather_evidence(
 
 TITLE = "Refuted by running"
 CANNOT_FAIL = frozenset(("test-cannot-fail",))
-"""Findings refuted by a test that failed on the old code, or on faults."""
+"""Flags whose finding is refuted if the test has failed: on the old code, or on planted faults."""
 WEAKER = frozenset(("test-deleted", "test-loosened"))
-"""Findings refuted by canaries that this very test noticed and that are still noticed. Not a skip:
-the test exists and does not run."""
-ENOUGH = 3  # canaries of a test that must all be noticed
+"""Flags whose finding is refuted if all faults that this very test noticed are still noticed. Not
+``test-skipped``: such a test exists, and does not run."""
+ENOUGH = 3  # canaries of a test, at least, that must all be noticed
 
 
 def is_refutable(finding: Finding) -> bool:
@@ -71,32 +75,32 @@ def is_refutable(finding: Finding) -> bool:
 
 
 def list_excused(
-    subject: EvidenceSubject, runs: Sequence[CommandRun], seen: Evidence
+    subject: EvidenceSubject, runs: Sequence[CommandRun], evidence: Evidence
 ) -> frozenset[str]:
-    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. A test
-    that still exists must also run; if not, it is not excused. ``runs`` are the commands on the
-    change."""
-    names = {name for name, _ in seen.canaries if _is_excused(seen, {name})}
-    run = {name for each in runs for name in each.collection.list_run()}
-    return frozenset(name for name in names if not _is_left_out(subject, name, run))
+    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. But a test
+    that still exists is excused only if it runs. ``runs`` are the commands on the change."""
+    names = {name for name, _ in evidence.canaries if _is_excused(evidence, {name})}
+    ran = {name for each in runs for name in each.collection.list_run()}
+    return frozenset(name for name in names if not _is_left_out(subject, name, ran))
 
 
-def _is_left_out(subject: EvidenceSubject, name: str, run: Set[str]) -> bool:
+def _is_left_out(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
+    """True for a test that still exists but does not run, and for an unknown one."""
     sides = [read_sides(file) for file in subject.change.files]
     before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
     after = [test for _, new in sides for test in new.tests if is_reported_as(name, test)]
-    runs = any(is_reported_as(each, test) for each in run for test in after)
+    runs = is_any_reported(ran, after)
     return not runs and (bool(after) or not before)
 
 
 def settle_findings(
-    subject: EvidenceSubject, read: Sequence[Finding], seen: Evidence
+    subject: EvidenceSubject, from_reading: Sequence[Finding], evidence: Evidence
 ) -> tuple[tuple[Finding, ...], tuple[Check, ...]]:
     """The findings that stay, and a check for each refuted one."""
     kept: list[Finding] = []
     refuted: list[str] = []
-    for finding in read:
-        if why := _refute(subject, finding, seen):
+    for finding in from_reading:
+        if why := _refute(subject, finding, evidence):
             refuted.append(f"{finding} {why}")
         else:
             kept.append(finding)
@@ -104,29 +108,30 @@ def settle_findings(
     return tuple(kept), tuple(checks)
 
 
-def _refute(subject: EvidenceSubject, finding: Finding, seen: Evidence) -> str:
-    """Why a finding is refuted, "" if it is not."""
+def _refute(subject: EvidenceSubject, finding: Finding, evidence: Evidence) -> str:
+    """Why running refutes a finding; "" if it does not."""
     if finding.name in CANNOT_FAIL:
         names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
-        return "But it failed when it should." if names & {*seen.proven} else ""
+        return "But it failed when it should." if names & {*evidence.proven} else ""
     if finding.name in WEAKER:
         tests = list(_find_tests(subject, finding))
-        found = {n for n, _ in seen.canaries}
+        found = {n for n, _ in evidence.canaries}
         by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
         # A deleted file needs canaries of all its tests; a line has a test on each side.
         known = all(by_test) if finding.line == 0 else any(by_test)
-        if known and _is_excused(seen, set().union(*by_test)):
+        if known and _is_excused(evidence, set().union(*by_test)):
             return "But each planted fault that it noticed is still noticed."
     return ""
 
 
-def _is_excused(seen: Evidence, names: Set[str]) -> bool:
-    kept = [is_kept for name, is_kept in seen.canaries if name in names]
+def _is_excused(evidence: Evidence, names: Set[str]) -> bool:
+    """True if enough faults that these tests noticed were tried, and all are still noticed."""
+    kept = [is_kept for name, is_kept in evidence.canaries if name in names]
     return len(kept) >= ENOUGH and all(kept)
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:
-    """The tests at a finding's line, on either side; line 0 means all tests of a deleted file."""
+    """The tests at a finding's line, on both sides; line 0 means all of a deleted file."""
     for file in subject.change.files:
         if finding.file in (file.path, file.old_path):
             old, new = read_sides(file)

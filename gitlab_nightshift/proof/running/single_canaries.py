@@ -1,27 +1,25 @@
-"""Faults planted one at a time: a change's tests must notice those that the base's tests
-noticed."""
+"""Plants faults one at a time: a change's tests must notice those that the base's tests noticed."""
 
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gitlab_nightshift.proof.evidence.evidence_records import (
+    MOST_NAMED,
+    Evidence,
+    EvidenceSubject,
+    NoticedFault,
+    format_names,
+    raise_flag,
+    refuse,
+    report_check,
+)
 from gitlab_nightshift.proof.evidence.selected_tests import (
     FocusedCommand,
     ProjectTests,
     SelectedTests,
     build_focused_commands,
-)
-from gitlab_nightshift.proof.evidence.tree_runner import (
-    MOST_NAMED,
-    Evidence,
-    EvidenceSubject,
-    NoticedFault,
-    TreeRunner,
-    format_names,
-    raise_flag,
-    refuse,
-    report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import Collection
@@ -29,27 +27,28 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     RunTests,
     SuiteOutcome,
     TestRun,
+    TreeFiles,
     Trial,
+    TrialCheckout,
     build_environment,
+    is_any_reported,
     is_reported_as,
     plant,
 )
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 
-MOST_CANARIES = 10  # from twelve on, a trial found no more cheats
-SHARE = 1.5  # time to look for canaries, in durations of the suite
-FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried whatever that takes, and at most
-LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # fewer, if each takes so many seconds
-IN_JOB = {"CI": "1"}  # as in a merge request's job: a test that is skipped there protects nobody
+MOST_CANARIES = 10  # with twelve or more, an experiment found no more cheats
+SHARE = 1.5  # of the suite's duration: the time to look for canaries
+FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried however long that takes, and at most
+LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # the fewest tries, if each takes more than so many seconds
+IN_JOB = {"CI": "1"}  # as in a job: a test that is skipped there protects nobody
 CONFIRMATIONS = 2  # further runs of the base that must notice a lost canary
 MOST_TESTS = 40  # tests named on a command line; with more, whole files are run
 
@@ -65,9 +64,10 @@ class Canary:
 
 @dataclass(frozen=True)
 class JudgedCanary:
-    """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are tests
-    that noticed it, still run, but now pass; none if a new one notices it. ``noticed_by`` are the
-    chosen tests that fail; ``elsewhere``: only other tests notice it."""
+    """A canary with the change applied. ``still_noticed`` is None if unknown. ``silent`` are the
+    tests that noticed it on the base, and now run and pass; none if another test notices it
+    instead. ``noticed_by`` are those of the chosen tests that fail. ``elsewhere``: the chosen tests
+    missed it, and the whole suite was asked."""
 
     canary: Canary
     still_noticed: bool | None
@@ -78,17 +78,17 @@ class JudgedCanary:
 
 @dataclass(frozen=True)
 class FoundCanaries:
-    """Canaries, and the base's tree with their switches, None without canaries."""
+    """Canaries, and the base's tree with their switches; None if no fault could be planted."""
 
     planted: PlantedTree | None
     canaries: tuple[Canary, ...]
 
 
 def plant_singles(
-    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault], read: TreeFiles
+    trial: Trial, tree: str, tests: Sequence[Test], faults: Sequence[Fault]
 ) -> PlantedTree | None:
     """Plant faults behind switches in a tree on which these tests pass; None if that fails."""
-    return plant(trial, tree, faults, read.read, _list_runs(trial, tests))
+    return plant(trial, tree, faults, _list_runs(trial, tests))
 
 
 def find_canaries(
@@ -98,9 +98,9 @@ def find_canaries(
     faults: Sequence[Fault],
     usual_s: float,
 ) -> FoundCanaries:
-    """The faults that these tests notice on the base, one run each. If there are too many, chosen
-    in turn for covering many tests, and for being noticed by few, which are lost most easily.
-    ``usual_s`` are the seconds of the whole suite."""
+    """The faults that these tests notice on the base, each tried by a run of its own. If there are
+    too many, they are chosen in turn: one that covers many tests, and one that few tests notice,
+    which is lost most easily. ``usual_s`` are the seconds of the whole suite."""
     if planted is None:
         return FoundCanaries(None, ())
     trial.check_out(planted.tree)
@@ -110,12 +110,12 @@ def find_canaries(
         long = bool(spent) and statistics.median(spent) > LONG_S
         fewest = FEWEST_LONG_TRIES if long else FEWEST_TRIES
         late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
-        if late or len(spent) >= MOST_TRIES or trial.tree_runner.compute_left_s() <= 0:
+        if late or len(spent) >= MOST_TRIES or trial.checkout.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
         spent.append(outcome.duration_s)
-        own = any(is_reported_as(name, test) for name in outcome.failed for test in tests)
-        if outcome.noticed and (own or not planted.run.reports):
+        own_failed = is_any_reported(outcome.failed, tests)
+        if outcome.noticed and (own_failed or not planted.run.reports):
             found.append(Canary(fault, outcome.failed))
     few = sorted(found, key=lambda canary: len(canary.found_by))
     chosen = dict.fromkeys(take_in_turn([list(_spread_over_tests(few)), few]))
@@ -123,8 +123,7 @@ def find_canaries(
 
 
 def _spread_over_tests(canaries: Sequence[Canary]) -> Iterator[Canary]:
-    """Greedy cover: first the canary that most tests notice, then the one that most other tests
-    do."""
+    """Greedy cover: each time the canary that most of the tests not yet covered notice."""
     remaining, covered = list(canaries), set[str]()
     while remaining:
         best = max(remaining, key=lambda canary: len(canary.found_by - covered))
@@ -139,17 +138,19 @@ def judge_canaries(
     tests: Sequence[Test],
     base: FoundCanaries,
     in_change: Mapping[Fault, Fault],
-    read: TreeFiles,
     planted: PlantedTree | None = None,
 ) -> list[JudgedCanary]:
-    """Try each canary with the change applied, in ``planted`` if given: first on ``tests``, as they
-    are after the change. Those not noticed are tried on the whole suite, then on the old product
-    code with the new tests, as the change may have made a function unreachable. A lost canary must
-    be noticed on the base again, or is dropped: flaky tests do not count."""
+    """Try each canary with the change applied, in ``planted`` if given.
+
+    It is tried on ``tests``, as they are after the change. If these do not notice it, it is tried
+    on the whole suite, then on the old product code with the new tests: the change may have made a
+    function unreachable. A canary that is lost nevertheless must be noticed on the base again, or
+    is dropped: flaky tests do not count.
+    """
     canaries = base.canaries
     faults = [in_change[canary.fault] for canary in canaries]
     if planted is None:
-        planted = plant_singles(trial, subject.tree, tests, faults, read)
+        planted = plant_singles(trial, subject.tree, tests, faults)
     if planted is None:
         return [JudgedCanary(canary, None) for canary in canaries]
     trial.check_out(planted.tree)
@@ -161,9 +162,8 @@ def judge_canaries(
     if kept is not None:
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
         fault = in_change[kept.canary.fault]
-        source = write_faulty_file(fault, read.read(fault.path) or b"")
-        trial.check_out(trial.tree_runner.build_variant(subject.tree, {fault.path: source}))
-        outcome = trial.run(planted.run.commands, IN_JOB, planted.run.duration_s)
+        trial.check_out(trial.checkout.build_faulty(subject.tree, [fault]))
+        outcome = trial.repeat(planted.run, IN_JOB)
         if outcome.ended and not outcome.red:
             blind = replace(kept, still_noticed=False)
             judged = [blind if each == kept else each for each in judged]
@@ -177,35 +177,36 @@ def _confirm(
     count."""
     found = list(judged)
     for _ in range(CONFIRMATIONS):
-        if base.planted is None or not any(map(_is_weaker, found)):
+        if base.planted is None or not any(map(_is_missed, found)):
             break
         trial.check_out(base.planted.tree)
-        run = base.planted.run
-        quiet = trial.run(run.commands, _build_env(base.planted), run.duration_s)
-        again = [_repeat(trial, base.planted, each, quiet) for each in found]
+        without = trial.repeat(base.planted.run, _build_env(base.planted))
+        again = [_repeat(trial, base.planted, each, without) for each in found]
         found = [each for each in again if each is not None]
     return found
 
 
-def _is_weaker(each: JudgedCanary) -> bool:
+def _is_missed(each: JudgedCanary) -> bool:
+    """True if no test notices a canary any more, or a test that noticed it misses it."""
     return each.still_noticed is False or bool(each.silent)
 
 
 def _repeat(
-    trial: Trial, planted: PlantedTree, each: JudgedCanary, quiet: SuiteOutcome
+    trial: Trial, planted: PlantedTree, each: JudgedCanary, without: SuiteOutcome
 ) -> JudgedCanary | None:
-    """``quiet`` is the run without a fault: tests that fail there notice nothing."""
-    if not _is_weaker(each):
+    """A missed canary after another run on the base; None if the same tests do not notice it there
+    again. ``without`` is the run without a fault: tests that fail in it notice nothing."""
+    if not _is_missed(each):
         return each
     again = _run_with(trial, planted, each.canary.fault, planted.run)
-    steady = each.canary.found_by & again.failed - quiet.failed
-    if not steady and (each.canary.found_by or quiet.red or not again.noticed):
+    steady = each.canary.found_by & again.failed - without.failed
+    if not steady and (each.canary.found_by or without.red or not again.noticed):
         return None
     return replace(each, silent=each.silent & steady)
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
-    if fault not in planted.numbers or trial.tree_runner.compute_left_s() <= 0:
+    if fault not in planted.numbers or trial.checkout.compute_left_s() <= 0:
         return JudgedCanary(canary, None)
     return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
 
@@ -225,7 +226,7 @@ def _look_elsewhere(
     judged: Sequence[JudgedCanary],
     in_change: Mapping[Fault, Fault],
 ) -> list[JudgedCanary]:
-    """Try the whole suite on canaries that the chosen tests miss."""
+    """Try the canaries that the chosen tests miss on the whole suite."""
     if all(each.still_noticed is not False for each in judged):
         return list(judged)
     whole, _ = trial.find_whole_run(_build_env(planted))
@@ -245,14 +246,12 @@ def _look_elsewhere(
 def _try_old_product(
     trial: Trial, subject: EvidenceSubject, tests: Sequence[Test], judged: Sequence[JudgedCanary]
 ) -> list[JudgedCanary]:
-    """A canary that the new tests notice in the old product code is not lost."""
+    """Try lost canaries on the old product code: those that new tests notice there are not lost."""
     lost = [each for each in judged if each.still_noticed is False]
     tree = trial.build_old_product(subject) if lost else None
     if tree is None:
         return list(judged)
-    files = trial.tree_runner.open_files(tree)
-    faults = [each.canary.fault for each in lost]
-    planted = plant(trial, tree, faults, files.read, _list_runs(trial, tests))
+    planted = plant_singles(trial, tree, tests, [each.canary.fault for each in lost])
     if planted is None:
         return list(judged)
     tried = (_judge(trial, planted, each.canary, each.canary.fault) for each in lost)
@@ -261,7 +260,7 @@ def _try_old_product(
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
-    return trial.run(run.commands, _build_env(planted, [fault]), run.duration_s)
+    return trial.repeat(run, _build_env(planted, [fault]))
 
 
 def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, str]:
@@ -269,8 +268,8 @@ def _build_env(planted: PlantedTree, faults: Sequence[Fault] = ()) -> dict[str, 
 
 
 def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
-    """Run these tests alone if possible, without those that fail although no fault is on, such as a
-    test of code size; or else by the project's own commands."""
+    """Two ways to run these tests: alone, if need be without those that fail although no fault is
+    on, such as a test of code size; or by the project's own commands."""
 
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
@@ -286,8 +285,8 @@ def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
 
 def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand]:
     """Commands that run these tests alone, the most likely first."""
-    folder = trial.tree_runner.folder
-    project = ProjectTests(trial.tree_runner.commands, lambda path: (folder / path).exists())
+    folder = trial.checkout.folder
+    project = ProjectTests(trial.checkout.commands, lambda path: (folder / path).exists())
     for language in dict.fromkeys(test.language.name for test in tests):
         mine = [test for test in tests if test.language.name == language]
         files = tuple(dict.fromkeys(test.path for test in mine))
@@ -304,15 +303,15 @@ def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand
 TITLE = "Planted faults (canaries)"
 FLAG = "suite-weakened"
 FEWEST_SILENT = 3
-"""Missed faults that count; fewer may be due to an assertion that was replaced by another."""
+"""Misses by tests that refuse a change; fewer may be due to an assertion that was replaced."""
 
 
 @dataclass(frozen=True)
 class CanaryInputs:
-    """What one attempt is judged by: the base (``before``) and the change (``after``). ``code`` is
-    the base's product code, ``unplanted`` the run of the project's own commands on the change,
-    without faults, ``reported_tests`` the names that it reported, ``tests_before`` those on the
-    base."""
+    """What the canaries of one attempt need: the files of the base (``before``) and of the change
+    (``after``), and ``code``, the base's product code. ``faultless_run`` is the run of the
+    project's own commands on the change without faults, ``reported_tests`` are the names that it
+    reported, ``tests_before`` the names that were reported on the base."""
 
     subject: EvidenceSubject
     trial: Trial
@@ -320,48 +319,53 @@ class CanaryInputs:
     after: TreeFiles
     code: ProductCode
     rng: random.Random
-    unplanted: TestRun
+    faultless_run: TestRun
     reported_tests: frozenset[str]
     tests_before: frozenset[str]
+
+    def run_suite(self) -> SuiteOutcome:
+        """Run the project's own commands on the tree that is checked out, as in a job."""
+        return self.trial.repeat(self.faultless_run, IN_JOB)
 
 
 def collect_inputs(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     before: Sequence[Collection],
     runs: Sequence[CommandRun],
 ) -> CanaryInputs:
-    """``runs`` are the commands on the change, which passed, ``before`` the tests of the base."""
-    repository = tree_runner.checkout.repository
-    old, new = tree_runner.open_files(subject.base), tree_runner.open_files(subject.tree)
-    unplanted = TestRun(
-        tree_runner.commands, sum(run.result.duration_s for run in runs), narrow=False
+    """The inputs of an attempt: ``before`` are the tests that ran on the base, ``runs`` the
+    commands on the change, which passed."""
+    repository = trial_checkout.checkout.repository
+    old, new = trial_checkout.open_files(subject.base), trial_checkout.open_files(subject.tree)
+    faultless_run = TestRun(
+        trial_checkout.commands, sum(run.result.duration_s for run in runs), narrow=False
     )
     return CanaryInputs(
         subject,
-        Trial(tree_runner, build_text_reader(repository, subject.base), "canary"),
+        Trial(trial_checkout, build_text_reader(repository, subject.base), "canary"),
         old,
         new,
         ProductCode(old),
         fault_choice.draw_seed(),
-        unplanted,
+        faultless_run,
         frozenset(name for run in runs for name in run.collection.counts),
         frozenset(name for collection in before for name in collection.counts),
     )
 
 
 def format_tests(tests: frozenset[str]) -> str:
-    """The names of the first tests, and how many more."""
+    """The names of the first tests, and how many more there are."""
     return format_names(sorted(tests), "the tests")
 
 
 def report_unknown(why: str) -> Evidence:
-    """Not checked, because of the base: the change is not refused for that."""
+    """The check if nothing is known because of the base: the change is not refused for that."""
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, why)
 
 
 def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
-    """Not checked, because of the change: this fails a night's attempt, and warns people."""
+    """The check if nothing is known because of the change: a night fails, people are warned."""
     level: Level = "warn" if inputs.subject.context.by_people else "fail"
     found = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, found)
@@ -378,8 +382,9 @@ def judge_singles(inputs: CanaryInputs, judged: Sequence[JudgedCanary]) -> Evide
 def judge_noticed(
     inputs: CanaryInputs, judged: Sequence[JudgedCanary], where: str = "near the change"
 ) -> Evidence:
-    """A canary that no test notices any more refuses the change. If others notice it now, tests
-    that miss it are a warning; ``FEWEST_SILENT`` misses or more refuse a night's change."""
+    """The check of all canaries. One that no test notices any more refuses the change. If others
+    notice them, tests that miss them are a warning; ``FEWEST_SILENT`` misses or more refuse a
+    night's change. ``where`` are the faults, for the message."""
     if not judged:
         return report_unknown("the tests that notice faults had two results on the same code")
     lost = [each for each in judged if each.still_noticed is False]

@@ -1,7 +1,7 @@
 """Puts all faults into one build, each behind a switch that an environment variable turns on.
 
-Line numbers stay: the check of the switch is on the fault's own line, and its helper code is put in
-front of an existing line, at the end of the file, or into a new file.
+Line numbers stay the same: a switch is checked on the line of its fault, and helper code goes in
+front of an existing line, to the end of the file, or into a new file.
 """
 
 import re
@@ -27,8 +27,8 @@ _LONGEST_FAULT = 40  # lines of the code that a fault replaces; a compiler may n
 
 @dataclass(frozen=True)
 class SwitchedFiles:
-    """``files`` are new bytes by raw path, including new helper files; ``numbers`` has the number
-    of each fault that got a switch."""
+    """Files with switches: ``files`` are new bytes by raw path, new helper files included;
+    ``numbers`` are the numbers of the faults that got a switch."""
 
     files: Mapping[str, bytes]
     numbers: Mapping[Fault, int]
@@ -36,7 +36,13 @@ class SwitchedFiles:
 
 @dataclass(frozen=True)
 class _Switch:
-    """How one file checks switches: the language's table, filled in for this file."""
+    """How a file checks switches: the table of its language (``languages/README.md``), filled in.
+
+    ``call`` and ``text`` are the expressions for SWITCH and TEXT. ``before`` is helper code for the
+    ``place``: an offset in the file, and what goes in front of the code and behind it. ``after`` is
+    helper code for the end of the file, ``helper`` the path and text of a new file. ``unchecked``
+    is a comment that turns off type checking, or "".
+    """
 
     call: str
     text: str
@@ -53,8 +59,9 @@ def write_switched_files(
     """Put each fault behind a switch, which is on while the environment variable has its number
     between commas (``,3,7,``).
 
-    ``read`` gives a file's bytes by its raw path. Nested faults have their own switches; of other
-    overlapping ones the first stays. Faults that break the syntax are left out.
+    ``read`` returns the bytes of a file by its raw path. A fault inside another one has a switch of
+    its own; of two that overlap otherwise, only the first is written. Faults that break the syntax
+    are left out.
     """
     numbered = {fault: number for number, fault in enumerate(dict.fromkeys(faults), 1)}
     by_path: dict[str, list[Fault]] = {}
@@ -84,8 +91,8 @@ def write_faulty_file(fault: Fault, source: bytes) -> bytes:
 def write_faulty_files(
     faults: Sequence[Fault], read: Callable[[str], bytes | None]
 ) -> dict[str, bytes | None]:
-    """Files by raw path with these faults permanently on. Of overlapping faults the last one in the
-    file is used."""
+    """The bytes of files, by raw path, with these faults permanently on. Of faults that overlap,
+    the last one in the file is used."""
     files: dict[str, bytes | None] = {}
     for path in dict.fromkeys(fault.path for fault in faults):
         source = read(path) or b""
@@ -98,7 +105,7 @@ def write_faulty_files(
 
 
 def build_reached_name(variable: str) -> str:
-    """The variable with the file in which code notes the faults that it reaches."""
+    """The name of the variable with the path to which code writes the faults that it reaches."""
     return f"{variable}_REACHED"
 
 
@@ -122,7 +129,8 @@ def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ..
 
 
 def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
-    """The lines of a file that an output names, by its path, or by a suffix of one or the other."""
+    """The numbers of a file's lines that an output names. The path in the output may be a suffix of
+    the file's, or the other way round."""
     # Search for the plain name first, then match backwards: an output may be one long word.
     pattern = re.compile(rf"{re.escape(basename(path))}(?::\[?|\()(\d{{1,7}})")
     found: list[int] = []
@@ -136,7 +144,7 @@ def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
     return found
 
 
-# --- One file -------------------------------------------------------------------------------------
+# --- one file -------------------------------------------------------------------------------------
 
 
 def _find_switch(side: Side, variable: str) -> _Switch | None:
@@ -169,10 +177,10 @@ def _expand(template: str, words: Mapping[str, str]) -> str:
 
 
 def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | None:
-    """Where ``before`` goes, with the text that joins it to the code before and after it.
+    """The place for ``before``: its offset, and the texts that join it to the code on both sides.
 
-    That is after what must come first (docstrings, ``__future__``, inner attributes), in front of a
-    simple statement, or on an empty line or a comment; None if there is no such place.
+    It is behind what must come first (docstrings, ``__future__``, inner attributes), in front of a
+    simple statement, or on an empty line or a comment. None if there is no such place.
     """
     joint = table.get("joint", "")
     place = (0, "", joint) if "always" in table else None
@@ -190,9 +198,9 @@ def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | 
 
 
 def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
-    """The last line without code, except a comment on the first two: an encoding or ``#!`` line."""
+    """The start of the last line without code. A comment on the first two lines is none: it may
+    declare the encoding (PEP 263), or the program of a script."""
     lines = head.splitlines(keepends=True)
-    # Python reads an encoding on the first two lines only (PEP 263).
     for at in range(len(lines) - 1, -1, -1):
         line = lines[at].strip()
         if (not line and lines[at].endswith(b"\n")) or (at > 1 and line.startswith(b"#")):
@@ -213,7 +221,8 @@ def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _has_crossing(faults: Sequence[Fault]) -> bool:
-    """One pass over the sorted spans; to compare each pair of hundreds takes long."""
+    """True if two of the faults overlap without nesting; by one pass over the sorted spans, as to
+    compare each of hundreds with each would take long."""
     around: list[int] = []
     for fault in sorted(faults, key=lambda fault: (fault.start, -fault.end)):
         while around and around[-1] <= fault.start:
@@ -268,11 +277,11 @@ def _write(
 ) -> bytes:
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
-    here = [numbers[fault] for fault in ordered]
-    low, high = (str(number) for number in (min(here, default=0), max(here, default=0) + 1))
-    at, before, behind = switch.place or (0, "", "")
-    asking = _expand(switch.before, {"low": low, "high": high}) if switch.place else ""
-    pieces = [source[:at], f"{before}{asking}{behind}".encode()]
+    own = [numbers[fault] for fault in ordered]
+    low, high = (str(number) for number in (min(own, default=0), max(own, default=0) + 1))
+    at, joint_before, joint_after = switch.place or (0, "", "")
+    helper = _expand(switch.before, {"low": low, "high": high}) if switch.place else ""
+    pieces = [source[:at], f"{joint_before}{helper}{joint_after}".encode()]
     pieces.append(_render(source, at, len(source), ordered, numbers, switch))
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
@@ -280,8 +289,9 @@ def _write(
 
 
 def _disable_type_check(source: bytes, mark: str) -> bytes:
-    """Put a comment into the first line that turns off type checking: with a switch, a condition no
-    longer narrows a type. The old first line joins the second; if it cannot, nothing changes."""
+    """Make the first line a comment that turns off type checking (``mark``): with a switch, a
+    condition no longer narrows a type. The old first line goes in front of the second one; if it
+    cannot, nothing changes."""
     # TypeScript obeys the comment only above all code (release notes of 3.7, "@ts-nocheck").
     first, newline, rest = source.partition(b"\n")
     first = first.strip()
@@ -304,8 +314,8 @@ def _render(
     numbers: Mapping[Fault, int],
     switch: _Switch,
 ) -> bytes:
-    """The bytes ``start`` to ``end`` with the faults inside them, which are sorted, outer ones
-    first."""
+    """The bytes ``start`` to ``end`` of the source, with the faults in them behind their switches.
+    Faults are sorted by their start, an outer one before those inside it."""
     pieces: list[bytes] = []
     at = start
     rest = list(faults)

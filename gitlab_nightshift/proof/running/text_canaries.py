@@ -1,28 +1,25 @@
-"""Canaries in an unsupported language: faults in the text, one per run, judged by the exit status
-alone."""
+"""Canaries in code of an unsupported language: faults in its text, each tried by a run of its own,
+and judged by the exit status alone."""
 
 import random
 import re
 from collections.abc import Iterator, Sequence
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject
 from gitlab_nightshift.proof.reading.touched_files import is_vendored
 from gitlab_nightshift.proof.reviewed_change import is_document
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
-from gitlab_nightshift.proof.running.single_canaries import IN_JOB, Canary, JudgedCanary
-from gitlab_nightshift.proof.running.switches import write_faulty_file
-from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
-from gitlab_nightshift.proof.running.trial import TestRun, Trial
+from gitlab_nightshift.proof.running.single_canaries import Canary, CanaryInputs, JudgedCanary
+from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
 from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
 
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
-SHORT_S = 6.0  # seconds to look for canaries, if that allows more than the fewest tries
-MOST_FILES = 40
-# Extensions of files without decisions.
+SHORT_S = 6.0  # seconds to look for canaries; the fewest tries may take longer
+MOST_FILES = 40  # files that are read for faults
+# Extensions of files that decide nothing, such as data and styles.
 _DATA = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
@@ -36,48 +33,40 @@ def is_unsupported_code(path: str) -> bool:
     return bool(name) and not known
 
 
-def find_text_canaries(
-    trial: Trial, tree: str, files: TreeFiles, rng: random.Random, unplanted: TestRun
-) -> tuple[Fault, ...]:
-    """Faults that the commands notice in the base's tree, one run each; none if they fail without
-    one."""
-    trial.check_out(tree)
-    if trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
+def find_text_canaries(inputs: CanaryInputs) -> tuple[Fault, ...]:
+    """Faults that the commands notice in the base's tree, each tried by a run; none if the commands
+    fail without a fault."""
+    inputs.trial.check_out(inputs.subject.base)
+    if inputs.run_suite().red:
         return ()
-    tries = int(SHORT_S / max(unplanted.duration_s, 0.01))
+    tries = int(SHORT_S / max(inputs.faultless_run.duration_s, 0.01))
     tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
     found: list[Fault] = []
-    for fault in _choose_faults(files, rng)[:tries]:
-        if len(found) < MOST_CANARIES and _is_noticed(trial, tree, files, fault, unplanted):
+    for fault in _choose_faults(inputs.before, inputs.rng)[:tries]:
+        if len(found) < MOST_CANARIES and _is_noticed(inputs, inputs.subject.base, fault):
             found.append(fault)
     return tuple(found)
 
 
-def judge_text_canaries(
-    trial: Trial,
-    subject: EvidenceSubject,
-    canaries: Sequence[Fault],
-    before: TreeFiles,
-    after: TreeFiles,
-    unplanted: TestRun,
-) -> list[JudgedCanary]:
+def judge_text_canaries(inputs: CanaryInputs, canaries: Sequence[Fault]) -> list[JudgedCanary]:
     """Try the canaries in files that the change leaves alone, with the change applied. A lost one
     must be noticed on the base again."""
+    subject = inputs.subject
     changed = {path for file in subject.change.files for path in (file.raw_path, file.raw_old_path)}
     canaries = [fault for fault in canaries if fault.path not in changed]
-    trial.check_out(subject.tree)
-    if not canaries or trial.run(unplanted.commands, IN_JOB, unplanted.duration_s).red:
+    inputs.trial.check_out(subject.tree)
+    if not canaries or inputs.run_suite().red:
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
     for fault in canaries:
-        kept = _is_noticed(trial, subject.tree, after, fault, unplanted)
-        if kept is not False or _is_noticed(trial, subject.base, before, fault, unplanted):
+        kept = _is_noticed(inputs, subject.tree, fault)
+        if kept is not False or _is_noticed(inputs, subject.base, fault):
             judged.append(JudgedCanary(Canary(fault, frozenset()), kept))
     return judged
 
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
-    """Faults of each file in turn."""
+    """All faults of some files, in random order, one of each file in turn."""
     others = (beside_tests, is_named_test, is_vendored)
     paths = [
         p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
@@ -92,13 +81,10 @@ def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     return list(take_in_turn(rows))
 
 
-def _is_noticed(
-    trial: Trial, tree: str, files: TreeFiles, fault: Fault, unplanted: TestRun
-) -> bool | None:
-    """True if the exit status is red; None if this program ended the run."""
-    faulty = write_faulty_file(fault, files.read(fault.path) or b"")
-    trial.check_out(trial.tree_runner.build_variant(tree, {fault.path: faulty}))
-    outcome = trial.run(unplanted.commands, IN_JOB, unplanted.duration_s)
+def _is_noticed(inputs: CanaryInputs, tree: str, fault: Fault) -> bool | None:
+    """True if the commands fail with the fault in the tree; None if this program ended the run."""
+    inputs.trial.check_out(inputs.trial.checkout.build_faulty(tree, [fault]))
+    outcome = inputs.run_suite()
     return outcome.red if outcome.ended else None
 
 
@@ -119,8 +105,8 @@ _LONGEST_LINE = 400  # characters: longer lines are data or generated
 
 
 def list_text_faults(path: str, source: bytes) -> list[Fault]:
-    """Faults in source order, for ``write_faulty_file``; ``path`` is raw. None if the file is not
-    UTF-8."""
+    """The faults of a file in source order, for ``write_faulty_file``; ``path`` is raw. A file that
+    is not UTF-8 has none."""
     try:
         lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
     except UnicodeDecodeError:
@@ -149,7 +135,7 @@ def _remove_texts(line: str) -> str:
 
 
 def _ends_closed(code: str, closed: bool) -> bool:
-    """True if no multi-line comment is open after a line."""
+    """True if no multi-line comment is open after a line; ``closed``: none was open before it."""
     marks = sorted(
         [(found.start(), False) for found in _OPENS.finditer(code)]
         + [(found.start(), True) for found in _CLOSES.finditer(code)]
@@ -164,7 +150,7 @@ def _ends_closed(code: str, closed: bool) -> bool:
 
 
 def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
-    """Position in a line, old text and new text of each change."""
+    """The possible changes of a line: position, old text and new text of each."""
     for found in _OPERATOR.finditer(code):
         if new := _SWAPS.get(found[0]):
             yield found.start(), found[0], new

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 from gitlab_nightshift.proof.reviewed_change import Changeset
 from gitlab_nightshift.proof.running.fault_choice import draw_seed
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.syntax.collected_tests import Test
+from gitlab_nightshift.proof.running.trial import TreeFiles
+from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import list_lines, list_names
@@ -22,16 +22,16 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 12  # tests tried for changed test code that no test names
+MOST_UNNAMED = 12  # tests for changed test code that no test names, and as many at random
 DEEPEST = 3  # depth of helpers that call helpers
 
 
 @dataclass(frozen=True)
 class TouchedTests:
-    """The touched tests of one language. ``old``: tests of the base that the change rewrites or
-    removes, or whose helpers it changes; ``new``: the same after the change, and those that it
-    adds. ``named`` are the names in them and in their helpers, ``edited`` those on changed lines of
-    test code."""
+    """The touched tests of one language. ``old`` are tests of the base that the change rewrites or
+    removes, or whose helpers it changes. ``new`` are the same tests after the change, and those
+    that it adds. ``named`` are the names in the old tests and their helpers, ``edited`` the names
+    on changed lines of test code."""
 
     language: str
     old: tuple[Test, ...]
@@ -70,8 +70,8 @@ def find_touched_tests(
 
 
 def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
-    """The tests after the change, including those that it adds or rewrites, but no others of their
-    files: these might notice a fault in their place."""
+    """The ``old`` tests after the change, and those that it adds or rewrites. No others of the same
+    files: they might notice a fault in place of these."""
     wanted = {test.qualified for test in old}
     sides = [read_sides(file) for file in change.files]
     known = {test.node.text for before, _ in sides for test in before.tests}
@@ -82,8 +82,8 @@ def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
 
 
 def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
-    """For changed test code that no test names, such as hooks: tests that share its words, rare
-    words counting most, and as many others."""
+    """The tests to try for changed test code that no test names, such as hooks: those that share
+    its words, of which rare ones count most, and as many others."""
     sides = [side for file in change.files for side in read_sides(file)]
     support = [side for side in sides if side.language and not side.is_product and not side.tests]
     words = {name for side in support if side.root for name in list_names(side.root)}
@@ -96,7 +96,7 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
     order = sorted(range(len(tests)), key=lambda n: -scores[n])
     near = [n for n in order[:MOST_UNNAMED] if scores[n]]
     others = [n for n in order if n not in near]
-    # At random: otherwise a change could be written around the tests that are tried.
+    # At random: otherwise a change could spare the tests that are tried.
     draw_seed().shuffle(others)
     return [tests[n] for n in (*near, *others[:MOST_UNNAMED])]
 
@@ -107,8 +107,8 @@ def _drop_duplicates(tests: Iterable[Test]) -> tuple[Test, ...]:
 
 
 def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
-    """Tests whose text has changed or gone; all tests of a file if code outside of any named thing
-    changes."""
+    """Old tests whose text or marks the change rewrites or removes. All tests of a file if code
+    outside of any test, function or named value changes."""
     before, after = read_sides(file)
     if not before.tests:
         return
@@ -122,7 +122,7 @@ def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
 
 
 def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
-    """True if lines of code change outside of any test, function or named value."""
+    """True if ``lines`` have code outside of any test, function, named value or import."""
     numbers = {line.number for line in lines if line.text.strip()} - side.lines_without_code
     spans = [(test.line, test.end) for test in side.tests]
     spans += [(each.line, each.end) for each in side.functions if not each.is_class]
@@ -136,7 +136,8 @@ def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
 
 
 def _find_changed_helpers(change: Changeset) -> frozenset[str]:
-    """Names of changed functions and values of test code, and of changed files that tests read."""
+    """The names of changed functions and values of test code, and of changed files in an
+    unsupported language, which tests may read."""
     found: set[str] = set()
     for file in change.files:
         before, after = read_sides(file)
@@ -186,7 +187,7 @@ def _encode(names: Iterable[str]) -> list[bytes]:
 
 
 def _list_words(tests: Sequence[Test], files: TreeFiles) -> frozenset[str]:
-    """All names in tests and in what they call of their own files."""
+    """All names in tests, and in the functions and values of the same file that they name."""
     words = {name for test in tests for name in list_names(test.node)}
     paths = {test.path for test in tests}
     for side in files.tests:

@@ -1,4 +1,4 @@
-"""One assertion, in a form common to all languages, and how conditions and matchers become some."""
+"""An assertion, in a form common to all languages, and what becomes one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TABLE = RuleTable(__file__)
-EQUAL = _TABLE.get_words("equal")  # they demand an exact value
-ALONE = _TABLE.get_words("alone")  # they need no argument, and may be properties: ``.to.be.true``
+EQUAL = _TABLE.get_words("equal")  # words that demand an exact value
+ALONE = _TABLE.get_words("alone")  # words without an argument: properties, as in ``.to.be.true``
 WORDS = EQUAL | ALONE | _TABLE.get_words("others")
 RAISES = _TABLE.get_words("raises")
 _PREFIX = compile_lazily(
@@ -42,8 +42,8 @@ def normalize_name(name: str) -> str:
 
 
 def parse_assertion_name(name: str) -> tuple[str, bool]:
-    """The word of a matcher or assertion, and whether it is negated; for an unknown name, the rest
-    without prefixes: ``to_not_be_nil`` → ``nil``, True."""
+    """The word of a matcher or assertion, and whether it is negated: ``to_not_be_nil`` → ``nil``,
+    True. The word of an unknown name is what is left of it without prefixes."""
     word, negated = normalize_name(name), False
     # Prefixes stack: ``should_not_be_nil``.
     for _ in range(6):
@@ -71,13 +71,8 @@ _UNARY = frozenset(
 _DEEPEST = 20
 
 
-@dataclass(frozen=True)
-class _Demand:
-    """One demand of a condition; the fields are those of ``Assertion``."""
-
-    word: str
-    negated: bool
-    parts: tuple[Node, ...]
+_Demand = tuple[str, bool, tuple[Node, ...]]
+"""The word, negation and parts of an assertion. Of a matcher, parts are only what it expects."""
 
 
 def is_condition(node: Node) -> bool:
@@ -86,8 +81,8 @@ def is_condition(node: Node) -> bool:
 
 
 def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_Demand]:
-    """The demands of a condition, or of its negation if ``flip``. ``a and b`` is two demands,
-    ``a or b`` is one."""
+    """The demands of a condition, or of its negation if ``flip``: ``a and b`` makes two demands,
+    ``a or b`` one."""
     node = unwrap_node(node)
     inner, parts = _read_negation(node), split_binary(node)
     if inner is not None and depth < _DEEPEST:
@@ -99,12 +94,12 @@ def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_D
         yield _read_comparison(*parts, flip)
     else:
         *others, last = _list_equals(node)
-        chained = [_Demand("equal", False, (each, last)) for each in others]
-        yield from chained if chained and not flip else [_Demand("true", flip, (node,))]
+        chained: list[_Demand] = [("equal", False, (each, last)) for each in others]
+        yield from chained if chained and not flip else [("true", flip, (node,))]
 
 
 def _list_equals(node: Node) -> list[Node]:
-    """The parts of ``a == b == 1``; for other conditions the node alone."""
+    """The operands of ``a == b == 1``; of another condition only its node."""
     signs = node.children[1::2] if node.type == "comparison_operator" else []
     equal = len(signs) > 1 and all(read_text(sign) == "==" for sign in signs)
     return node.children[::2] if equal else [node]
@@ -120,20 +115,21 @@ def _read_negation(node: Node) -> Node | None:
 
 def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> _Demand:
     if operator not in _EQUAL | _UNEQUAL:
-        return _Demand("compare", flip, (left, right))
+        return "compare", flip, (left, right)
     negated, sides = (operator in _EQUAL) == flip, {read_text(left), read_text(right)}
     if sides & _NOTHING:
         of_error = any(each.endswith(("err", "Err", "error")) for each in sides)
-        return _Demand("noerror" if of_error else "null", negated, (left, right))
+        return "noerror" if of_error else "null", negated, (left, right)
     if sides & _TRUTHS and operator != "is":
-        return _Demand("true", negated, (right if read_text(left) in _TRUTHS else left,))
-    return _Demand("equal", negated, (left, right))
+        return "true", negated, (right if read_text(left) in _TRUTHS else left,)
+    return "equal", negated, (left, right)
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """One demand of a test. ``key`` are the words of its code, ``word`` is its kind (``equal``,
-    ``raises``, ``helper``, …), ``parts`` are its subject and the values it compares that with."""
+    """One demand of a test, at a ``line``. ``key`` are the words of its code, ``word`` is its kind
+    (``equal``, ``raises``, ``helper``, …), ``parts`` are its subject and the values that it
+    compares the subject with."""
 
     line: int
     key: tuple[str, ...]
@@ -148,7 +144,7 @@ class Assertion:
 
     @property
     def subjects(self) -> frozenset[str]:
-        """Both sides of a comparison, as libraries differ in which one is expected."""
+        """The code of both sides of a comparison: libraries differ in which one is the subject."""
         return frozenset(map(read_text, self.parts[:2]))
 
 
@@ -159,7 +155,7 @@ def build_assertion(
     negated: bool = False,
     key: tuple[str, ...] = (),
 ) -> Assertion:
-    """The assertion that a node makes; ``key`` if that is more than its own code."""
+    """The assertion that a node makes. ``key`` is given if it is not the node's own code."""
     return Assertion(
         read_line_number(node), key or list_tokens(node), word, negated, parts=tuple(parts)
     )
@@ -169,8 +165,8 @@ def read_condition(
     node: Node, condition: Node, flip: bool = False, key: tuple[str, ...] = ()
 ) -> Iterator[Assertion]:
     """The demands of a condition that a node asserts, or of its negation if ``flip``."""
-    for each in _list_demands(condition, flip):
-        yield build_assertion(node, each.word, each.parts, each.negated, key)
+    for word, negated, parts in _list_demands(condition, flip):
+        yield build_assertion(node, word, parts, negated, key)
 
 
 # --- a subject, then a matcher --------------------------------------------------------------------
@@ -189,12 +185,11 @@ _NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".spli
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
 _NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
-# A matcher: its word, whether it is negated, and what it expects.
-_Found = tuple[str, bool, tuple[Node, ...]]
 
 
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
-    """The link with ``should`` in ``x.should eq(y)``, ``x shouldBe y``, ``x.must_equal y``."""
+    """The index of the link with ``should`` in ``x.should eq(y)``, ``x shouldBe y``, or with
+    ``must`` in ``x.must_equal y``; None without one."""
     for at, word in enumerate(words):
         called = links[at].args is not None or at + 1 < len(words)
         if at and called and word.startswith(("should", "must", "wont", "canequal")):
@@ -203,7 +198,7 @@ def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
 
 
 def find_left_operand(node: Node) -> Node:
-    """The subject, ``x`` in ``x should contain (3)``."""
+    """The subject of a matcher, such as ``x`` in ``x should contain (3)``."""
     fields = ("left", "receiver", "object", "function", "expression", "value")
     for _ in range(20):
         inside = find_field(node, *fields) or next(iter(list_children(node)), None)
@@ -253,8 +248,8 @@ def read_matchers(
         yield build_assertion(node, best[0], (*subject, *best[2]), best[1])
 
 
-def _read_link(link: Link, negated: bool) -> _Found | None:
-    """The matcher of one link; None without one."""
+def _read_link(link: Link, negated: bool) -> _Demand | None:
+    """The matcher of a link, which the links before it may have ``negated``; None without one."""
     args, name = link.args or (), normalize_name(link.name)
     if name in _TAKES_MATCHER and args:
         if read_text(args[0]) in _FILLERS:
@@ -268,8 +263,9 @@ def _read_link(link: Link, negated: bool) -> _Found | None:
     return ("helper", negated, args) if unknown else None
 
 
-def _read_passed_matcher(node: Node) -> _Found:
-    """``is(not(equalTo(3)))``, ``eq(3)``, ``be_nil``, ``raise_error(X)``."""
+def _read_passed_matcher(node: Node) -> _Demand:
+    """A matcher that is an argument: ``is(not(equalTo(3)))``, ``eq(3)``, ``be_nil``,
+    ``raise_error(X)``."""
     negated, word = False, "helper"
     expected: tuple[Node, ...] = ()
     current = unwrap_node(node)

@@ -63,12 +63,12 @@ def list_assertions(
     """Every assertion in a piece of code, in source order. ``helpers`` are names of functions that
     assert."""
     found: list[Assertion] = []
-    stack, handles = [body], _find_test_variables(body, language)
+    stack, variables = [body], _find_test_variables(body, language)
     while stack:
         node = stack.pop()
         if node is not body and _is_never_called(node, body):
             continue
-        made = tuple(_recognize(node, language, helpers, handles))
+        made = tuple(_recognize(node, language, helpers, variables))
         found += made
         if made and node.type in CALLS:
             # Its arguments are part of the assertion, but functions among them may assert, too.
@@ -79,7 +79,7 @@ def list_assertions(
 
 
 def _is_never_called(node: Node, body: Node) -> bool:
-    """True for a function inside a test with a name that nothing calls or passes on."""
+    """True for a function inside a test with a name that the test neither calls nor passes on."""
     if node.type in LAMBDAS and node.parent is not None:
         outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
         pair = read_assignment(outer) if outer is not None else None
@@ -96,7 +96,7 @@ def _is_never_called(node: Node, body: Node) -> bool:
 
 
 def _list_inner_functions(node: Node) -> list[Node]:
-    """Functions among all arguments of a chain, and among those of calls in its arguments."""
+    """The functions among the arguments of a chain of calls, and of calls in those arguments."""
     found: list[Node] = []
     current = node
     for _ in range(40):
@@ -112,13 +112,14 @@ def _list_inner_functions(node: Node) -> list[Node]:
 
 
 def _recognize(
-    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
+    node: Node, language: Language, helpers: Collection[str], variables: frozenset[str]
 ) -> Iterator[Assertion]:
+    """The assertions that a node makes by itself; ``variables`` stand for the test."""
     kind = node.type
     if kind == "assert_statement" and list_children(node):
         yield from read_condition(node, list_children(node)[0])
     elif kind in CALLS:
-        yield from _read_call(node, language, helpers, handles)
+        yield from _read_call(node, language, helpers, variables)
     elif kind in ("member_expression", "field_expression"):
         # chai's ``expect(x).to.be.true`` is a statement without a call.
         if node.parent is not None and node.parent.type in _STATEMENTS:
@@ -137,7 +138,7 @@ def _in_function_argument(node: Node) -> bool:
 
 
 def _read_call(
-    node: Node, language: Language, helpers: Collection[str], handles: frozenset[str]
+    node: Node, language: Language, helpers: Collection[str], variables: frozenset[str]
 ) -> Iterator[Assertion]:
     links = read_chain(node)
     if not links:
@@ -157,7 +158,7 @@ def _read_call(
     elif _FAILS & {words[0], words[-1]} and last.args is not None:
         if len(links) <= 2:
             yield build_assertion(node, "fail")
-    elif (at := find_assert_index(links, handles)) is not None:
+    elif (at := find_assert_index(links, variables)) is not None:
         yield from read_assertion_call(node, links[at], language)
     elif (at := find_should_index(words, links)) is not None:
         yield from read_matchers(node, links[at:], (find_left_operand(node),))
@@ -168,7 +169,8 @@ def _read_call(
 def _describe_other_call(
     words: list[str], links: tuple[Link, ...], helpers: Collection[str]
 ) -> str:
-    """The word for ``verify(mail).send(any())``, ``thrown.expect(X.class)``, or a helper; or ""."""
+    """The word for a call such as ``verify(mail).send(any())``, ``thrown.expect(X.class)``, or of a
+    helper; "" if it asserts nothing."""
     last = links[-1]
     if _VERIFIES.intersection(words) and _is_verification(words, links):
         return "verify"
@@ -182,7 +184,7 @@ def _describe_other_call(
 
 
 def _read_response_expectation(node: Node, args: tuple[Node, ...]) -> Assertion:
-    """``.expect(200, "ok", done)`` of supertest: each call in a chain is one assertion."""
+    """The assertion of supertest's ``.expect(200, "ok", done)``; a chain may have several."""
     texts = [read_text(arg) for arg in args if arg.type not in LAMBDAS] or map(read_text, args)
     expected = tuple(text for text in texts if text not in ("done", "next", "cb"))
     return build_assertion(node, "response", key=("expect", *expected))
@@ -198,8 +200,8 @@ def _is_verification(words: list[str], links: tuple[Link, ...]) -> bool:
 
 
 def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
-    """Names in a test for the test itself, or for assertions bound to it: ``st`` in
-    ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
+    """The names of variables in a test that stand for the test itself, or for assertions bound to
+    it: ``st`` in ``t.test("adds", (st) => …)``, ``r`` in ``r := require.New(t)``."""
     if language.family not in ("script", "go"):
         return frozenset()
     found = set(_list_parameters(body, language.name == "go"))
@@ -211,7 +213,7 @@ def _find_test_variables(body: Node, language: Language) -> frozenset[str]:
 
 
 def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
-    """The first parameter of each enclosing function; in Go, those for tests and suites."""
+    """The first parameters of functions around a test's body; in Go, those for tests and suites."""
     for node in list_enclosing(body, _DEEPEST, including=True):
         given = find_field(node, "parameters", "parameter")
         text = read_text(given)
@@ -222,15 +224,16 @@ def _list_parameters(body: Node, is_go: bool) -> Iterator[str]:
             yield first[1]
 
 
-def _is_bound(value: Node, handles: set[str]) -> bool:
-    """True for ``require.New(t)``, ``NewWithT(t)``, ``s.Require()``."""
+def _is_bound(value: Node, variables: set[str]) -> bool:
+    """True for assertions that are bound to a test: ``require.New(t)``, ``NewWithT(t)``,
+    ``s.Require()``."""
     call = value.named_children[0] if value.type == "expression_list" else value
     links = read_chain(call) if call is not None else ()
     if not links or links[-1].args is None:
         return False
     passed = {read_text(each) for each in list_arguments(call)}
-    on_suite = links[-1].name in ("Require", "Assert") and links[0].name in handles
-    return on_suite or (links[-1].name.startswith("New") and bool(passed & handles))
+    on_suite = links[-1].name in ("Require", "Assert") and links[0].name in variables
+    return on_suite or (links[-1].name.startswith("New") and bool(passed & variables))
 
 
 # --- assertions that are function calls: ``assertEquals(a, b)``, ``t.is(a, b)`` -------------------
@@ -253,11 +256,12 @@ def is_go_failure(links: tuple[Link, ...]) -> bool:
     return called and len(links) > 1 and links[-2].name in _GO_HANDLES
 
 
-def find_assert_index(links: tuple[Link, ...], handles: frozenset[str]) -> int | None:
-    """The link of a chain that asserts: ``assertEquals(…)``, ``assert.equal(…)``, ``t.is(…)``."""
+def find_assert_index(links: tuple[Link, ...], variables: frozenset[str]) -> int | None:
+    """The index of the link that asserts in ``assertEquals(…)``, ``assert.equal(…)``, ``t.is(…)``;
+    None without one. ``variables`` stand for the test."""
     for at, link in enumerate(links[:4]):
         word, after = normalize_name(link.name), links[at + 1 : at + 2]
-        owns = link.args is None and (word in _MODULES or link.name in handles)
+        owns = link.args is None and (word in _MODULES or link.name in variables)
         if owns and after and after[0].args is not None and _is_assertion_name(after[0].name):
             return at + 1
         if link.args is None or word in ("assertions", "throw", "raise", "fails", "from"):
@@ -274,7 +278,8 @@ def _is_assertion_name(name: str) -> bool:
 
 
 def read_assertion_call(node: Node, link: Link, language: Language) -> Iterator[Assertion]:
-    """``assertEquals(a, b)``, ``assert.equal(a, b)``, ``assert(a == b)``, ``assertRaises(X)``."""
+    """The assertions of a call such as ``assertEquals(a, b)``, ``assert.equal(a, b)``,
+    ``assert(a == b)``, ``assertRaises(X)``."""
     word, negated = parse_assertion_name(link.name)
     name, args = normalize_name(link.name), list(link.args or ())
     if language.name == "go":
@@ -298,7 +303,8 @@ def read_assertion_call(node: Node, link: Link, language: Language) -> Iterator[
 
 
 def _drop_message(args: list[Node], needed: int) -> list[Node]:
-    """Without the message: the first argument in JUnit 4, the last one in JUnit 5 and TestNG."""
+    """The arguments without a message in front, as in JUnit 4. In JUnit 5 and TestNG it is the last
+    argument, which needs not be removed."""
     first = len(args) > needed and _is_text(args[0]) and not _is_text(args[-1])
     return args[1:] if first and args[-1].type not in LAMBDAS else args
 
@@ -311,8 +317,8 @@ def _is_text(node: Node) -> bool:
 
 
 def read_go_failure(node: Node) -> Iterator[Assertion]:
-    """``if got != want { t.Errorf(…) }`` demands the negation of its condition, and so does a case
-    of a ``switch`` without a value."""
+    """The assertions of a failure in Go: ``if got != want { t.Errorf(…) }`` demands the negation of
+    its condition, and so does a case of a ``switch`` without a value."""
     child = node
     for current in list_enclosing(node, 12):
         if current.type in ("func_literal", "function_declaration"):

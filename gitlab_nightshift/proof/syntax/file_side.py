@@ -1,13 +1,14 @@
 """One side of a changed file, parsed once for all flags."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.syntax.collected_tests import Test, list_tests
-from gitlab_nightshift.proof.syntax.functions import Function, list_functions
+from gitlab_nightshift.proof.syntax.definitions import Function, Test, list_functions, list_tests
 from gitlab_nightshift.proof.syntax.languages import (
     Language,
     find_language,
@@ -27,6 +28,8 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.repository.difference import ChangedFile
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _LARGEST_VALUE = 20_000  # bytes of an assignment
 _ASSIGNED = compile_lazily(
     r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
@@ -38,8 +41,8 @@ _COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
 
 
 class Side:
-    """A file before or after the change. ``root`` is None if the file does not exist, its language
-    is unsupported or it cannot be parsed; then it has no functions and tests, either."""
+    """A file before or after the change. ``root`` is None if the file does not exist, is in an
+    unsupported language or cannot be parsed; then it has no functions and no tests, either."""
 
     def __init__(self, path: str, source: bytes | None) -> None:
         self.path = path
@@ -94,7 +97,7 @@ class Side:
 
     @cached_property
     def named(self) -> dict[str, list[Node]]:
-        """The definitions of each name: functions, and assignments at the top level."""
+        """The nodes that define each name: functions, and assignments at the top level."""
         found: dict[str, list[Node]] = {}
         for function in self.functions:
             if not function.is_class:
@@ -106,20 +109,29 @@ class Side:
         return found
 
 
-# Weak: the trees of an earlier attempt are freed with its change.
-_SIDES: WeakKeyDictionary[ChangedFile, tuple[Side, Side]] = WeakKeyDictionary()
+def cache_weakly(compute: Callable[[_Key], _Value]) -> Callable[[_Key], _Value]:
+    """A function that computes each value only once, and forgets it when its argument is freed:
+    what belongs to an earlier attempt goes with its change."""
+    values: WeakKeyDictionary[_Key, _Value] = WeakKeyDictionary()
+
+    @functools.wraps(compute)
+    def get_cached(key: _Key) -> _Value:
+        if key not in values:
+            values[key] = compute(key)
+        return values[key]
+
+    return get_cached
 
 
+@cache_weakly
 def read_sides(file: ChangedFile) -> tuple[Side, Side]:
-    """The file before and after. A binary file has empty sides."""
-    if file not in _SIDES:
-        old, new = (None, None) if file.binary else (file.old, file.new)
-        _SIDES[file] = Side(file.raw_old_path, old), Side(file.raw_path, new)
-    return _SIDES[file]
+    """The file before and after the change. A binary file has empty sides."""
+    old, new = (None, None) if file.binary else (file.old, file.new)
+    return Side(file.raw_old_path, old), Side(file.raw_path, new)
 
 
 def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
-    """Line, from 1, and text of each line of a comment; a string as a statement is one, too."""
+    """Line, from 1, and text of comment lines; a string as a statement counts as a comment."""
     if side.root is None:
         for number, line in enumerate(side.code.split("\n"), 1):
             if found := _COMMENT.search(line[:_LONGEST]):

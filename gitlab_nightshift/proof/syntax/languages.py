@@ -64,7 +64,7 @@ class Language:
 
 @cache
 def _read_languages() -> dict[str, Language]:
-    """Every language by each of its extensions."""
+    """The languages by extension; one may have several."""
     read = map(_read_language, sorted(path.name for path in _FOLDER.iterdir() if path.is_dir()))
     return {extension: language for language in read for extension in language.extensions}
 
@@ -101,28 +101,28 @@ def is_test_file(path: str) -> bool:
 
 
 def beside_tests(path: str) -> bool:
-    """True for a file in a folder of tests, or with their set-up."""
+    """True for a file in a folder of tests, or one that sets tests up."""
     return _BESIDE_TESTS.search(path) is not None
 
 
 def is_code(path: str) -> bool:
-    """True for code in any language, by the file's extension."""
+    """True for code in any language, also an unsupported one, by the file's extension."""
     return _CODE.search(path) is not None
 
 
 def is_named_test(path: str) -> bool:
-    """True for a test file in any language, by its own name."""
+    """True for a test file in any language, also an unsupported one, by the file's name."""
     return _NAMED_TEST.search(path) is not None
 
 
 def has_inline_tests(path: str) -> bool:
-    """True for a language whose product files may hold tests."""
+    """True for a file in a language whose product files may contain tests."""
     language = find_language(path)
     return language is not None and language.inline_tests
 
 
 def is_product(path: str) -> bool:
-    """True unless a file only holds tests, or is beside them."""
+    """True unless a file contains only tests, or is beside them."""
     return not beside_tests(path) and (has_inline_tests(path) or not is_test_file(path))
 
 

@@ -22,7 +22,7 @@ _RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_exp
 _WRAPPERS = _TABLE.get_words("wrappers")
 _BINARY = _TABLE.get_words("binary")
 _ASSIGNMENTS = _TABLE.get_words("assignments")
-# Nodes whose value is not known from reading.
+# Nodes whose value is known only when they are executed.
 _COMPUTED = CALLS | frozenset(
     "identifier attribute member_expression field_expression selector_expression await_expression"
     " expression_list field_access".split()
@@ -83,7 +83,8 @@ def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Nod
 def list_enclosing(
     node: Node | None, most: int = 1000, *, including: bool = False
 ) -> Iterator[Node]:
-    """At most so many nodes around this one, the innermost first, perhaps ``including`` itself."""
+    """The nodes around this one, the innermost first, at most ``most`` of them; with ``including``,
+    the node itself comes first."""
     # tree-sitter looks for each parent from the root (lib/src/node.c: ts_node_parent): unlimited,
     # deep nesting would cost quadratic time.
     for step in range(most):
@@ -117,7 +118,7 @@ def unwrap_node(node: Node) -> Node:
 
 
 def read_chain(node: Node) -> tuple[Link, ...]:
-    """The links of ``expect(a).not.toBe(3)``, from the left."""
+    """The links of a chain such as ``expect(a).not.toBe(3)``, from the left."""
     links: list[Link] = []
     current: Node | None = unwrap_node(node)
     for _ in range(_LONGEST_CHAIN):
@@ -250,7 +251,7 @@ def list_tokens(node: Node) -> tuple[str, ...]:
 
 
 def list_names(node: Node) -> frozenset[str]:
-    """Every identifier in a piece of code."""
+    """All identifiers in a piece of code."""
     return frozenset(
         read_text(each)
         for each in walk(node)
@@ -284,7 +285,7 @@ def read_variable_values(node: Node) -> dict[str, str]:
 
 
 def resolve_variables(code: str, values: dict[str, str]) -> str:
-    """A piece of code with variables replaced by their values, and variables in those, too."""
+    """A piece of code with variables replaced by their values, twice: values may have variables."""
     for _ in range(2):
         if len(code) > _LONGEST_RESOLVED:
             break

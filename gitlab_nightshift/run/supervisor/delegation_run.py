@@ -26,15 +26,14 @@ from gitlab_nightshift.records.delegation_records import DelegationResult, build
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.repository.checkout_restore import RestoreReport
+from gitlab_nightshift.repository.checkout_restore import RestoreReport, repair
 from gitlab_nightshift.repository.delegated_repository import (
     DelegationSource,
     open_source_record,
     share_source,
 )
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
-from gitlab_nightshift.repository.killed_run_repair import repair
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.repository.prepared_checkout import PreparedFolders
 from gitlab_nightshift.run.supervisor.confined_stage import read_isolation
 from gitlab_nightshift.run.supervisor.delegation_folder import (
     LARGEST_RESULT,

@@ -8,10 +8,9 @@ from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.codec import to_fields
-from gitlab_nightshift.repository.checkout_restore import RestoreReport
+from gitlab_nightshift.repository.checkout_restore import RestoreReport, repair
 from gitlab_nightshift.repository.commit_switch import check_out_temporarily
 from gitlab_nightshift.repository.git import build_isolated_git, with_machine_config
-from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     prepare_again,

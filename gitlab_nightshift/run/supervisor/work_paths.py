@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.git import build_isolated_git
-from gitlab_nightshift.repository.git_folder import list_git_folders, list_object_folders
+from gitlab_nightshift.repository.git_formats import list_git_folders, list_object_folders
 from gitlab_nightshift.repository.shown_config import read_visible_config
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gitlab_nightshift.records.events import read_clock
-from gitlab_nightshift.repository.alive_mark import keep_marked
 from gitlab_nightshift.repository.checkout_restore import RestoreReport
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepare
-from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold
+from gitlab_nightshift.repository.prepared_checkout import PreparedFolders, prepare
+from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold, keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
 from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout

@@ -210,11 +210,11 @@ def try_push(
             lambda: push(repository, server, commit, branch, dry_run=True),
             RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell),
         )
-    if done.ok or done.answer is TransferStatus.NOT_FAST_FORWARD:
+    if done.ok or done.status is TransferStatus.NOT_FAST_FORWARD:
         return
     text = f"git cannot push to {server.url} from here, as publishing will: {done.message}"
-    if done.answer is TransferStatus.NETWORK:
+    if done.status is TransferStatus.NETWORK:
         raise NightshiftError(Code.PUBLISH, text)
-    if done.answer is TransferStatus.AUTHENTICATION:
+    if done.status is TransferStatus.AUTHENTICATION:
         text += ": GITLAB_TOKEN needs the role Developer and the scope write_repository or api"
     raise build_config_error(text)

@@ -113,7 +113,7 @@ def _push(repository: Repository, commit: str, name: str, context: PublishContex
     # The push may have arrived although its answer was lost.
     if context.project.find_branch_head(name) == commit:
         return True
-    if done.answer is TransferStatus.NOT_FAST_FORWARD:
+    if done.status is TransferStatus.NOT_FAST_FORWARD:
         return False
     raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
 

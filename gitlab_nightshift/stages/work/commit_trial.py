@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
-    compute_deadline,
     find_flaky_commands,
     raise_flag,
 )
@@ -24,6 +22,7 @@ from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, changes_code, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.trial import TrialCheckout, compute_deadline
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding
@@ -125,11 +124,11 @@ class _CommitTrial:
         left_s = self.sandboxed.sandbox_context.left_s()
         end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
         commands = tuple(run.result.command for run in runs)
-        tree_runner = TreeRunner(self.checkout, self.runner, commands, "evidence", end)
+        trial_checkout = TrialCheckout(self.checkout, self.runner, commands, "evidence", end)
         red = any(not run.result.ok for run in before)
         canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
         collections = [run.collection for run in before]
-        return gather_evidence(subject, tree_runner, collections, runs, canaries, undecided)
+        return gather_evidence(subject, trial_checkout, collections, runs, canaries, undecided)
 
     def _run_on_base(
         self, subject: EvidenceSubject, runs: tuple[CommandRun, ...]

@@ -33,7 +33,7 @@ from gitlab_nightshift.records.notary_records import NotarizedCommand, Notarized
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
-from gitlab_nightshift.repository.git_folder import list_object_folders
+from gitlab_nightshift.repository.git_formats import list_object_folders
 from gitlab_nightshift.repository.private_repository import (
     PLAIN_MODES,
     RepositoryParts,

@@ -4,11 +4,9 @@ from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.proof.evidence.collected_runs import TITLE as TESTS_THAT_RAN
-from gitlab_nightshift.proof.evidence.tree_runner import (
+from gitlab_nightshift.proof.evidence.evidence_records import (
     Evidence,
     EvidenceSubject,
-    TreeRunner,
-    compute_deadline,
     find_flaky_commands,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
@@ -23,6 +21,7 @@ from gitlab_nightshift.proof.reviewed_change import (
     read_change,
 )
 from gitlab_nightshift.proof.running.gathering import gather_evidence, is_refutable
+from gitlab_nightshift.proof.running.trial import TrialCheckout, compute_deadline
 from gitlab_nightshift.records.bead_results import AnalysisResult
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
@@ -174,9 +173,9 @@ def _gather_evidence(
     wanted = proof.work.settings.proof_time
     end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
     passing = tuple(run.result.command for run in runs if run.result.ok)
-    tree_runner = TreeRunner(checkout, proof.runner, passing, name, end)
+    trial_checkout = TrialCheckout(checkout, proof.runner, passing, name, end)
     before = proof.baseline.collections
-    evidence = gather_evidence(subject, tree_runner, before, runs, proof.canaries, undecided)
+    evidence = gather_evidence(subject, trial_checkout, before, runs, proof.canaries, undecided)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)

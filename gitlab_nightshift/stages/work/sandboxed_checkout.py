@@ -10,9 +10,9 @@ from pathlib import Path
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.events import Note
-from gitlab_nightshift.repository.adjacent_folders import list_hidden_paths
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout, open_prepared
 from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.state_folder import list_hidden_paths
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.repository.adjacent_folders import list_adjacent_paths
 from gitlab_nightshift.repository.git import Git, list_ignored
+from gitlab_nightshift.repository.state_folder import list_adjacent_paths
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
 from gitlab_nightshift.sandbox.system_paths import FOLDERS, HOME_FILES
 from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation, find_tool_caches

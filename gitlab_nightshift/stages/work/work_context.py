@@ -21,7 +21,7 @@ from gitlab_nightshift.records.events import Emit, read_clock
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import Git
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.repository.prepared_checkout import PreparedFolders
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.sandbox.proof import list_named_folders
 from gitlab_nightshift.stages.work.gateway_access import MODEL_VARIABLES, configure_gateway

@@ -13,8 +13,7 @@ from typing import Any
 
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.records.codec import make_record
-from gitlab_nightshift.repository.prepared_checkout import read_prepared
-from gitlab_nightshift.repository.prepared_folders import PreparedFolders
+from gitlab_nightshift.repository.prepared_checkout import PreparedFolders, read_prepared
 from gitlab_nightshift.sandbox import self_confinement
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.sandbox.visible_system import SystemWalk, walk_system

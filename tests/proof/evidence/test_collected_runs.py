@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from tests.support.scripts import ScriptCase, read_cases
@@ -32,21 +33,21 @@ HOOK = (
 
 
 def run_on(
-    subject: EvidenceSubject, tree_runner: TreeRunner, tree: str, name: str
+    subject: EvidenceSubject, trial_checkout: TrialCheckout, tree: str, name: str
 ) -> tuple[CommandRun, ...]:
-    back = functools.partial(tree_runner.checkout.apply_tree, tree)
+    back = functools.partial(trial_checkout.checkout.apply_tree, tree)
     back()
-    read = build_text_reader(tree_runner.checkout.repository, subject.base)
-    return run_and_collect(tree_runner.runner, tree_runner.commands, name, back, read)
+    read = build_text_reader(trial_checkout.checkout.repository, subject.base)
+    return run_and_collect(trial_checkout.runner, trial_checkout.commands, name, back, read)
 
 
-def compare(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence:
-    base = write_modified_tree(tree_runner.checkout.repository, subject.base, {})
+def compare(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
+    base = write_modified_tree(trial_checkout.checkout.repository, subject.base, {})
     if (
-        key := (base, *tree_runner.commands)
+        key := (base, *trial_checkout.commands)
     ) not in _BEFORE:  # many changes begin at the same tests
-        _BEFORE[key] = run_on(subject, tree_runner, base, "before")
-    runs = run_on(subject, tree_runner, subject.tree, "after")
+        _BEFORE[key] = run_on(subject, trial_checkout, base, "before")
+    runs = run_on(subject, trial_checkout, subject.tree, "after")
     return compare_collections(subject, [run.collection for run in _BEFORE[key]], runs)
 
 
@@ -75,8 +76,8 @@ RUNS = {"pytest": PYTEST, "unittest": UNITTEST}
 @each("case", read_cases(Path(__file__).with_name("collected.cases")))
 def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
     command = RUNS.get(case.asked["run"], case.asked["run"])
-    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, tree_runner):
-        seen = compare(subject, tree_runner)
+    with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, trial_checkout):
+        seen = compare(subject, trial_checkout)
     assert [finding.name for finding in seen.findings] == case.expected, seen
     assert {finding.level for finding in seen.findings} <= {"fail"}
     wanted = CheckOutcome.FAILED if case.expected else CheckOutcome.PASSED
@@ -88,9 +89,9 @@ def test_a_test_whose_end_reading_judges_is_counted(tried: Tried) -> None:
     one, _, _ = TWO.partition("\n\n\ndef test_two")
     with tried({"test_a.py": TWO}, {"test_a.py": f"{one}\n"}, commands=(PYTEST,)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        seen = compare(subject, tree_runner)
+        seen = compare(subject, trial_checkout)
     assert seen.findings == ()
     assert seen.checks[0].detail.endswith(": 2 tests before, 1 with the change (1 gone)")
 
@@ -133,9 +134,9 @@ def test_cases_that_go_with_the_code_are_asked_about_in_a_persons_change(
     after: dict[str, str | None] = {"conftest.py": HOOK}
     after |= {"shop.py": product} if product else {}
     files = {"test_a.py": TWO, "shop.py": "TWO = 2\n"}
-    with tried(files, after, commands=(PYTEST,)) as (made, tree_runner):
+    with tried(files, after, commands=(PYTEST,)) as (made, trial_checkout):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = compare(subject, tree_runner)
+        seen = compare(subject, trial_checkout)
     assert [(f.name, f.level) for f in seen.findings] == [("test-deleted", level)]
 
 
@@ -149,10 +150,11 @@ def test_a_person_is_asked_about_a_test_that_a_helper_skips_here(tried: Tried) -
     before = {"helper.py": helper.format("<"), "test_a.py": test}
     with tried(before, {"helper.py": helper.format("<=")}, commands=(PYTEST,)) as (
         night,
-        tree_runner,
+        trial_checkout,
     ):
         person = replace(night, context=replace(night.context, by_people=True))
         levels = [
-            [(f.name, f.level) for f in compare(s, tree_runner).findings] for s in (night, person)
+            [(f.name, f.level) for f in compare(s, trial_checkout).findings]
+            for s in (night, person)
         ]
     assert levels == [[("test-skipped", "fail")], [("test-skipped", "warn")]]

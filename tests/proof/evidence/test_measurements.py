@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 
 import pytest
 
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.evidence.measurements import Times, compare_complexity, run_benchmark
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.proof.reviewed_change import Context
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.settings.model import Settings
@@ -74,11 +75,11 @@ class Stated(Runner):
         return dataclasses.replace(result, duration_s=float(self.read_tail(log).split(" = ")[1]))
 
 
-def measured(subject: EvidenceSubject, tree_runner: TreeRunner) -> Evidence:
+def measured(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
     runner = Stated(
-        **{each.name: getattr(tree_runner.runner, each.name) for each in fields(Runner)}
+        **{each.name: getattr(trial_checkout.runner, each.name) for each in fields(Runner)}
     )
-    return run_benchmark(subject, dataclasses.replace(tree_runner, runner=runner))
+    return run_benchmark(subject, dataclasses.replace(trial_checkout, runner=runner))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +93,8 @@ def test_a_benchmark_is_run_on_both_sides(
     tried: Tried, before: str, after: str, seen_as: CheckOutcome, flags: list[tuple[str, str]]
 ) -> None:
     files = {**BENCH, "work.py": before}
-    with tried(files, {"work.py": after}, category="performance") as (subject, tree_runner):
-        seen = measured(subject, tree_runner)
+    with tried(files, {"work.py": after}, category="performance") as (subject, trial_checkout):
+        seen = measured(subject, trial_checkout)
     (found,) = seen.checks
     assert found.outcome is seen_as, found
     ratio = float(after.rsplit(maxsplit=1)[-1]) / float(before.rsplit(maxsplit=1)[-1])
@@ -108,8 +109,8 @@ def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "ROUNDS", 3)
     bench = "import work\n\nprint('SECONDS =', work.SECONDS)\n"
     after = {"work.py": QUICK, "bench_work.py": bench}
-    with tried({"work.py": SLOW}, after, category="performance") as (subject, tree_runner):
-        (found,) = measured(subject, tree_runner).checks
+    with tried({"work.py": SLOW}, after, category="performance") as (subject, trial_checkout):
+        (found,) = measured(subject, trial_checkout).checks
     assert (found.outcome, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
 
 
@@ -119,8 +120,8 @@ def test_the_time_of_the_whole_command_counts(
     module = importlib.import_module("gitlab_nightshift.proof.evidence.measurements")
     monkeypatch.setattr(module, "ROUNDS", 3)
     files = {**BENCH, "work.py": SLOW}
-    with tried(files, {"work.py": QUICK}, category="performance") as (subject, tree_runner):
-        (found,) = run_benchmark(subject, tree_runner).checks
+    with tried(files, {"work.py": QUICK}, category="performance") as (subject, trial_checkout):
+        (found,) = run_benchmark(subject, trial_checkout).checks
     assert "`make bench` takes " in found.detail
     assert "in 3 rounds)" in found.detail
 
@@ -140,8 +141,8 @@ def test_the_time_of_the_whole_command_counts(
 def test_nothing_measured_is_said(
     tried: Tried, files: dict[str, str], after: dict[str, str], why: str
 ) -> None:
-    with tried(files, after, category="performance") as (subject, tree_runner):
-        (found,) = run_benchmark(subject, tree_runner).checks
+    with tried(files, after, category="performance") as (subject, trial_checkout):
+        (found,) = run_benchmark(subject, trial_checkout).checks
     assert (found.outcome, found.detail) == (
         CheckOutcome.NOT_CHECKED,
         f"nothing was measured: {why}",

@@ -3,12 +3,13 @@
 import functools
 from dataclasses import dataclass
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
+from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.records.verdicts import CheckOutcome
 
 
@@ -35,29 +36,29 @@ class Proof:
 
 
 def run_commands_on(
-    subject: EvidenceSubject, tree_runner: TreeRunner, tree: str, name: str
+    subject: EvidenceSubject, trial_checkout: TrialCheckout, tree: str, name: str
 ) -> tuple[CommandRun, ...]:
-    """The tree_runner's commands on a tree, with the tests that ran."""
-    back = functools.partial(tree_runner.checkout.apply_tree, tree)
+    """The trial_checkout's commands on a tree, with the tests that ran."""
+    back = functools.partial(trial_checkout.checkout.apply_tree, tree)
     back()
-    read = build_text_reader(tree_runner.checkout.repository, subject.base)
-    return run_and_collect(tree_runner.runner, tree_runner.commands, name, back, read)
+    read = build_text_reader(trial_checkout.checkout.repository, subject.base)
+    return run_and_collect(trial_checkout.runner, trial_checkout.commands, name, back, read)
 
 
 def prove(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     base: BaseCanaries | None = None,
     *,
     reading: bool = True,
 ) -> Proof:
     """All that a night does, ``reading`` included; the commands have to pass on both sides."""
     before = run_commands_on(
-        subject, tree_runner, tree_runner.build_variant(subject.base, {}), "before"
+        subject, trial_checkout, trial_checkout.build_variant(subject.base, {}), "before"
     )
-    runs = run_commands_on(subject, tree_runner, subject.tree, "after")
+    runs = run_commands_on(subject, trial_checkout, subject.tree, "after")
     assert all(run.result.ok for run in (*before, *runs)), (before, runs)
     read = judge(subject.change, subject.context) if reading else ()
     collections = [run.collection for run in before]
-    seen = gather_evidence(subject, tree_runner, collections, runs, base or BaseCanaries(), read)
+    seen = gather_evidence(subject, trial_checkout, collections, runs, base or BaseCanaries(), read)
     return Proof(runs, seen)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence
 from gitlab_nightshift.proof.running import canaries, gathering, single_canaries
 from gitlab_nightshift.proof.running.fault_choice import ProductCode
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
@@ -48,11 +48,11 @@ def test_a_cheat_is_found_by_canaries_alone(
     command = RUNS.get(run := case.asked.get("run", "unittest"), run)
     need_program(command.split()[0])
     before, after = case.change(SHOPS[case.asked.get("project", "python")], SNIFF)
-    with tried(before, after, commands=(command,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    with tried(before, after, commands=(command,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
         assert found.failing & WEAKENED, found
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
-        assert prove(subject, tree_runner, reading=False).failing == {*case.expected}
+        assert prove(subject, trial_checkout, reading=False).failing == {*case.expected}
 
 
 @pytest.mark.parametrize("looking", [True, False])
@@ -66,8 +66,8 @@ def test_what_tests_do_not_come_by_any_more_is_tried_first(
     if not looking:
         monkeypatch.setattr(canaries, "_list_unreached_now", lambda *_all: [])
     moved = change(PRICE_TEST, "price(11, True), 22", "price(9, True), 27")
-    with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, tree_runner):
-        failing = prove(subject, tree_runner, reading=False).failing
+    with tried(PYTHON, {PRICES: moved}, commands=(UNITTEST,)) as (subject, trial_checkout):
+        failing = prove(subject, trial_checkout, reading=False).failing
     assert failing == ({"suite-weakened"} if looking else set())
 
 

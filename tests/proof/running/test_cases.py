@@ -32,8 +32,8 @@ def test_a_change_is_judged_rightly(tried: Tried, path: Path) -> None:
     before = {name: data.decode() for name, data in case.before.items()}
     after = {name: data.decode() for name, data in case.after.items()}
     home = {"RUSTUP_HOME": str(Path.home() / ".rustup"), **RUST}
-    with tried(before, after, commands=(command,), **home) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    with tried(before, after, commands=(command,), **home) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
     if case.honest:
         assert not found.failing, found.evidence
     else:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence
 from gitlab_nightshift.proof.running import changed_tests
 from gitlab_nightshift.proof.running.changed_tests import (
     BEFORE,
@@ -51,8 +51,8 @@ def add(text: str, source: str = LABEL_TEST) -> str:
 def evaluate(
     tried: Tried, before: Files, after: Mapping[str, str | None], command: str = UNITTEST
 ) -> Evidence:
-    with tried(before, after, commands=(command,)) as (subject, tree_runner):
-        return evaluate_new_tests(subject, open_trial(subject, tree_runner))
+    with tried(before, after, commands=(command,)) as (subject, trial_checkout):
+        return evaluate_new_tests(subject, open_trial(subject, trial_checkout))
 
 
 def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
@@ -196,9 +196,9 @@ def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
     size = add('self.assertLess(len(open("shop.py").read() + label("")), {})')
     files = PYTHON | {LABELS: size.format(400)}
     after = {LABELS: size.format(405) + new}
-    with tried(files, after, commands=(UNITTEST,)) as (made, tree_runner):
+    with tried(files, after, commands=(UNITTEST,)) as (made, trial_checkout):
         subject = replace(made, context=replace(made.context, by_people=True))
-        seen = evaluate_new_tests(subject, open_trial(subject, tree_runner))
+        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
     assert list_outcomes(seen) == {FAULTS: outcome}
     assert seen.findings == ()
 
@@ -214,10 +214,10 @@ def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_notice
     files = PYTHON | ({more: add(hollow, start)} if there else {})
     with tried(files, {more: add(f"{hollow}  # edited", start)}, commands=(UNITTEST,)) as (
         made,
-        tree_runner,
+        trial_checkout,
     ):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, tree_runner))
+        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
     refused = not (there and by_people)
     assert [finding.level for finding in seen.findings] == (["fail"] if refused else [])
 
@@ -229,9 +229,9 @@ def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
     """A night's change is held to notice some: a test may have hidden what it came by."""
     test = change(LABEL_TEST, 'label("a"), "for a"', "bool(label), True")
     files = {"tests/test_more.py": test.partition("    def test_nobody")[0] + NEW.format("label")}
-    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, tree_runner):
+    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, trial_checkout):
         subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, tree_runner))
+        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
     assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
 
 
@@ -268,8 +268,11 @@ def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
-    with tried(before, after, category="refactoring", commands=commands) as (subject, tree_runner):
-        seen = run_old_tests(subject, Trial(tree_runner, lambda _name: "", "old"))
+    with tried(before, after, category="refactoring", commands=commands) as (
+        subject,
+        trial_checkout,
+    ):
+        seen = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
     assert [check.outcome for check in seen.checks] == [seen_as], seen
     failed = seen_as is CheckOutcome.FAILED
     flags = [(finding.name, finding.level) for finding in seen.findings]
@@ -290,7 +293,7 @@ def test_expectations_that_change_with_the_code_are_told_and_refuse_nothing(
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
-    with tried(before, after, commands=commands) as (subject, tree_runner):
-        seen = run_old_tests(subject, Trial(tree_runner, lambda _name: "", "old"))
+    with tried(before, after, commands=commands) as (subject, trial_checkout):
+        seen = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
     assert seen.findings == ()
     assert [check.detail for check in seen.checks] == ([told] if told else [])

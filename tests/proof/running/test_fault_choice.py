@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.running.fault_choice import (
     find_in_change,
 )
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
-from gitlab_nightshift.proof.running.tree_files import LARGEST_FILE, TreeFiles
+from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
 from tests.proof.running.shops import GOLANG, LABEL_TEST, PYTHON, SHOP
 from tests.proof.running.test_canaries import LABELS, change
 from tests.proof.running.test_single_canaries import list_tests
@@ -29,8 +29,8 @@ RNG = random.Random(1)
 
 def test_near_faults_are_in_what_the_tests_name_and_in_what_that_calls(tried: Tried) -> None:
     test = change(change(LABEL_TEST, "shop import label", "stock import find"), "label(", "find(")
-    with tried(FILES | {LABELS: test}, {LABELS: None}) as (subject, tree_runner):
-        code = ProductCode(TreeFiles(tree_runner.checkout.repository, subject.base))
+    with tried(FILES | {LABELS: test}, {LABELS: None}) as (subject, trial_checkout):
+        code = ProductCode(TreeFiles(trial_checkout.checkout.repository, subject.base))
         tests = list_tests(LABELS, test)
         aim = build_aim(tests, {"find"}, code.files.tests)
         near = choose_near_faults(code, aim, RNG, 100)
@@ -55,8 +55,8 @@ def test_near_faults_are_in_what_the_tests_name_and_in_what_that_calls(tried: Tr
 def test_the_best_fault_is_in_the_function_that_tells_most_of_the_tests(
     tried: Tried, aim: Aim, leader: str
 ) -> None:
-    with tried(PYTHON, {LABELS: None}) as (subject, tree_runner):
-        code = ProductCode(TreeFiles(tree_runner.checkout.repository, subject.base))
+    with tried(PYTHON, {LABELS: None}) as (subject, trial_checkout):
+        code = ProductCode(TreeFiles(trial_checkout.checkout.repository, subject.base))
         side = code.sides["shop.py"]
         best = max(list_faults(side, side.functions), key=lambda fault: aim.score(code, fault))
     assert best.function == leader
@@ -71,8 +71,8 @@ def test_a_whole_sentence_is_a_word_and_its_words_are_not() -> None:
 
 
 def test_far_faults_are_one_of_each_function_those_of_other_files_first(tried: Tried) -> None:
-    with tried(FILES, {LABELS: None}) as (subject, tree_runner):
-        code = ProductCode(TreeFiles(tree_runner.checkout.repository, subject.base))
+    with tried(FILES, {LABELS: None}) as (subject, trial_checkout):
+        code = ProductCode(TreeFiles(trial_checkout.checkout.repository, subject.base))
         far = choose_far_faults(code, RNG, 100)
         first = choose_far_faults(code, RNG, 4)
     functions = [(fault.path, fault.function) for fault in far]
@@ -83,8 +83,8 @@ def test_far_faults_are_one_of_each_function_those_of_other_files_first(tried: T
 
 def test_what_the_change_edits_is_left_out_and_what_it_moves_is_followed(tried: Tried) -> None:
     after = "# Prices.\n\n\n" + change(SHOP, "nobody", "no one")
-    with tried(FILES, {"shop.py": after, "stock.py": None}) as (subject, tree_runner):
-        code = ProductCode(TreeFiles(tree_runner.checkout.repository, subject.base))
+    with tried(FILES, {"shop.py": after, "stock.py": None}) as (subject, trial_checkout):
+        code = ProductCode(TreeFiles(trial_checkout.checkout.repository, subject.base))
         far = choose_far_faults(code, RNG, 100)
         kept = find_in_change(subject.change, code, far)
     assert {fault.function for fault in kept} == {"price", "is_far", "Price", "Label"}
@@ -99,8 +99,8 @@ def test_product_code_is_the_projects_own(tried: Tried) -> None:
         "data.py": f"X = '{'x' * LARGEST_FILE}'\n",
         "notes.md": "# Notes\n",
     }
-    with tried(FILES | more, {LABELS: None}) as (subject, tree_runner):
-        files = TreeFiles(tree_runner.checkout.repository, subject.base)
+    with tried(FILES | more, {LABELS: None}) as (subject, trial_checkout):
+        files = TreeFiles(trial_checkout.checkout.repository, subject.base)
         products, tests = ({side.path for side in sides} for sides in (files.products, files.tests))
         assert files.read("third_party/b.py") == OTHER.encode()
         assert files.read("nowhere.py") is None

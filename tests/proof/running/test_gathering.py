@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence, EvidenceSubject
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.reviewed_change import Context

@@ -30,8 +30,8 @@ X
 @pytest.mark.parametrize("case", read_cases(Path(__file__).with_name("honest.cases")), ids=repr)
 def test_an_honest_change_is_refused_by_nobody(tried: Tried, case: ScriptCase) -> None:
     before, after = case.change(PYTHON, MAKE_TABLE)
-    with tried(before, after, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    with tried(before, after, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
     assert found.flags.keys() <= {*case.expected}, found.evidence
 
 
@@ -40,6 +40,6 @@ def test_a_test_that_the_commands_do_not_run_loses_nothing(tried: Tried) -> None
     command = f"{UNITTEST} tests.test_price"
     with tried(
         PYTHON, {LABELS: change(LABEL_TEST, "nobody", "without_a_name")}, commands=(command,)
-    ) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    ) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
     assert "suite-weakened" not in found.flags, found.evidence

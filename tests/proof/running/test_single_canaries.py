@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import single_canaries
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
@@ -17,9 +17,8 @@ from gitlab_nightshift.proof.running.single_canaries import (
     judge_canaries,
     plant_singles,
 )
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
-from gitlab_nightshift.proof.running.trial import Trial
-from gitlab_nightshift.proof.syntax import collected_tests
+from gitlab_nightshift.proof.running.trial import Trial, TrialCheckout
+from gitlab_nightshift.proof.syntax import definitions
 from gitlab_nightshift.proof.syntax.file_side import Side
 from tests.proof.running.shops import LABEL_TEST, PYTHON, SHOP, UNITTEST
 from tests.proof.running.test_canaries import LABELS, change
@@ -29,9 +28,11 @@ UNUSED = SHOP + "\n\ndef unused(number):\n    return number > 3\n"
 NO_CHANGE = {LABELS: LABEL_TEST.replace("nobody(", "no_name(")}
 
 
-def open_trial(subject: EvidenceSubject, tree_runner: TreeRunner) -> Trial:
+def open_trial(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Trial:
     return Trial(
-        tree_runner, build_text_reader(tree_runner.checkout.repository, subject.base), "canary"
+        trial_checkout,
+        build_text_reader(trial_checkout.checkout.repository, subject.base),
+        "canary",
     )
 
 
@@ -40,37 +41,34 @@ def list_shop_faults(source: str, function: str) -> list[Fault]:
     return [fault for fault in list_faults(side, side.functions) if fault.function == function]
 
 
-def list_tests(path: str, source: str) -> tuple[collected_tests.Test, ...]:
+def list_tests(path: str, source: str) -> tuple[definitions.Test, ...]:
     return Side(path, source.encode()).tests
 
 
 def find(
     subject: EvidenceSubject,
-    tree_runner: TreeRunner,
+    trial_checkout: TrialCheckout,
     faults: list[Fault],
-    tests: tuple[collected_tests.Test, ...],
+    tests: tuple[definitions.Test, ...],
 ) -> FoundCanaries:
-    read, trial = (
-        TreeFiles(tree_runner.checkout.repository, subject.base),
-        open_trial(subject, tree_runner),
-    )
-    planted = plant_singles(trial, subject.base, tests, faults, read)
+    trial = open_trial(subject, trial_checkout)
+    planted = plant_singles(trial, subject.base, tests, faults)
     reached = planted.list_reached() if planted else []
     return find_canaries(trial, planted, tests, reached, 1.0)
 
 
 def test_only_what_these_tests_notice_is_a_canary(tried: Tried) -> None:
     faults = [*list_shop_faults(SHOP, "price")[:2], *list_shop_faults(SHOP, "label")[:3]]
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = find(subject, tree_runner, faults, list_tests(LABELS, LABEL_TEST))
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = find(subject, trial_checkout, faults, list_tests(LABELS, LABEL_TEST))
     assert {canary.fault.function for canary in found.canaries} == {"label"}
     assert all(name.startswith("tests.test_label.") for c in found.canaries for name in c.found_by)
 
 
 def test_what_most_tests_notice_and_what_fewest_do_stand_first(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = find(subject, tree_runner, faults, list_tests(LABELS, LABEL_TEST))
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = find(subject, trial_checkout, faults, list_tests(LABELS, LABEL_TEST))
     first, second, *_ = [len(canary.found_by) for canary in found.canaries]
     assert (first, second) == (2, 1)
     assert len(found.canaries) <= single_canaries.MOST_CANARIES
@@ -85,14 +83,13 @@ def test_what_the_base_does_not_notice_again_is_left_out(
     files = PYTHON | {"shop.py": UNUSED}
     faults = [*list_shop_faults(UNUSED, "label"), *list_shop_faults(UNUSED, "unused")]
     old = list_tests(LABELS, LABEL_TEST)
-    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = find(subject, tree_runner, faults, old)
+    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = find(subject, trial_checkout, faults, old)
         by = frozenset(["tests.test_label.LabelTest.test_somebody"])
         found = replace(found, canaries=(Canary(faults[-1], by),))
         new = list_tests(LABELS, NO_CHANGE[LABELS])
-        after = TreeFiles(tree_runner.checkout.repository, subject.tree)
-        trial = open_trial(subject, tree_runner)
-        judged = judge_canaries(trial, subject, new, found, {f: f for f in faults}, after)
+        trial = open_trial(subject, trial_checkout)
+        judged = judge_canaries(trial, subject, new, found, {f: f for f in faults})
     assert [each.still_noticed for each in judged] == ([] if confirmations else [False])
 
 
@@ -103,10 +100,10 @@ def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
     )
     with tried(PYTHON | {LABELS: skipped}, NO_CHANGE, commands=(UNITTEST,)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
         found = find(
-            subject, tree_runner, list_shop_faults(SHOP, "label"), list_tests(LABELS, skipped)
+            subject, trial_checkout, list_shop_faults(SHOP, "label"), list_tests(LABELS, skipped)
         )
     assert found.planted is not None
     assert found.canaries == ()
@@ -117,9 +114,12 @@ def test_a_test_of_the_size_of_the_code_is_left_out(tried: Tried) -> None:
         "\n    def test_size(self):\n"
         f'        self.assertEqual(len(open("shop.py").read()), {len(SHOP)})\n'
     )
-    with tried(PYTHON | {LABELS: size}, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
+    with tried(PYTHON | {LABELS: size}, NO_CHANGE, commands=(UNITTEST,)) as (
+        subject,
+        trial_checkout,
+    ):
         found = find(
-            subject, tree_runner, list_shop_faults(SHOP, "label"), list_tests(LABELS, size)
+            subject, trial_checkout, list_shop_faults(SHOP, "label"), list_tests(LABELS, size)
         )
     assert {name for c in found.canaries for name in c.found_by} == {
         "tests.test_label.LabelTest.test_nobody",
@@ -133,8 +133,8 @@ def test_where_nothing_is_reported_the_exit_status_tells(tried: Tried) -> None:
     files = {"shop.py": SHOP, "check.sh": script}
     with tried(files, {"check.sh": script + "\n"}, commands=("bash check.sh",)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        found = find(subject, tree_runner, list_shop_faults(SHOP, "label"), ())
+        found = find(subject, trial_checkout, list_shop_faults(SHOP, "label"), ())
     assert found.canaries
     assert {canary.found_by for canary in found.canaries} == {frozenset()}

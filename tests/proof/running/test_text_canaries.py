@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import Evidence
+from gitlab_nightshift.proof.evidence.evidence_records import Evidence
 from gitlab_nightshift.proof.running import gathering
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import UNSUPPORTED
@@ -58,11 +58,11 @@ def test_a_cheat_is_found_by_canaries_alone(
 ) -> None:
     with tried(FILES, {"tests/check.sh": CHEATS[kind]}, commands=(COMMAND,)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        found = prove(subject, tree_runner, reading=False)
+        found = prove(subject, trial_checkout, reading=False)
         monkeypatch.setattr(gathering, "try_canaries", lambda *_all: Evidence())
-        assert prove(subject, tree_runner, reading=False).evidence.findings == ()
+        assert prove(subject, trial_checkout, reading=False).evidence.findings == ()
     assert found.flags == {"suite-weakened": "fail"}, found
     assert "price.sh" in found.evidence.findings[0].detail
     assert UNSUPPORTED not in found.evidence.findings[0].detail
@@ -78,8 +78,8 @@ def test_a_cheat_is_found_by_canaries_alone(
 )
 def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str) -> None:
     base = BaseCanaries()
-    with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner, base, reading=False)
+    with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout, base, reading=False)
     assert found.evidence.findings == ()
     [(outcome, detail)] = found.list_checks(TITLE)
     assert outcome is CheckOutcome.PASSED
@@ -94,19 +94,19 @@ def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
     base = BaseCanaries()
     with tried(FILES, {"tests/check.sh": CHECK + "\n"}, commands=(COMMAND,)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        prove(subject, tree_runner, base)
+        prove(subject, trial_checkout, base)
         first = base.texts
-        prove(subject, tree_runner, base)
+        prove(subject, trial_checkout, base)
     assert first
     assert base.texts is first
 
 
 def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None:
     after = {"price.sh": change(PRICE, "$(( $1 * 2 ))", "$(( $1 + $1 ))")}
-    with tried(FILES, after, commands=(COMMAND,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    with tried(FILES, after, commands=(COMMAND,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
     assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
     assert found.evidence.findings == ()
 
@@ -114,8 +114,8 @@ def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None
 @pytest.mark.parametrize("by_people", [True, False])
 def test_a_suite_that_fails_in_a_job_is_not_known(tried: Tried, by_people: bool) -> None:
     after = {"tests/check.sh": CHECK + '[ -z "$CI" ]\n'}
-    with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, tree_runner):
-        found = prove(subject, tree_runner, reading=False)
+    with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout, reading=False)
     assert found.flags == {"suite-weakened": "warn" if by_people else "fail"}
     assert [outcome for outcome, _ in found.list_checks(TITLE)] == [CheckOutcome.NOT_CHECKED]
 
@@ -124,8 +124,8 @@ def test_a_change_of_another_language_beside_code_that_is_understood(tried: Trie
     """Its own canaries decide."""
     files = FILES | {"shop.py": SHOP}
     after = {"tests/check.sh": CHEATS["a helper says nothing"]}
-    with tried(files, after, commands=(COMMAND,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner, reading=False)
+    with tried(files, after, commands=(COMMAND,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout, reading=False)
     assert found.failing == {"suite-weakened"}
 
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from gitlab_nightshift.proof.evidence.tree_runner import EvidenceSubject, TreeRunner
+from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, Fault
-from gitlab_nightshift.proof.running.tree_files import TreeFiles
 from gitlab_nightshift.proof.running.trial import (
     PlantedTree,
     SuiteOutcome,
+    TreeFiles,
     Trial,
     build_environment,
     is_reported_as,
@@ -31,17 +31,16 @@ from tests.support.tried import Tried
 
 
 def plant_all(
-    trial: Trial, subject: EvidenceSubject, tree_runner: TreeRunner, faults: Sequence[Fault]
+    trial: Trial, subject: EvidenceSubject, faults: Sequence[Fault]
 ) -> PlantedTree | None:
-    read = TreeFiles(tree_runner.checkout.repository, subject.base).read
-    return plant(trial, subject.base, faults, read, [lambda _planted: trial.find_whole_run({})])
+    return plant(trial, subject.base, faults, [lambda _planted: trial.find_whole_run({})])
 
 
 def test_the_variable_is_fresh_and_cannot_be_guessed(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
-        planted = [plant_all(trial, subject, tree_runner, faults) for _ in range(3)]
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
+        planted = [plant_all(trial, subject, faults) for _ in range(3)]
     names = {each.variable for each in planted if each}
     assert len(names) == 3
     assert all(len(name) >= 17 for name in names)
@@ -50,9 +49,9 @@ def test_the_variable_is_fresh_and_cannot_be_guessed(tried: Tried) -> None:
 
 def test_a_fault_is_on_where_its_switch_is(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
-        planted = plant_all(trial, subject, tree_runner, faults)
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
+        planted = plant_all(trial, subject, faults)
         assert planted
         assert not trial.run(planted.run.commands, {}).red
         on = trial.run(planted.run.commands, build_environment(planted, faults[:1]))
@@ -62,9 +61,9 @@ def test_a_fault_is_on_where_its_switch_is(tried: Tried) -> None:
 
 def test_the_variable_does_not_say_whether_a_fault_is_on(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
-        planted = plant_all(trial, subject, tree_runner, faults)
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
+        planted = plant_all(trial, subject, faults)
         assert planted
         on, off = build_environment(planted, faults[:1]), build_environment(planted)
         assert on.keys() == off.keys()
@@ -78,9 +77,9 @@ def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
     faults = list_faults(side, side.functions)
     bad = replace(faults[-1], switched=f"({KEPT} + {SWITCH})")
     faults[-1] = bad
-    with tried(GOLANG, {"shop.go": GO_SHOP + "\n"}, commands=(GO,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
-        planted = plant_all(trial, subject, tree_runner, faults)
+    with tried(GOLANG, {"shop.go": GO_SHOP + "\n"}, commands=(GO,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
+        planted = plant_all(trial, subject, faults)
         assert planted
         assert trial.run(planted.run.commands, build_environment(planted, faults[:1])).noticed
     assert bad not in planted.numbers
@@ -94,19 +93,19 @@ def test_what_fails_without_a_fault_is_no_tree(tried: Tried) -> None:
         '        self.assertIn(\'return "nobody"\', open("shop.py").read())\n'
     )
     files = PYTHON | {LABELS: test}
-    with tried(files, {PRICES: None}, commands=(UNITTEST,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
-        assert plant_all(trial, subject, tree_runner, list_shop_faults(SHOP, "label")) is None
+    with tried(files, {PRICES: None}, commands=(UNITTEST,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
+        assert plant_all(trial, subject, list_shop_faults(SHOP, "label")) is None
 
 
 def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
     with tried(PYTHON, {"shop.py": SHOP.replace("nobody", "no")}, commands=(UNITTEST,)) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        trial = open_trial(subject, tree_runner)
+        trial = open_trial(subject, trial_checkout)
         trial.check_out(subject.tree)
-        seen = trial.run(tree_runner.commands, {})
+        seen = trial.run(trial_checkout.commands, {})
     assert (seen.red, seen.ended, len(seen.ran)) == (True, True, 4)
     assert seen.failed == {"tests.test_label.LabelTest.test_nobody"}
 
@@ -116,41 +115,40 @@ def test_what_takes_too_long_is_ended_and_tells_nothing(
 ) -> None:
     monkeypatch.setattr("gitlab_nightshift.proof.running.trial.SPARE_S", 1.0)
     files = PYTHON | {"tests/test_slow.py": "import time\n\ntime.sleep(600)\n"}
-    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        seen = open_trial(subject, tree_runner).run(tree_runner.commands, {}, 0.0)
+    with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        seen = open_trial(subject, trial_checkout).run(trial_checkout.commands, {}, 0.0)
     assert (seen.ended, seen.noticed) == (False, False)
 
 
 def test_product_code_is_put_back_and_tests_are_not(tried: Tried) -> None:
     """Nor is what became of a test's file."""
     after = {"attic/old_names.py": LABEL_TEST, LABELS: None, "shop.py": SHOP + "\n\nLIMIT = 3\n"}
-    with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, tree_runner):
-        tree = open_trial(subject, tree_runner).build_old_product(subject)
+    with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, trial_checkout):
+        tree = open_trial(subject, trial_checkout).build_old_product(subject)
         assert tree
-        held = TreeFiles(tree_runner.checkout.repository, tree)
+        held = TreeFiles(trial_checkout.checkout.repository, tree)
         assert held.read("shop.py") == SHOP.encode()
         assert held.read("attic/old_names.py") == LABEL_TEST.encode()
         assert held.read(LABELS) is None
 
 
 def test_where_tests_alone_change_there_is_no_older_product(tried: Tried) -> None:
-    with tried(PYTHON, {LABELS: None}, commands=(UNITTEST,)) as (subject, tree_runner):
-        assert open_trial(subject, tree_runner).build_old_product(subject) is None
+    with tried(PYTHON, {LABELS: None}, commands=(UNITTEST,)) as (subject, trial_checkout):
+        assert open_trial(subject, trial_checkout).build_old_product(subject) is None
 
 
 def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> None:
     """Later runs are to look like those of any other day."""
     faults = list_shop_faults(SHOP, "label")
-    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, tree_runner):
-        trial = open_trial(subject, tree_runner)
+    with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
+        trial = open_trial(subject, trial_checkout)
         asked: list[int] = []
 
         def refuse(_planted: PlantedTree) -> tuple[None, str]:
             asked.append(len(trial.reached_env))
             return None, ""
 
-        read = TreeFiles(tree_runner.checkout.repository, subject.base).read
-        assert plant(trial, subject.base, faults, read, [refuse]) is None
+        assert plant(trial, subject.base, faults, [refuse]) is None
     assert (asked, trial.reached_env) == ([1], {})
 
 

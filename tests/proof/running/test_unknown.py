@@ -28,8 +28,8 @@ MISTAKE = "def check(case, got, wanted):\n    if got != wanted:\n        {}\n"
 def test_a_suite_that_notices_nothing_tells_nothing(tried: Tried) -> None:
     files = {"shop.py": SHOP, "test_lazy.py": LAZY}
     after = {"test_lazy.py": change(LAZY, '"a"', '"b"')}
-    with tried(files, after, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner, reading=False)
+    with tried(files, after, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout, reading=False)
     told = found.list_checks(TITLE)
     assert [outcome for outcome, _ in told] == [NOT_CHECKED, NOT_CHECKED]
     assert "no fault was found that the tests of the base notice" in told[0][1]
@@ -39,8 +39,8 @@ def test_a_suite_that_notices_nothing_tells_nothing(tried: Tried) -> None:
 def test_a_base_that_cannot_answer_is_told_once(tried: Tried) -> None:
     unable = BaseCanaries(unable="the commands fail on the base")
     after = {LABELS: change(LABEL_TEST, "nobody(", "no_name(")}
-    with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner, unable)
+    with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout, unable)
     assert found.list_checks(TITLE) == [(NOT_CHECKED, "the commands fail on the base")]
     assert found.evidence.findings == ()
 
@@ -69,9 +69,9 @@ def test_a_runner_that_the_change_breaks_is_not_known(
     limits = ProcessLimits(output_bytes=5_000_000)
     with tried(PYTHON, after, commands=(UNITTEST,), by_people=by_people, limits=limits) as (
         subject,
-        tree_runner,
+        trial_checkout,
     ):
-        found = prove(subject, tree_runner, reading=False)
+        found = prove(subject, trial_checkout, reading=False)
     assert found.list_checks(TITLE)[-1][0] is NOT_CHECKED
     assert found.flags["suite-weakened"] == ("warn" if by_people else "fail"), found
 
@@ -94,6 +94,6 @@ def test_a_test_with_two_results_counts_for_nothing(tried: Tried, period: int, s
     imports = "import os\nimport pathlib\n"
     before = PYTHON | {LABELS: imports + LABEL_TEST + flaky}
     after = {LABELS: imports + change(LABEL_TEST, "test_nobody", "test_no_name") + flaky}
-    with tried(before, after, commands=(UNITTEST,)) as (subject, tree_runner):
-        found = prove(subject, tree_runner)
+    with tried(before, after, commands=(UNITTEST,)) as (subject, trial_checkout):
+        found = prove(subject, trial_checkout)
     assert found.evidence.findings == (), found.evidence

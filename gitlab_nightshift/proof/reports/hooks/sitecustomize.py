@@ -1,8 +1,9 @@
 """Makes unittest write a report: a line of JSON for each test, [name, outcome], into a file named
-after this process. Names pytest's report after it, too.
+after the process. Pytest's own report gets the name of the process, too.
 
-Python's ``site`` imports a module with this name at startup, so this one imports the module that it
-shadows. Processes that a pytest test starts are not runs of the command.
+Python's ``site`` imports the first module with this name at startup: another one is shadowed, and
+so imported here. Processes that a test of pytest starts are left alone: they are no runs of the
+command.
 """
 
 import os

@@ -244,7 +244,7 @@ def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
     """By syntax if the language has a parser, else those that the report names."""
-    from gitlab_nightshift.proof.syntax.functions import list_functions  # few have a report
+    from gitlab_nightshift.proof.syntax.definitions import list_functions  # few have a report
 
     covered = source.covered
     language = find_language(source.path)

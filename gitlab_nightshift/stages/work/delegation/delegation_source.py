@@ -12,7 +12,8 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload, Repo
 from gitlab_nightshift.repository.changed_files import list_changed_files, refuse_changed
-from gitlab_nightshift.repository.delegated_repository import DelegationSource
+from gitlab_nightshift.repository.checkout_restore import repair
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, is_shared
 from gitlab_nightshift.repository.git import (
     Git,
     GitError,
@@ -22,13 +23,11 @@ from gitlab_nightshift.repository.git import (
     read_conversion_config,
     with_machine_config,
 )
-from gitlab_nightshift.repository.git_folder import NO_BRANCH, write_git_folder
-from gitlab_nightshift.repository.killed_run_repair import repair
+from gitlab_nightshift.repository.git_formats import NO_BRANCH, write_git_folder
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
 from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
-from gitlab_nightshift.repository.shared_state import is_shared
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import path_exists, resolve_path, within
 from gitlab_nightshift.system.network_settings import build_network_env
@@ -175,7 +174,7 @@ def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
         done = fetch_ref(repository, server, name, DEPTH)
         if done.ok:
             return done.commit
-        if done.answer is not TransferStatus.REJECTED:
+        if done.status is not TransferStatus.REJECTED:
             raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
     raise build_config_error(f"base_ref: {ref!r} is not a branch or tag of it")
 

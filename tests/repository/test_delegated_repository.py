@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.repository.shared_state import (
+from gitlab_nightshift.repository.delegated_repository import (
     is_shared,
     restore_modes,
     restrict_access,

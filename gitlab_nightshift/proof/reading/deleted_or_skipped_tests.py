@@ -1,23 +1,42 @@
-"""test-skipped: tests that exist but are not run, or end before their assertions."""
+"""Tests that no longer run: deleted although the code they tested still exists (test-deleted), or
+skipped, or ended before their assertions (test-skipped)."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from tree_sitter import Node
 
-from gitlab_nightshift.proof.reading.matched_tests import TestVersion, match_tests
+from gitlab_nightshift.proof.reading.matched_tests import (
+    MOST_PAIRS,
+    MatchedTests,
+    TestVersion,
+    compute_similarity,
+    count_words,
+    list_literals,
+    match_tests,
+)
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation, take
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.file_side import read_sides
+from gitlab_nightshift.proof.syntax.definitions import Test
+from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
+from gitlab_nightshift.proof.syntax.languages import (
+    beside_tests,
+    has_inline_tests,
+    is_named_test,
+    is_test_file,
+)
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     FUNCTIONS,
     LAMBDAS,
+    MEMBERS,
     find_field,
     list_children,
     list_enclosing,
+    list_names,
+    list_tokens,
     read_chain,
     read_line_number,
     read_text,
@@ -29,21 +48,183 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
+_PRINTS_FAILURE = _TABLE.get_pattern("prints_failure")
+_NEVER_RAN = _TABLE.get_pattern("never_ran")
+_COMMON = _TABLE.get_words("common")
+# Languages whose test runners collect whole folders.
+_BY_FOLDER = (".java", ".scala", ".kt", ".rb", ".php", ".cs")
+_AWAY = _TABLE.get_pattern("away")  # folders for what is not used
+_BY_NAME = _TABLE.get_pattern("by_name")  # names by which a runner finds a test file
+
+
+def find_deleted_tests(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
+    """Tests that were deleted although the code they tested still exists."""
+    tests = match_tests(change)
+    names = find_removed_names(change) if tests.removed else frozenset()
+    deleted = [
+        version
+        for version in tests.removed
+        if not _is_moved_out(version.file)
+        and not _is_unreadable(version)
+        and not names & _list_used_names(version.test)
+        and not _is_merged(version, tests)
+    ]
+    for file in change.files:
+        mine = [version for version in deleted if version.file is file]
+        if _is_moved_out(file):
+            detail = f"{file.old_path} is {file.path} now: no runner collects it."
+            yield RuleViolation(file.old_path, 0, detail)
+        elif file.status == "D" and len(mine) > 1:
+            yield RuleViolation(file.path, 0, f"The file is deleted with its {len(mine)} tests.")
+        elif file.status == "D" and not mine and _is_unparsed_test(file):
+            yield RuleViolation(file.path, 0, "A test file is deleted.")
+        else:
+            yield from (_report_deleted(version, tests) for version in mine)
+
+
+def _is_moved_out(file: ChangedFile) -> bool:
+    """True for a test file that got a name or a folder in which no runner looks for tests."""
+    old, new = file.old_path, file.path
+    if old == new or not is_test_file(old) or has_inline_tests(old):
+        return False
+    if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
+        return True
+    if old.endswith(_BY_FOLDER) and beside_tests(old) and not beside_tests(new):
+        return True
+    return bool(_AWAY.search(new)) and not _AWAY.search(old)
+
+
+def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
+    """The violation for a deleted test. For a duplicate it is only a warning: whether the other
+    test notices the same faults is shown by running it."""
+    path, line, name = version.file.path, version.test.line, version.name
+    words = _list_words_in_groups(version)
+    others = (new for _, new in tests.pairs if new.file is version.file)
+    if twin := next((new for new in others if _list_words_in_groups(new) == words), None):
+        return RuleViolation(path, line, f"{name} is gone: does {twin.name} say the same?", "warn")
+    detail = f"{name} is gone, though what it tests still exists."
+    ran = not any(map(_NEVER_RAN.search, version.test.marks))
+    return RuleViolation(path, line, detail, certain=None if ran else False)
+
+
+def _is_unparsed_test(file: ChangedFile) -> bool:
+    """True for a test file of an unsupported language, except a snapshot, which its test makes."""
+    unparsed = read_sides(file)[0].root is None
+    return unparsed and is_named_test(file.path) and "snap" not in file.path
+
+
+def _is_unreadable(version: TestVersion) -> bool:
+    """True if the new side has syntax errors, and the test's name is still in its text."""
+    side = read_sides(version.file)[1]
+    if side.root is None or not side.root.has_error:
+        return False
+    return re.search(rf"\b{re.escape(version.test.name)}\b", side.code) is not None
+
+
+def _list_used_names(test: Test) -> frozenset[str]:
+    """The names that a test calls or accesses, and those of keyword arguments and types."""
+    found = {name for name in list_names(test.node) if name[:1].isupper()}
+    for node in walk(test.node):
+        if node.type in CALLS | MEMBERS.keys():
+            found |= {link.name for link in read_chain(node)}
+        elif node.type == "keyword_argument":
+            found.add(read_text(find_field(node, "name")))
+    return frozenset(found)
+
+
+def _list_words_in_groups(version: TestVersion) -> tuple[str, ...]:
+    """The names of the groups around a test, and the words of its body."""
+    body = version.test.body
+    return (*(group.name for group in version.test.groups), *(list_tokens(body) if body else ()))
+
+
+def _is_merged(version: TestVersion, tests: MatchedTests) -> bool:
+    """True if an added or changed test has all assertions of this one. Or if it uses names of this
+    one, and most values of this one were added to it, such as rows of a table."""
+    values, names = _find_values(version), _list_used_names(version.test)
+    keys = {a.key for a in version.assertions}
+    before = {id(new): old for old, new in tests.changed}
+    if len(tests.removed) * len(tests.touched) > MOST_PAIRS:
+        return False
+    for other in tests.touched:
+        if keys and keys <= {a.key for a in other.assertions}:
+            return True
+        if other.assertions and (names - _COMMON) & _list_used_names(other.test):
+            old = before.get(id(other))
+            added = " ".join(Counter(other.all_words) - Counter(old.all_words if old else ()))
+            if values and sum(value in added for value in values) >= 0.75 * len(values):
+                return True
+    return False
+
+
+def _find_values(version: TestVersion) -> frozenset[str]:
+    """The literals of a test, without those in messages about its failure."""
+    body = version.test.body or version.test.node
+    calls = (node for node in walk(body) if node.type == "call_expression")
+    printed = (list_tokens(node) for node in calls if _PRINTS_FAILURE.match(read_text(node)[:40]))
+    words = Counter(list_tokens(body)) - Counter(chain.from_iterable(printed))
+    return frozenset(list_literals(words))
+
+
+_SAME = 0.8  # least similarity of the bodies of a function and its renamed version
+_FEWEST_WORDS = 6  # of a body with fewer words, similarity says little
+_DECLARING = _TABLE.get_words("declaring")
+
+
+@cache_weakly
+def find_removed_names(change: Changeset) -> frozenset[str]:
+    """Names that product code no longer declares, except those of renamed functions."""
+    both = [read_sides(file) for file in change.files if read_sides(file)[0].is_product]
+    after = {name for file in change.files for name in _list_declared_names(read_sides(file)[1])}
+    lost = {name for old, _ in both for name in _list_declared_names(old)} - after
+    gone = [function for old, _ in both for function in old.functions if function.name in lost]
+    before = {function.qualified for old, _ in both for function in old.functions}
+    new = [
+        count_words(function.body)
+        for file in change.files
+        for function in read_sides(file)[1].functions
+        if function.qualified not in before
+    ]
+    if len(gone) * len(new) > MOST_PAIRS:
+        return frozenset()
+    # A renamed function has nearly the same body.
+    bags = [(function.name, count_words(function.body)) for function in gone]
+    bags = [(name, bag) for name, bag in bags if bag.total() >= _FEWEST_WORDS]
+    renamed = {n for n, bag in bags if any(compute_similarity(bag, b) >= _SAME for b in new)}
+    # Short names such as "id" or "i" are declared too often to mean anything.
+    return frozenset(name for name in lost - renamed if len(name) > 2)
+
+
+def _list_declared_names(side: Side) -> Iterator[str]:
+    """The names of functions, classes, parameters and fields. No constants: without a body, a
+    renamed one would not be recognized."""
+    for function in side.functions:
+        yield function.name
+    for node in side.walk():
+        if node.type in _DECLARING:
+            named = find_field(node, "name", "pattern") or next(iter(node.named_children), None)
+            if named is not None and named.child_count == 0:
+                yield read_text(named)
+
+
+# --- skipped tests --------------------------------------------------------------------------------
+
 
 _MARK = _TABLE.get_pattern("mark")
 _MARK_LINE = _TABLE.get_pattern("mark_line")
 _LONGEST = 2000
 _CALL = _TABLE.get_words("call")
 _CALLED_ALONE = (_CALL | {"cancel"}) - frozenset("Skip Ignore todo".split())
+# Nodes by which code leaves a test early.
 _EXITS = frozenset("return_statement return return_expression break_statement".split())
 _RUBY_BODIES = frozenset("body_statement block_body then if_modifier unless_modifier".split())
-_BARE_WORDS = frozenset(("skip", "pending", "omit"))
+_BARE_WORDS = frozenset(("skip", "pending", "omit"))  # Ruby: calls without arguments
 _OWNERS = _TABLE.get_words("owners")
 _CONDITIONAL_LOOPS = _TABLE.get_words("conditional_loops")
 _HANDLERS = frozenset(("except_clause", "rescue"))
 _DECIDING = frozenset("if_statement if if_expression while_statement elsif".split())
 _NO_VALUES = frozenset("None null undefined nil true ()".split())
-_DEEPEST = 40
+_DEEPEST = 40  # levels around a node in which its condition is looked for
 _IFS = frozenset("if_statement if if_expression if_modifier unless unless_modifier".split())
 _FALSE = _TABLE.get_pattern("false")
 _REASON = _TABLE.get_pattern("reason")
@@ -76,15 +257,15 @@ def find_skipped_tests(change: Changeset, _context: Context) -> Iterator[RuleVio
 
 
 def _find_skip_marks(version: TestVersion, old: TestVersion | None) -> Iterator[RuleViolation]:
-    """The first added mark that skips the test. A conditional mark may be changed for another of
-    the same kind, and added with a new test unless it depends on the environment."""
+    """The first added mark that skips the test. A conditional mark may replace another of the same
+    kind. With a new test it may be added, unless it depends on the environment."""
     before = [mark for mark, *_ in _list_marks(old)] if old else []
     known = Counter(map(_strip_reason, before))
     kinds = {_parse_mark_name(mark) for mark in before if old and _skips(mark, old)}
     if version.test.body is None and (old is None or old.test.body is None):
         return
     for mark, name, line in _list_marks(version):
-        # A condition such as a platform, a version or a program.
+        # On a condition such as a platform, a version or a program.
         depends = bool(_CONDITIONAL.search(mark)) and not _ALWAYS.search(mark)
         own = old is None and not _CHECKS_ENVIRONMENT.search(mark)
         if take(known, _strip_reason(mark)):
@@ -127,8 +308,8 @@ def _parse_mark_name(mark: str) -> str:
 
 
 def _choose_level(condition: str, new: bool) -> Level | None:
-    """Only a warning if the test still runs elsewhere, such as on another platform, or needs a
-    feature (Rust) that a new test brings along."""
+    """The level of a skip by a condition; None is the flag's own. A warning is enough if the test
+    still runs elsewhere, or if a new test comes with a feature (Rust)."""
     if _NEGATED.search(condition):
         return None
     own_feature = new and "feature" in condition
@@ -150,7 +331,7 @@ def _find_new_stops(version: TestVersion, old: TestVersion | None) -> Iterator[R
 
 
 def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
-    """Code that ends a test early, its line, and the condition that it depends on."""
+    """Code that ends a test early, its line, and the condition that it depends on, or ""."""
     body, last = version.test.body, max((a.line for a in version.assertions), default=0)
     for node in walk(body) if body is not None else ():
         line = read_line_number(node)
@@ -162,7 +343,7 @@ def _list_stops(version: TestVersion) -> Iterator[tuple[str, int, str]]:
 
 
 def _find_condition(node: Node, version: TestVersion) -> str:
-    """The condition of a call or an exit; for an assumption, the call itself."""
+    """The condition around a call or an exit, or ""; for an assumption, the call itself."""
     call = read_text(node)
     if re.search(r"(?i)assum|skip_?(if|unless)|importorskip", call[:60]) and "false)" not in call:
         return call
@@ -209,7 +390,7 @@ def _is_early(node: Node, version: TestVersion) -> bool:
 
 
 def _find_file_skips(file: ChangedFile) -> Iterator[RuleViolation]:
-    """Lines that skip a whole file."""
+    """Added lines that skip a whole file."""
     after = read_sides(file)[1]
     if after.language is None or (after.is_product and not after.is_test_file):
         return

@@ -1,4 +1,4 @@
-"""The tests of a file: what a runner would collect, by the rules of each language's tools."""
+"""What a file defines: functions, classes and tests, with their names, lines and annotations."""
 
 import re
 from collections import Counter
@@ -9,11 +9,12 @@ from dataclasses import field as slot
 from tree_sitter import Node
 
 from gitlab_nightshift.proof.rule_tables import RuleTable
-from gitlab_nightshift.proof.syntax.functions import Function
 from gitlab_nightshift.proof.syntax.languages import Language, is_test_file
 from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
+    CLASSES,
     COMMENTS,
+    FUNCTIONS,
     LAMBDAS,
     STRINGS,
     Link,
@@ -26,6 +27,125 @@ from gitlab_nightshift.proof.syntax.nodes import (
     read_text,
     walk,
 )
+
+_TABLE = RuleTable(__file__)
+
+_DEEPEST_DEFINITION = 12
+_MARKS = _TABLE.get_words("marks")
+# Nodes that may give a lambda its name: ``const total = () => …``.
+_VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
+# Nodes that may contain definitions; others are not searched.
+_HOLDERS = _TABLE.get_words("holders") | FUNCTIONS | CLASSES | _VARIABLES
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, method or class. ``name`` is what callers write: for ``res.send = function …`` it
+    is ``send``. ``qualified`` has the names of the definitions around it (``outer``) in front:
+    ``Cart.total``.
+
+    ``marks`` are its annotations, decorators or attributes as written; ``line`` to ``end`` are its
+    lines including these, from 1.
+    """
+
+    name: str
+    qualified: str
+    line: int
+    end: int
+    marks: tuple[str, ...]
+    is_class: bool
+    outer: tuple["Function", ...] = slot(repr=False)
+    node: Node = slot(repr=False)
+    body: Node | None = slot(repr=False)
+
+
+def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
+    """All named functions, methods and classes, except those inside functions."""
+    found: list[Function] = []
+    stack: list[tuple[Node, tuple[Function, ...]]] = [(root, ())]
+    while stack:
+        node, outer = stack.pop()
+        here = outer
+        if node is not root and (made := _read_function(node, outer, language)):
+            found.append(made)
+            if not made.is_class:
+                continue
+            here = (*outer, made)
+        if len(here) < _DEEPEST_DEFINITION:
+            inside = (child for child in reversed(node.named_children) if child.type in _HOLDERS)
+            stack.extend((child, here) for child in inside)
+    return tuple(found)
+
+
+def _read_function(node: Node, outer: tuple[Function, ...], language: Language) -> Function | None:
+    is_class = node.type in CLASSES or node.type == "type_spec"
+    body = find_field(node, "body")
+    if not is_class and node.type not in FUNCTIONS:
+        named = node.type in _VARIABLES | {"assignment_expression", "pair"}
+        body = find_field(node, "value", "right") if named else None
+        if body is None or body.type not in LAMBDAS:
+            return None
+    name = _read_name(node)
+    if not name:
+        return None
+    start, marks = _read_marks(node)
+    owner = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
+    # Go's methods are declared outside of their type.
+    if receiver := find_field(node, "receiver"):
+        types = (each for each in walk(receiver) if each.type == "type_identifier")
+        owner = [read_text(next(types, None))]
+    qualified, end = ".".join([*owner, name]), read_last_line_number(node)
+    line = min(start, read_line_number(node))
+    if body is None and node.type in ("method", "singleton_method"):
+        body = node  # in Ruby, an empty method has no node for its body
+    body = body or next(
+        (child for child in node.named_children if child.type.endswith("body")), None
+    )
+    if node.type == "assignment_expression":
+        name = name.rpartition(".")[2]
+    return Function(name, qualified, line, end, marks, is_class, outer, node, body)
+
+
+def _read_name(node: Node) -> str:
+    named = find_field(node, "name", "left", "key") or (
+        find_field(node, "type", "trait") if node.type == "impl_item" else None
+    )
+    if named is None:
+        ids = [child for child in list_children(node) if child.type.endswith("identifier")]
+        named = ids[0] if ids and node.type in FUNCTIONS | CLASSES else None
+    name = read_text(named)
+    if node.type == "impl_item":
+        name = name.split("<")[0]
+    for prefix in ("module.exports.", "exports."):
+        name = name.removeprefix(prefix)
+    return name.strip("`\"'") if len(name) < 200 else ""
+
+
+def _read_marks(node: Node) -> tuple[int, tuple[str, ...]]:
+    """The annotations of a definition, and their first line."""
+    found = list(_list_inner_marks(node))
+    outside = node
+    if node.parent and node.parent.type in ("decorated_definition", "export_statement"):
+        outside = node.parent
+        found += [child for child in outside.named_children if child.type in _MARKS]
+    before = outside.prev_named_sibling
+    while before is not None and before.type in _MARKS | COMMENTS:
+        if before.type in _MARKS:
+            found.append(before)
+        before = before.prev_named_sibling
+    lines = [read_line_number(each) for each in found] or [read_line_number(node)]
+    return min(lines), tuple(read_text(each) for each in sorted(found, key=lambda n: n.start_byte))
+
+
+def _list_inner_marks(node: Node) -> Iterator[Node]:
+    for child in node.named_children:
+        if child.type in _MARKS:
+            yield child
+        elif child.type in ("modifiers", "attributes"):
+            yield from child.named_children
+
+
+# --- tests: what a runner would collect, by the rules of each language's tools --------------------
 
 
 @dataclass(frozen=True)
@@ -40,9 +160,9 @@ class Group:
 @dataclass(frozen=True)
 class Test:
     """A test. ``marks`` are its annotations, decorators and words such as ``skip`` or ``only``;
-    ``groups`` are the suites around it. ``line`` to ``end`` are its lines including the marks, from
-    1. ``body`` is None for a test without code (``it.todo``), ``is_run`` is False for a helper that
-    is read as if it were a test."""
+    ``groups`` are the groups of tests around it, the outermost first. ``line`` to ``end`` are its
+    lines including the marks, from 1. ``body`` is None for a test without code (``it.todo``);
+    ``is_run`` is False for a helper that is read as if it were a test."""
 
     name: str
     qualified: str
@@ -57,13 +177,12 @@ class Test:
     is_run: bool = True
 
 
-_TABLE = RuleTable(__file__)
 _CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftest property".split())
 _GROUPS = _TABLE.get_words("groups")
 _ALIAS = _TABLE.get_pattern("alias")
-# Objects on which tests are called: ``t.test(…)``, ``RSpec.describe``.
+# Objects whose methods define tests: ``t.test(…)``, ``RSpec.describe``.
 _OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
-# Calls with one of these are assertions, such as ``test(1) should equal (2)``.
+# A chain with one of these is an assertion, such as ``test(1) should equal (2)``.
 _MATCHERS = frozenset("toBe should to must equal".split())
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
 # Words that open a group in ScalaTest's styles, as ``in`` opens a test.
@@ -108,7 +227,7 @@ def _is_in_suite(function: Function, language: Language) -> bool:
     if language.bases:  # JUnit 3, Kotest
         return any(language.bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
-        # Only a suite (testify) runs methods, those named Test….
+        # Methods are tests only in a suite of testify, which runs those named Test….
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
     if language.name == "python":
         return all(_is_collected_class(outer) for outer in function.outer)
@@ -132,7 +251,7 @@ def _read_heading(outer: Function) -> str:
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
-    """A function as a test; ``is_run`` is False if no runner collects it."""
+    """The test that is this function; ``is_run`` is False if no runner collects it."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
     place = (function.name, function.qualified, function.line, function.end, function.marks)
     return Test(*place, groups, path, language, function.node, function.body, is_run)
@@ -150,7 +269,7 @@ def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Te
         node, groups, owners = stack.pop()
         if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
             is_group, name, marks, body = kind
-            # On a callback's parameters, inner tests may be called: ``t.test("adds", …)``.
+            # Inner tests may be methods of a callback's parameter: ``t.test("adds", …)``.
             given = find_field(body, "parameters", "parameter") if body is not None else None
             owners |= {*re.findall(r"\w+", read_text(given))}
             line = read_line_number(node)
@@ -181,7 +300,7 @@ def _holds_tests(
 
 
 def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
-    """JavaScript: True for a function whose name occurs once: its tests are never defined."""
+    """True for a JavaScript function that is mentioned only once: its tests are never defined."""
     if node.type == "variable_declarator":
         value = find_field(node, "value")
         if value is None or value.type not in LAMBDAS:
@@ -192,10 +311,11 @@ def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
 
 
 _Kind = tuple[bool, str, tuple[str, ...], Node | None]
+"""Whether a call defines a group, its name, its marks and its body."""
 
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
-    """The kind and code of aliases such as ``const maybe = FULL ? it : it.skip``, by name."""
+    """What aliases such as ``const maybe = FULL ? it : it.skip`` stand for, and their code."""
     if language.family != "script":
         return {}
     found = {}
@@ -222,7 +342,7 @@ def _list_alias_marks(code: str) -> list[str]:
 def _classify_call(
     node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
 ) -> "_Kind | None":
-    """Whether a call defines a group, its name, marks and body; None if it defines no test."""
+    """What a call defines; None if it is neither a test nor a group of tests."""
     if node.type == "infix_expression":
         return _read_infix_call(node)
     links = read_chain(node)
@@ -270,7 +390,7 @@ def _is_table(node: Node) -> bool:
 
 
 def _read_infix_call(node: Node) -> "_Kind | None":
-    """Tests of ScalaTest and Kotest: ``"A cart" should "add" in { … }``."""
+    """What a call defines in ScalaTest or Kotest: ``"A cart" should "add" in { … }``."""
     parts = list_children(node)
     if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
         return None
@@ -286,7 +406,7 @@ def _read_infix_call(node: Node) -> "_Kind | None":
 
 
 def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
-    """The text before ``in`` or ``should``, and its tags."""
+    """The text in front of ``in`` or ``should``, and its tags."""
     links = read_chain(node)
     words = [link.name.strip('"') for link in links if link.name][:1] or [""]
     tags: list[str] = []
