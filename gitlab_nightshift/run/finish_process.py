@@ -59,12 +59,13 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     describe_no_fallback,
 )
 from gitlab_nightshift.stages.work.delegation.delegation_source import choose_branch, make_workspace
-from gitlab_nightshift.stages.work.delegation.finalize import DelegationState, finalize
-from gitlab_nightshift.stages.work.delegation.packaged_change import (
+from gitlab_nightshift.stages.work.delegation.delivery import (
+    DelegationState,
     RebasedChange,
     apply_change,
     apply_in_place,
     commit,
+    finalize,
 )
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded

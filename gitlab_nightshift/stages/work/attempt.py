@@ -17,9 +17,9 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError
-from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.baseline import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.bead_prompt import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.recording import Recorder
-from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
 from gitlab_nightshift.text.printable_text import count_words
 

@@ -1,9 +1,10 @@
-"""The baseline: the commands that prove a change run on the untouched checkout first. Before that,
-this program asks the sandbox whether it finds them."""
+"""The baseline: the commands that prove a change run on the untouched checkout first. With it the
+input and the result of the proofs, so that ``proofs.py`` is only imported once there is a change.
+"""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +18,12 @@ from gitlab_nightshift.proof.proof_commands import (
 )
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.process import NOT_FOUND
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands, WorkContext
@@ -231,3 +235,38 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
 
 def _build_not_checked(why: str) -> Check:
     return Check("Tests", CheckOutcome.NOT_CHECKED, f"the program ran no test: {why}.")
+
+
+@dataclass(frozen=True)
+class ProofContext:
+    """What a change is checked against, besides the Verify bead.
+
+    On a red baseline, failing commands are reported but prove nothing. ``known`` are merge requests
+    whose ideas must not be repeated. ``canaries`` caches what the base's tests noticed, for all
+    attempts.
+    """
+
+    work: WorkContext
+    recent_files: frozenset[str]
+    runner: Runner
+    baseline: Baseline
+    ci_files: CiFiles = NO_INCLUDES
+    known: tuple[KnownMergeRequest, ...] = ()
+    canaries: BaseCanaries = field(default_factory=BaseCanaries)
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """The findings about a change. ``why``: the reason of a refusal, for the next attempt.
+    ``evidence`` is the text for Verify; ``undecided`` are findings that running may refute."""
+
+    why: str = ""
+    commands: tuple[CommandResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
+    gates: tuple[GatedFile, ...] = ()
+    symbols: tuple[str, ...] = ()
+    digest: str = ""
+    evidence: str = ""

@@ -34,8 +34,8 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     format_hand_over,
     format_last_sections,
 )
-from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.cited_files import PathResolver
 from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
     KINDS,
@@ -45,8 +45,7 @@ from gitlab_nightshift.stages.work.handoff import (
     write_stub,
 )
 from gitlab_nightshift.stages.work.hidden_files import hide_files
-from gitlab_nightshift.stages.work.named_paths import PathResolver
-from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+from gitlab_nightshift.stages.work.run_budget import Ledger, Stop, Watch
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import (

@@ -20,7 +20,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.codec import Between, InvalidRecordError, Length, make_record
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.storage import replace_surrogates
-from gitlab_nightshift.stages.work.named_paths import PathResolver, ResolvedHandoff, resolve_paths
+from gitlab_nightshift.stages.work.cited_files import PathResolver, ResolvedHandoff, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {

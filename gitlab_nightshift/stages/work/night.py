@@ -14,31 +14,38 @@ from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_re
 from gitlab_nightshift.policy.write_gate import to_approve
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, Draft
+from gitlab_nightshift.records.handoffs import (
+    AnalysisCandidate,
+    AnalysisResult,
+    Draft,
+    ThreadAnswer,
+)
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome, Plan
+from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ChangeAttempts, ProvenChange, format_step_key
+from gitlab_nightshift.stages.work.baseline import ProofContext
 from gitlab_nightshift.stages.work.bead import BeadContext, run_bead
-from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
-from gitlab_nightshift.stages.work.brief.repository_brief import clean_line
-from gitlab_nightshift.stages.work.citation_check import drop_unfounded
-from gitlab_nightshift.stages.work.draft_texts import (
+from gitlab_nightshift.stages.work.bead_prompt import (
+    FIRST_STEP,
     QUESTION,
-    draft_from_analysis,
+    FailedAttempt,
+    StepInput,
+    build_bead_values,
+    count_threads,
     format_answer_request,
-    select_answers,
 )
+from gitlab_nightshift.stages.work.brief.repository_brief import clean_line
+from gitlab_nightshift.stages.work.cited_files import drop_unfounded
 from gitlab_nightshift.stages.work.night_ending import (
     CategoryResult,
     Ending,
     describe_failed_analyses,
     take_first_line,
 )
-from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
-from gitlab_nightshift.stages.work.step_input import FIRST_STEP, FailedAttempt, StepInput
 from gitlab_nightshift.stages.work.tool_use import count_files
 
 _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "mr": "MR"}
@@ -242,6 +249,53 @@ def write_draft(
         return draft
     night.emit(StepEnded(key, False, f"{why}; the texts come from the analysis instead"))
     return draft_from_analysis(analysis)
+
+
+LONGEST_TITLE = 72
+LONGEST_REJECTED = 4_000
+"""Characters of a rejected alternative."""
+
+
+def draft_from_analysis(analysis: AnalysisResult) -> Draft:
+    """A plain draft from the analysis."""
+    selected = analysis.selected
+    assert selected is not None, "only a selected candidate is ever proposed"
+    return Draft(
+        title=_format_title(selected.description) or f"Improve {selected.files[0][:200]}",
+        summary=selected.description,
+        commit_message="",
+        reasoning=selected.rationale,
+        rejected_alternatives=tuple(
+            _format_rejected(c) for c in analysis.candidates if c != selected
+        ),
+    )
+
+
+def _format_rejected(candidate: AnalysisCandidate) -> str:
+    parts = (candidate.description, candidate.rationale)
+    return ": ".join(part for part in parts if part)[:LONGEST_REJECTED]
+
+
+def _format_title(text: str) -> str:
+    """The first sentence, cut at a word."""
+    first = " ".join(text.split()).partition(". ")[0].rstrip(".")
+    if len(first) <= LONGEST_TITLE:
+        return first
+    return first[:LONGEST_TITLE].rsplit(" ", 1)[0] + "…"
+
+
+def select_answers(
+    answers: Iterable[ThreadAnswer], request: TaskRequest, changed: Iterable[str] = ()
+) -> tuple[ThreadAnswer, ...]:
+    """The first answer to each thread of the request, in order, with only those of its files that
+    the change has."""
+    files, known = frozenset(changed), range(1, count_threads(request) + 1)
+    kept: dict[int, ThreadAnswer] = {}
+    for each in answers:
+        if each.thread in known and each.text.strip():
+            changed_files = tuple(name for name in dict.fromkeys(each.files) if name in files)
+            kept.setdefault(each.thread, dataclasses.replace(each, files=changed_files))
+    return tuple(kept[number] for number in sorted(kept))
 
 
 # --- endings ----------------------------------------------------------------------------------

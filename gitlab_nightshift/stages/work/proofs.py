@@ -28,8 +28,8 @@ from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
-from gitlab_nightshift.stages.work.step_input import format_evidence
+from gitlab_nightshift.stages.work.baseline import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.bead_prompt import format_evidence
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 

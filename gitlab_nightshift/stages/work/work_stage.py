@@ -14,14 +14,14 @@ from gitlab_nightshift.records.events import Emit, Note, read_clock
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
-from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.baseline import Baseline, ProofContext
 from gitlab_nightshift.stages.work.bead import BeadContext
 from gitlab_nightshift.stages.work.bead_prompt import build_run_values
 from gitlab_nightshift.stages.work.boundary import Boundary, prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
+from gitlab_nightshift.stages.work.cited_files import PathResolver
 from gitlab_nightshift.stages.work.gateway_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
-from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import (
     Ending,
@@ -31,7 +31,6 @@ from gitlab_nightshift.stages.work.night_ending import (
     run_to_ending,
 )
 from gitlab_nightshift.stages.work.program_allowlist import find_cli_interpreter, restrict_programs
-from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.sandboxed_checkout import (

@@ -50,7 +50,7 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
     find_base,
     find_commit,
 )
-from gitlab_nightshift.stages.work.delegation.packaged_change import find_author
+from gitlab_nightshift.stages.work.delegation.delivery import find_author
 from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.network_settings import build_network_env

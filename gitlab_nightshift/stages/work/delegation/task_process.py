@@ -39,6 +39,7 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.bead_prompt import FailedAttempt
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     Phase,
     Phases,
@@ -48,17 +49,14 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
     DelegationWorkspace,
     make_workspace,
 )
-from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis
-from gitlab_nightshift.stages.work.given_task import TaskPolicy, do_task
-from gitlab_nightshift.stages.work.night import Night
+from gitlab_nightshift.stages.work.night import Night, draft_from_analysis
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
-from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import Store, work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
+from gitlab_nightshift.stages.work.workflows import TaskPolicy, Tools, Workflow, do_task, prepare
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
 
