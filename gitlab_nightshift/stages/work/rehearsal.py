@@ -1,7 +1,7 @@
-"""A rehearsal: all of a night that costs no tokens, in the real job, to see what is missing.
+"""A rehearsal: all steps of a night that cost no tokens, in the real job, to see what is missing.
 
-It is the night's own workflow with other steps: what would end a night is noted and checking
-continues, so that one job reports all problems.
+It is the night's workflow with other steps: a problem that would end a night is noted, and the
+checks continue, so that one job reports all problems.
 """
 
 import dataclasses
@@ -26,9 +26,17 @@ from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import Ending
 from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.workflows import Tools, Workflow, find_agent_program, prepare
+from gitlab_nightshift.stages.work.workflows import (
+    AgentSetup,
+    Workflow,
+    find_agent_program,
+    prepare_agent,
+)
 
-VERSION_S, LONGEST_VERSION = 60.0, 80
+VERSION_S = 60.0
+"""Seconds that the CLI may take to print its version."""
+LONGEST_VERSION = 80
+"""Characters."""
 READY = "rehearsed: a night can start here"
 NEXT = "Next: a dry run (dry_run: true), then the schedule"
 
@@ -42,14 +50,14 @@ class Rehearsal:
     skips: list[str] = field(default_factory=list)
     work_context: WorkContext | None = None
 
-    def prepare(self, work_context: WorkContext) -> Tools:
+    def prepare(self, work_context: WorkContext) -> AgentSetup:
         """Check templates, the agent's CLI and key; without a key the rehearsal continues."""
         self.work_context = work_context
         try:
-            return prepare(work_context)
+            return prepare_agent(work_context)
         except NightshiftError as error:
             self._note_error(work_context, error)
-        return Tools(build_provider(work_context.settings), load_templates(work_context))
+        return AgentSetup(build_provider(work_context.settings), load_templates(work_context))
 
     def run_baseline(
         self, work_context: WorkContext, checkout: Checkout, runner: Runner

@@ -59,8 +59,8 @@ class TaskPolicy:
     """How a given task is done; the defaults are a night's.
 
     ``on_failure`` is called after each failed attempt, ``write_draft`` writes the texts of the
-    merge request, and ``build_failed_ending`` builds the ending of a task that failed: because of a
-    limit, or after the last of the attempts ``tried``.
+    merge request. ``build_failed_ending`` builds the ending of a failed task; its last argument
+    is the task's result, or empty if a limit stopped the work first.
     """
 
     on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None
@@ -79,10 +79,13 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
     try:
         proven = implement(night, TASK, analysis, policy.on_failure)
-        answers = _answer(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
+        answers = (
+            _ask_for_answers(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
+        )
     except Stop as stop:
-        budget = Code.BUDGET if stop.code is None else stop.code
-        return policy.build_failed_ending(night, Stop(Outcome.FAILED, stop.reason, budget), ())
+        # A night may end within its budget without a change; someone waits for this task.
+        code = Code.BUDGET if stop.code is None else stop.code
+        return policy.build_failed_ending(night, Stop(Outcome.FAILED, stop.reason, code), ())
     if answers:
         reason = "answered without a change"
         tried = [CategoryResult(TASK, reason)]
@@ -94,11 +97,11 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
     return policy.build_failed_ending(night, failed, [CategoryResult(TASK, proven.why)])
 
 
-def _answer(
+def _ask_for_answers(
     night: Night, analysis: AnalysisResult, last: FailedAttempt
 ) -> tuple[ThreadAnswer, ...]:
-    """The MR bead's answers if the ``last`` attempt changed nothing; () without any, or if no
-    thread is waiting. Raises Stop."""
+    """Run the MR bead for its answers alone, if threads are waiting and the ``last`` attempt
+    changed nothing; else there are none. Raises Stop."""
     request = night.plan.request
     if request is None or not last.unchanged:
         return ()
@@ -112,15 +115,15 @@ def _answer(
 
 
 @dataclass(frozen=True)
-class Tools:
-    """The provider and the templates."""
+class AgentSetup:
+    """The agent's provider, and the prompt templates of the beads."""
 
     provider: Provider
     templates: Mapping[str, str]
 
 
-def prepare(work_context: WorkContext) -> Tools:
-    """Check in advance: templates, commands, the agent's CLI and key.
+def prepare_agent(work_context: WorkContext) -> AgentSetup:
+    """Load the templates, and check the agent's CLI, its key and its limits.
 
     Raises :class:`NightshiftError` (``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``).
     """
@@ -129,11 +132,12 @@ def prepare(work_context: WorkContext) -> Tools:
     env = {**work_context.model_env, **work_context.search_env}
     provider.check(env)
     check_bounds(work_context.settings, provider, env)
-    return Tools(provider, templates)
+    return AgentSetup(provider, templates)
 
 
 def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
-    """The program that a bead would start."""
+    """The program that beads start: the CLI itself, or a launcher for it."""
+    # Any bead will do: the program is the same for all.
     task = BeadTask(
         bead="verify",
         category=TASK,
@@ -151,28 +155,25 @@ def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
 
 @dataclass(frozen=True)
 class Workflow:
-    """What one kind of run does otherwise than another. The steps in the sandbox: ``baseline``
-    before any agent runs, ``run`` with agents.
+    """The steps in which kinds of run differ.
 
-    ``choose_checkout`` gives the plan and the context their checkout, ``prepare`` builds the agent
-    and its templates; ``any_day``: also run on a day without a night.
+    Before the sandbox opens, ``choose_checkout`` gives the plan and the context their checkout, and
+    ``prepare`` sets up the agent. In the sandbox, ``baseline`` comes before any agent, ``run`` is
+    the work with agents. ``any_day``: it also runs on a day without a night.
     """
 
     baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
     run: Callable[[Night], Ending]
     choose_checkout: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
-    prepare: Callable[[WorkContext], Tools] = prepare
+    prepare: Callable[[WorkContext], AgentSetup] = prepare_agent
     any_day: bool = False
 
 
-def _run_night(night: Night) -> Ending:
-    """Try the plan's categories, or do the given task."""
-    return do_task(night) if night.plan.task else try_categories(night)
-
-
-NIGHT = Workflow(run_baseline, _run_night)
+NIGHT = Workflow(
+    run_baseline, lambda night: do_task(night) if night.plan.task else try_categories(night)
+)
 _NO_ALARM = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
-"""Codes that fail a requested task, but need no alarm here: a person reads the reply in the merge
+"""Error codes of a failed upkeep that need no alarm: a person reads the reply in the merge
 request."""
 
 
@@ -184,12 +185,15 @@ def _run_upkeep(night: Night) -> Ending:
 
 
 def _run_red_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    """Failing commands are to be repaired, so they must pass on the change."""
+    """Run commands that are expected to fail. The change is to repair them, so unlike those of
+    another red baseline they have to pass on it."""
     baseline = run_baseline(work_context, checkout, runner, "report")
     return dataclasses.replace(baseline, red=False)
 
 
 REVIEW = dataclasses.replace(NIGHT, run=_run_upkeep)
+"""Upkeep: the answer to a review of the night's own merge request."""
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
+"""Upkeep: the repair of its failed pipeline."""
 ASKED_REPAIR = Workflow(_run_red_baseline, do_task)
 """A requested task on a merge request whose pipeline has failed."""

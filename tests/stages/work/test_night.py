@@ -1,18 +1,27 @@
 """What a further Analyze is told of the ones before it; texts from the analysis, where the MR bead
 gave none."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.events import Event, StepEnded
 from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult, ThreadAnswer
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.stages.work import night as night_module
+from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.night import (
     LONGEST_CANDIDATE,
     LONGEST_REASON,
     LONGEST_TITLE,
     TAG,
+    Night,
     draft_from_analysis,
     format_earlier,
     select_answers,
+    write_draft,
 )
 from gitlab_nightshift.stages.work.night_ending import CategoryResult
 
@@ -109,3 +118,32 @@ def test_each_thread_has_one_answer() -> None:
 
 def test_an_answer_without_words_is_none() -> None:
     assert select_answers([ThreadAnswer(1, " \n")], REQUEST) == ()
+
+
+def fail_mr_bead(
+    monkeypatch: pytest.MonkeyPatch, code: Code
+) -> tuple[Night, ProvenChange, list[Event]]:
+    """A night whose MR bead ends with an error of this code, and its events."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NightshiftError(code, "the agent cannot be started: No such file or directory")
+
+    monkeypatch.setattr(night_module, "run_night_bead", refuse)
+    events: list[Event] = []
+    checkout = SimpleNamespace(apply_change=lambda _captured: ())
+    plan = SimpleNamespace(request=None)
+    night = SimpleNamespace(checkout=checkout, plan=plan, emit=events.append)
+    return cast(Night, night), cast(ProvenChange, SimpleNamespace(captured=None)), events
+
+
+def test_an_agent_that_starts_no_more_costs_only_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, proven, events = fail_mr_bead(monkeypatch, Code.PROVIDER_UNAVAILABLE)
+    assert write_draft(night, "tests", FOUND, proven) == draft_from_analysis(FOUND)
+    [ended] = events
+    assert isinstance(ended, StepEnded) and "cannot be started" in ended.text
+
+
+def test_a_process_that_cannot_be_ended_ends_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, proven, _ = fail_mr_bead(monkeypatch, Code.POLICY_DENY)
+    with pytest.raises(NightshiftError):
+        write_draft(night, "tests", FOUND, proven)

@@ -56,7 +56,13 @@ from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import Store, work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.stages.work.workflows import TaskPolicy, Tools, Workflow, do_task, prepare
+from gitlab_nightshift.stages.work.workflows import (
+    AgentSetup,
+    TaskPolicy,
+    Workflow,
+    do_task,
+    prepare_agent,
+)
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
 
@@ -294,11 +300,11 @@ class _CustomCodex(Codex):
         return [program, *self._words, *args]
 
 
-def _prepare_tools(work_context: WorkContext, payload: Payload) -> Tools:
+def _prepare_tools(work_context: WorkContext, payload: Payload) -> AgentSetup:
     """The agent and the templates, checked. Raises what ``prepare`` raises."""
     words = payload.debug.codex_command
     if not words or work_context.settings.agent != "codex":
-        return prepare(work_context)
+        return prepare_agent(work_context)
     return dataclasses.replace(
-        prepare(work_context), provider=_CustomCodex(work_context.settings, words)
+        prepare_agent(work_context), provider=_CustomCodex(work_context.settings, words)
     )
