@@ -18,7 +18,7 @@ from gitlab_nightshift.policy.prompts import (
     render_shared_beginning,
 )
 from gitlab_nightshift.records.bead_results import CommandResult
-from gitlab_nightshift.records.handoffs import AnalysisCandidate, AnalysisResult
+from gitlab_nightshift.records.handoffs import AnalysisResult
 from gitlab_nightshift.records.products import KnownMergeRequest, Plan
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.usage import format_usd
@@ -30,18 +30,22 @@ from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-LONGEST_LAST, LONGEST_EARLIER, EARLIER_LINES = 5_000, 600, 4
-"""Characters of the last failure's text; characters and lines of each earlier one."""
+LONGEST_LAST = 5_000
+"""Characters of the last failure's text."""
+LONGEST_EARLIER, EARLIER_LINES = 600, 4
+"""Characters and lines of each earlier one."""
 MOST_REFUSED, LONGEST_REFUSED = 15, 160
+"""Refused commands that a prompt names, and the characters of each."""
 LARGEST_PATCH = 200_000
-"""Bytes: a larger patch is too long to read, and was too large a change anyway."""
+"""Bytes. A larger patch is too long to read, and was too large a change anyway."""
 _VARYING = compile_lazily(r"\b\d+(?:\.\d+)?\s?(?:ms|s|sec|seconds)\b|0x[0-9a-f]{6,}")
 """What varies between two runs with the same failure: durations, memory addresses."""
 
 
 @dataclass(frozen=True)
 class FailedAttempt:
-    """A failed attempt, what the next one should know, and the code of a run that ends with it.
+    """A failed attempt: what the next one should know of it, and the ``code`` of a run for which it
+    was the last.
 
     ``patch`` is its change, ``refused`` are Implement's commands that were refused or not found.
     ``unchanged``: it changed nothing at all; ``last_words`` is the agent's last message.
@@ -61,8 +65,9 @@ class FailedAttempt:
 
 @dataclass(frozen=True)
 class StepInput:
-    """``error`` is why earlier attempts failed, ``evidence`` what this program ran on the change
-    and observed, ``patch`` the last attempt's change."""
+    """What a bead learns from earlier steps besides the analysis. ``error`` is why earlier attempts
+    failed, ``evidence`` what this program ran on the change and observed, ``patch`` the last
+    attempt's change."""
 
     error: str = ""
     evidence: str = ""
@@ -81,7 +86,7 @@ def build_step_input(failures: Sequence[FailedAttempt], evidence: str) -> StepIn
 
 
 def format_failures(failures: Sequence[FailedAttempt]) -> str:
-    """All failures, the last one in full, the others shortened; then what was refused."""
+    """All failures, with the most room for the last one; then what was refused."""
     *earlier, last = failures or (FailedAttempt(""),)
     parts = [f"Attempt {n}: {_shorten(each.why)}" for n, each in enumerate(earlier, 1)]
     text = last.why.strip()
@@ -105,10 +110,11 @@ def _normalize(text: str) -> str:
     return re.sub(r"\s+", " ", _VARYING.sub("#", text)).strip()
 
 
-LONGEST_EVIDENCE = 8_000
-LONGEST_ROW, LONGEST_TAIL, TAIL_LINES = 600, 800, 8
-_PRINTED = "; it printed last:"
-_MARKS = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not checked: "}
+LONGEST_EVIDENCE, LONGEST_ROW = 8_000, 600
+"""Characters of all evidence, and of one row."""
+LONGEST_TAIL, TAIL_LINES = 800, 8
+"""Characters and lines of the end of a command's output."""
+_OUTCOMES = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not checked: "}
 
 
 def quote_data(text: str, most: int) -> str:
@@ -122,16 +128,17 @@ def quote_data(text: str, most: int) -> str:
 def format_evidence(
     commands: Iterable[CommandResult],
     tails: Iterable[str],
-    others: Sequence[Check | Finding | str],
+    observed: Sequence[Check | Finding | str],
 ) -> str:
-    """A Markdown list of what this program ran and observed, for Verify's prompt. ``tails`` are the
-    ends of the commands' output."""
+    """A Markdown list for Verify's prompt: the commands that this program ran, each with the end of
+    its output (``tails``), then what it ``observed``."""
     rows: list[str] = []
     for result, tail in zip(commands, tails, strict=True):
         last = quote_data("\n".join(tail.split("\n")[-TAIL_LINES:])[-LONGEST_TAIL:], LONGEST_TAIL)
-        rows.append(f"- `{result.command}`: {_describe_end(result)}{_PRINTED if last else ''}")
+        printed = "; it printed last:" if last else ""
+        rows.append(f"- `{result.command}`: {_describe_end(result)}{printed}")
         rows += [f"    {line}" for line in last.split("\n") if line.strip()]
-    rows += [f"- {' '.join(_describe(each).split())[:LONGEST_ROW]}" for each in others]
+    rows += [f"- {' '.join(_describe_observed(each).split())[:LONGEST_ROW]}" for each in observed]
     return quote_data("\n".join(rows), LONGEST_EVIDENCE)
 
 
@@ -141,21 +148,22 @@ def _describe_end(result: CommandResult) -> str:
     return f"{ended}, {result.duration_s:.1f} s{again}"
 
 
-def _describe(each: Check | Finding | str) -> str:
+def _describe_observed(each: Check | Finding | str) -> str:
     if isinstance(each, Check):
-        return f"{_MARKS.get(each.outcome, '')}{each.title}: {each.detail}"
+        return f"{_OUTCOMES.get(each.outcome, '')}{each.title}: {each.detail}"
     return f"please look at {each}" if isinstance(each, Finding) else each
 
 
-LONGEST_LIST = 200
-MOST_FILES = 5
+LONGEST_LIST, MOST_FILES = 200, 5
+"""Entries of a list in a prompt, and files of a merge request that it names."""
 LONGEST_ERROR = 8_000
+"""Characters about earlier failures."""
 
 
 def build_run_values(
     plan: Plan, settings: Settings, job: JobFacts, allowed: Iterable[str], build: Iterable[str]
 ) -> dict[str, str]:
-    """The values that all beads of a run share, including the team's own."""
+    """The values of placeholders that all beads of a run share, including the team's own."""
     values = {
         "date": plan.date,
         "repo_url": settings.repo_url or job.project_url,
@@ -167,25 +175,25 @@ def build_run_values(
         "verify_commands": format_list(plan.verify_commands),
         "recent_files": format_list(plan.recent_files),
         "open_merge_requests": format_list(
-            map(describe_open, (*plan.open_merge_requests, *plan.open_elsewhere))
+            map(describe_open_request, (*plan.open_merge_requests, *plan.open_elsewhere))
         ),
-        "rejected_ideas": format_list(map(describe_rejected, plan.rejected_ideas)),
+        "rejected_ideas": format_list(map(describe_rejected_idea, plan.rejected_ideas)),
         "max_diff_lines": str(plan.max_diff_lines),
         "reviewer": ", ".join(settings.named_reviewers),
     }
-    own = {name: value.strip() for name, value in settings.variables.items()}
-    return {**own, **{name: value.strip() for name, value in values.items()}}
+    # The run's values come last: a team's variable cannot replace one.
+    return {name: value.strip() for name, value in {**settings.variables, **values}.items()}
 
 
-def describe_open(known: KnownMergeRequest) -> str:
+def describe_open_request(known: KnownMergeRequest) -> str:
     """An open merge request, for a list in a prompt."""
     files = f", changes {_list_files(known)}" if known.files else ""
     return f"{known.title} (!{known.iid}, branch {known.source_branch}{files})"
 
 
-def describe_rejected(known: KnownMergeRequest) -> str:
-    """A rejected idea, for a list in a prompt: people's and agents' words, which the preamble calls
-    data."""
+def describe_rejected_idea(known: KnownMergeRequest) -> str:
+    """A rejected idea, for a list in a prompt. Its words are people's and agents', and the prompt's
+    preamble calls them data."""
     why = "; ".join(known.reasons) or "no reason given"
     files = f"; files: {_list_files(known)}" if known.files else ""
     return f"{known.title} (!{known.iid}, closed on {known.day}): {why}{files}"
@@ -206,11 +214,13 @@ def build_bead_values(
     step_input: StepInput = FIRST_STEP,
     context: str = "",
 ) -> dict[str, str]:
-    """The values of all placeholders of one bead, except the files of the hand-off.
+    """The values of all placeholders of one bead, except the paths of its hand-off's files.
 
-    ``context`` is quoted text that a given task is about.
+    ``run`` are the values that all beads share, ``context`` is quoted text that a given task is
+    about.
     """
     selected = analysis.selected if analysis else None
+    idea = (selected.description.strip(), context) if selected else ()
     return {
         **run,
         "category": category,
@@ -218,16 +228,12 @@ def build_bead_values(
         "deadline": format_deadline(left_s, datetime.now(UTC)),
         "verify_error": quote_data(step_input.error, LONGEST_ERROR),
         "evidence": step_input.evidence,
-        "short_description": _describe_selected(selected, context) if selected else "",
+        "short_description": "\n\n".join(filter(None, idea)),
     }
 
 
-def _describe_selected(selected: AnalysisCandidate, context: str) -> str:
-    return "\n\n".join(part for part in (selected.description.strip(), context) if part)
-
-
 def format_deadline(left_s: float | None, now: datetime) -> str:
-    """The absolute time and the minutes left, or "none"."""
+    """The deadline as an absolute time with the minutes left, or "none"."""
     if left_s is None:
         return "none"
     end = (now + timedelta(seconds=left_s)).isoformat(timespec="minutes")
@@ -254,24 +260,25 @@ def _format_guidance(settings: Settings, category: str) -> str:
 
 @dataclass(frozen=True)
 class BeadPrompt:
-    """A prompt in two parts: ``shared`` is the same for all beads of a run."""
+    """A prompt in two parts. ``shared`` is the same for all beads of a run, so that a provider can
+    cache it; ``rest`` is the bead's own."""
 
     shared: str
     rest: str
 
 
 def build_bead_prompt(
-    template: str, values: Mapping[str, str], brief: str, last: str
+    template: str, values: Mapping[str, str], brief: str, last_sections: str
 ) -> BeadPrompt:
-    """Render a prompt. ``last`` are the sections that this program adds."""
-    whole = render_bead_prompt(template, values, brief, last)
+    """Render a prompt. ``last_sections`` are what this program adds below the template."""
+    whole = render_bead_prompt(template, values, brief, last_sections)
     shared = render_shared_beginning(brief)
     return BeadPrompt(shared, whole.removeprefix(shared))
 
 
 def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over: str) -> str:
-    """The text below every template, including a team's own: ``sections`` by title, the budget
-    left, and how to hand over the report. Empty parts are left out."""
+    """The text below every template, including a team's own: ``sections`` (title → text), the
+    budget left, and how to hand over the report. Empty ones are left out."""
     parts = {
         **sections,
         "What is left": format_limits(ledger),
@@ -282,7 +289,7 @@ def format_last_sections(ledger: Ledger, sections: Mapping[str, str], hand_over:
 
 def format_limits(ledger: Ledger) -> str:
     """Money, tokens and time left for this step and all that follow."""
-    left, limit, seconds = ledger.compute_left(), ledger.limit, ledger.compute_left_s()
+    left, limit, seconds = ledger.compute_budget_left(), ledger.limit, ledger.compute_left_s()
     lines = [f"- Money: {format_usd(left.usd)} of {format_usd(limit.usd)}"]
     if left.tokens is not None:
         lines.append(f"- Tokens: {left.tokens} of {limit.tokens}")
@@ -301,11 +308,8 @@ def format_hand_over(report_by: str, handoff_file: str) -> str:
     )
 
 
-_FOLDER = "<hand-off folder>"
-
-
 def load_templates(work_context: WorkContext) -> dict[str, str]:
-    """The four templates, checked."""
+    """The templates of the four beads. Raises NightshiftError ``E_CONFIG`` for an unusable one."""
     return {
         bead: load_bead_prompt(bead, work_context.settings, work_context.config_folder)
         for bead in BEADS
@@ -313,7 +317,8 @@ def load_templates(work_context: WorkContext) -> dict[str, str]:
 
 
 def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[str, str]:
-    """The prompts of the first category as they would be sent; later values are left empty."""
+    """The prompts of the first category as they would be sent. Values that only earlier beads
+    provide are empty."""
     run = build_run_values(
         plan,
         work_context.settings,
@@ -321,10 +326,11 @@ def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[s
         work_context.allowed_commands,
         work_context.build_commands,
     )
+    # On a day without a night any category will do.
     category = next(iter(plan.categories), "tests")
     values = build_bead_values(run, work_context.settings, category, left_s=work_context.seconds)
-    values |= {"handoff_file": f"{_FOLDER}/handoff.json"}
-    values |= {"analysis_file": f"{_FOLDER}/analysis.json"}
+    for name in ("handoff", "analysis"):
+        values[f"{name}_file"] = f"<hand-off folder>/{name}.json"
     ledger = open_ledger(plan, work_context.seconds)
     hand_over = format_hand_over(
         build_provider(work_context.settings).about.report_by, values["handoff_file"]
@@ -341,6 +347,7 @@ def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[s
 
 
 LONGEST_LAST_WORDS = 4_000
+"""Characters of Implement's last message."""
 QUESTION = (
     "Where people only ask something, change nothing for it: a later step answers them, and gets "
     "your last words, which hold the answer, or why you changed nothing."

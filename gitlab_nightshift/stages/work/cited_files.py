@@ -26,9 +26,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 LONGEST_PATH, LONGEST_NAME = 4095, 255
 """Bytes; Linux's PATH_MAX less the NUL, and NAME_MAX (limits.h)."""
 MOST_SHOWN, LONGEST_SHOWN = 5, 200
+"""Dropped texts that a note shows, and the characters of each."""
 # Agents cite a path with lines: src/a.py:12, src/a.py:12-20, src/a.py:12:5.
 _LINES = compile_lazily(r":\d+(?:[-:,]\d+)*:?$")
-_QUOTE = compile_lazily(r"\s*[`'\"]?")
+_OPENING_QUOTE = compile_lazily(r"\s*[`'\"]?")
 Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)
 
 
@@ -55,11 +56,11 @@ class PathResolver:
 
     def make_evidence_relative(self, text: str) -> str:
         """A piece of evidence, its path made relative if it was below the checkout."""
-        match = _QUOTE.match(text)
-        at = match.end() if match else 0
+        match = _OPENING_QUOTE.match(text)
+        begin = match.end() if match else 0
         for root in self.roots:
-            if text.startswith(f"{root}/", at):
-                return text[:at] + text[at + len(root) + 1 :]
+            if text.startswith(f"{root}/", begin):
+                return text[:begin] + text[begin + len(root) + 1 :]
         return text
 
     def is_behind_link(self, path: str) -> bool:
@@ -105,8 +106,8 @@ class ResolvedHandoff:
 
 
 def resolve_paths(handoff: Handoff, paths: PathResolver) -> ResolvedHandoff:
-    """Resolve all paths of a hand-off. Candidates without a file of the tree are dropped; the
-    selected one stays, without files."""
+    """Resolve all paths of a hand-off. Candidates that name no file of the checkout are dropped;
+    the selected one stays, without files."""
     dropped: dict[str, None] = {}
     if isinstance(handoff, AnalysisResult):
         resolved = [_resolve_candidate(each, paths, dropped) for each in handoff.candidates]
@@ -128,9 +129,9 @@ def _resolve_candidate(
 
 
 def _resolve_files(named: Named, paths: PathResolver, dropped: dict[str, None]) -> Named:
-    found = {text: paths.resolve(text) for text in named.files}
-    dropped |= dict.fromkeys(text for text, path in found.items() if path is None)
-    files = tuple(dict.fromkeys(path for path in found.values() if path is not None))
+    resolved = {text: paths.resolve(text) for text in named.files}
+    dropped |= dict.fromkeys(text for text, path in resolved.items() if path is None)
+    files = tuple(dict.fromkeys(path for path in resolved.values() if path is not None))
     return dataclasses.replace(named, files=files)
 
 
@@ -140,7 +141,7 @@ _CITATION = compile_lazily(
 )
 _ELLIPSIS = compile_lazily(r"\.{3}|…")
 _LARGEST = 5_000_000
-"""Bytes; larger files are not read, and quotations from them not checked."""
+"""Bytes. Larger files are not read, so quotations from them pass."""
 _SHORTEST_QUOTE = 6
 """Characters; anything shorter may be a remark."""
 
@@ -151,7 +152,7 @@ Read = Callable[[str], bytes | None]
 def drop_unfounded(
     analysis: AnalysisResult, checkout: Path, paths: PathResolver
 ) -> tuple[AnalysisResult, list[str]]:
-    """Drop candidates whose ``evidence`` is wrong; also return why each was dropped.
+    """Drop candidates with wrong ``evidence``; also return why each was dropped.
 
     A candidate without evidence stays: only ``files`` and ``description`` are required. If the
     selected candidate is dropped, the best one with correct evidence replaces it; without one
@@ -160,9 +161,9 @@ def drop_unfounded(
     read = _build_reader(checkout, paths)
     kept: list[AnalysisCandidate] = []
     dropped: dict[str, str] = {}
-    for candidate in (*analysis.candidates, *([analysis.selected] if analysis.selected else ())):
-        problem = find_citation_problem(candidate, read)
-        if problem:
+    for candidate in filter(None, (*analysis.candidates, analysis.selected)):
+        problems = (_find_citation_problem(text, read) for text in candidate.evidence)
+        if problem := next(filter(None, problems), ""):
             dropped[candidate.description] = problem
         else:
             kept.append(candidate)
@@ -185,15 +186,8 @@ def _select_again(
     return dataclasses.replace(analysis, candidates=candidates, selected=selected)
 
 
-def find_citation_problem(candidate: AnalysisCandidate, read: Read) -> str:
-    """What is wrong with the first wrong piece of evidence; "" if all are right."""
-    for text in candidate.evidence:
-        if problem := _find_problem(text, read):
-            return problem
-    return ""
-
-
-def _find_problem(text: str, read: Read) -> str:
+def _find_citation_problem(text: str, read: Read) -> str:
+    """What is wrong with a piece of evidence; "" if it is right, or cannot be checked."""
     match = _CITATION.match(text)
     if not match:
         return f"evidence does not name a file and line: {format_path(text[:200])}"
@@ -215,7 +209,7 @@ def _find_problem(text: str, read: Read) -> str:
 def _is_quote_correct(rest: str, text: str) -> bool:
     """True if the text between backticks is in the file, as one quotation or as several.
     Whitespace, and what an ellipsis omits, are not compared."""
-    # Code may itself contain backticks, so first everything between the outermost is tried.
+    # Code may itself contain backticks: everything between the outermost two is tried first.
     _, *quoted = rest.split("`")
     if len(quoted) < 2:
         return True

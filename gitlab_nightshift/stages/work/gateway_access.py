@@ -22,13 +22,15 @@ from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
 
 COMMANDS = "verify_commands"
+"""The team's own commands, as the log of their traffic names them."""
 LOCAL = "localhost,127.0.0.1,::1"
 """Hosts reached without the proxy: the gateway, and servers that tests start."""
 
 
 @dataclass(frozen=True)
 class RunEgress:
-    """The network access of a whole run; ``commands_env`` is for the team's own commands."""
+    """The way of a run to the hosts of ``policy.egress_hosts``; none without gates. The team's own
+    commands find it by the variables ``commands_env``."""
 
     commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     gates: tuple[Gate, ...] = ()
@@ -50,8 +52,8 @@ class RunEgress:
 def open_egress(
     settings: Settings, gateway: RemoteGateway | None, socket: Path, emit: Emit
 ) -> Iterator[RunEgress]:
-    """Open the gateway's proxy while agents and commands run, if any host is allowed. It also
-    listens on ``socket``."""
+    """Open the gateway's proxy for the block, if any host is allowed. It listens on loopback and,
+    for processes without a network, on ``socket``."""
     if not settings.policy.egress_hosts or gateway is None:
         yield RunEgress()
         return
@@ -73,7 +75,8 @@ def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mappi
 
 
 def build_proxy_env(url: str) -> dict[str, str]:
-    """The variables by which tools find the proxy; Node's own client uses it only when asked to."""
+    """The variables by which tools find the proxy."""
+    # Node's own client reads them only if NODE_USE_ENV_PROXY is set (Node's CLI documentation).
     # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
     names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
     local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
@@ -100,10 +103,9 @@ class BeadAccess:
         """The gateway's address, "" without one."""
         return self._ticket.base_url if self._ticket else ""
 
-    def read_usage(self) -> Usage | None:
-        """The gateway's figures so far; None without a gateway."""
-        state = self._read_state()
-        return state.usage if state else None
+    def read_state(self) -> BeadState | None:
+        """What the gateway knows of the bead so far; None without a gateway."""
+        return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
         """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
@@ -117,19 +119,6 @@ class BeadAccess:
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.list_calls(self._ticket)
-
-    def describe_stop_reason(self) -> str:
-        """Why beads cannot continue, "" if they can."""
-        state = self._read_state()
-        return state.unusable if state else ""
-
-    def exhausted(self) -> bool:
-        """True if a request did not fit into the budget."""
-        state = self._read_state()
-        return bool(state and state.exhausted)
-
-    def _read_state(self) -> BeadState | None:
-        return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
@@ -175,12 +164,11 @@ def open_access(
     socket: Path,
     emit: Emit,
 ) -> ModelAccess:
-    """Access to the model while ``gateway`` runs, which also listens on ``socket``; beads get
-    ``egress``.
+    """The run's model access, through ``gateway``, which also listens on ``socket``.
 
-    Agents without a key (a replay) do not use it, nor do those that get a cloud's own credentials
-    from the team (``env``): the agent then holds these, and a warning says so. Raises ``E_CONFIG``
-    for an unusable endpoint.
+    Agents without a key (a replay) do not use the gateway. Neither do those that get a cloud's own
+    credentials from the team (``env``): the agent then holds these, and a warning says so. Raises
+    ``E_CONFIG`` for an unusable endpoint.
     """
     if direct := provider.find_cloud_variables(env):
         text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"

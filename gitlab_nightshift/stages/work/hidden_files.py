@@ -28,11 +28,13 @@ from gitlab_nightshift.system.openat import (
 from gitlab_nightshift.system.signals import defer_signals
 
 LARGEST, MOST = 2_000_000, 500
-"""Bytes of all of them, which are held in memory, and their number."""
+"""Bytes of all hidden files together, which are held in memory, and their number."""
 
 
 @dataclass(frozen=True)
 class _HiddenFile:
+    """A file that was removed, with all that is needed to create it again."""
+
     path: str
     data: bytes
     mode: int
@@ -41,11 +43,11 @@ class _HiddenFile:
 
 
 def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
-    """``.env`` and similar files, and untracked ones whose names suggest secrets: a tracked one is
-    in git's objects as well, and tests may need such a key.
+    """``.env`` and similar files, and untracked ones whose names suggest secrets.
 
     Raises NightshiftError E_POLICY_DENY if they are too many, or could not be put back.
     """
+    # A tracked file is in git's objects as well, which an agent may read; and tests may need it.
     found = [
         path
         for path, entry in saved.entries.items()
@@ -68,7 +70,8 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
-    """Take the files away during the block, before which no agent's process may be alive."""
+    """Remove the files for the block, and put them back after it. No agent's process may be alive
+    at its beginning."""
     hidden: list[_HiddenFile] = []
     try:
         for path in paths:
@@ -95,8 +98,8 @@ def _take_away(root: Path, path: str) -> _HiddenFile:
 
 
 def _put_back(root: Path, file: _HiddenFile) -> None:
-    """Replace whatever an agent has put there. If its folder is gone, restoring the checkout
-    creates both again."""
+    """Put a file back in place of whatever an agent has created by its name. If the folder is gone,
+    nothing is done here: restoring the checkout creates both again."""
     with (
         contextlib.suppress(OSError),
         open_parent(root, file.path) as (fd, name),

@@ -323,8 +323,8 @@ def build_ending(
 ) -> Ending:
     """An ending without a proposal: what the night has read, tried and left out."""
     results = night.bead_context.ledger.results
-    uses = (result.tools for result in results if result.bead == "analyze")
-    files_read = count_files(uses, night.checkout.path, night.checkout.saved.tracked)
+    by_bead = [result.tools for result in results if result.bead == "analyze"]
+    files_read = count_files(by_bead, night.checkout.path, night.checkout.saved.tracked)
     left_out = [f"{row.category}: left out: {row.reason}" for row in night.plan.left_out]
     return Ending(
         outcome,

@@ -22,7 +22,8 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 SMALLEST_USD = 0.01
 """With less than a cent left no bead starts."""
 NOTARY_SHARE = 2
-"""Time reserved for the notary, in durations of the baseline."""
+"""Times that the baseline took, to reserve for the notary: it runs the commands on the change, and
+those that fail there also without it."""
 
 
 class Stop(Exception):
@@ -35,10 +36,11 @@ class Stop(Exception):
 
 @dataclass
 class Ledger:
-    """The beads so far, the failed attempts, and the boundary they run in.
+    """What the run may spend, and a record of it so far for the bundle.
 
-    ``deadline`` is a monotonic time in seconds, None without one. ``baseline`` are the results of
-    the commands before the change.
+    ``started`` and ``deadline`` are monotonic times in seconds, the latter None without one.
+    ``results`` are those of the beads, ``isolation`` describes the boundary that they run in,
+    ``baseline`` are the results of the commands before the change.
     """
 
     limit: SpendingLimit
@@ -55,8 +57,8 @@ class Ledger:
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
 
     def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
-        """Record the commands' results before the change, and reserve time for the notary to run
-        them again after the work: at most half of what is left."""
+        """Record the commands' results before the change. The deadline moves forward, so that the
+        notary has time to run them again: by at most half of the time left."""
         self.baseline = tuple(replace(each, output="") for each in results)
         left_s = self.compute_left_s()
         if self.deadline is not None and left_s is not None:
@@ -67,7 +69,7 @@ class Ledger:
         """What each bead has used, failed ones too."""
         return [result.usage for result in self.results]
 
-    def compute_left(self) -> SpendingLimit:
+    def compute_budget_left(self) -> SpendingLimit:
         """USD and tokens left of the run's limits."""
         return self.limit.subtract(self.list_usage())
 
@@ -75,26 +77,24 @@ class Ledger:
         """Seconds until the run's deadline; None without one."""
         return None if self.deadline is None else self.deadline - read_clock()
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """True once the run's deadline has passed."""
         seconds = self.compute_left_s()
         return seconds is not None and seconds <= 0
 
     def check(self) -> None:
         """Raise :class:`Stop` if a limit is reached."""
-        left = self.compute_left()
+        left = self.compute_budget_left()
         if (left.usd is not None and left.usd < SMALLEST_USD) or left.tokens == 0:
             raise self.build_budget_stop()
-        if self.late():
+        if self.is_late():
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop for a used-up budget, which is not an error.
-
-        A request that does not fit stops the run while something of each limit is left: the one
-        with less left is named.
-        """
-        limit, left = self.limit, self.compute_left()
+        """The stop for a used-up budget, which is not an error."""
+        # The gateway refuses a request that does not fit, while some money and some tokens are
+        # left. The reason names the limit of which the smaller part is left.
+        limit, left = self.limit, self.compute_budget_left()
         budget = f"${limit.usd:g}"
         if limit.tokens and left.tokens is not None:
             usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
@@ -106,23 +106,25 @@ class Ledger:
         return Stop(Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT)
 
 
-def open_ledger(plan: Plan, seconds: float | None, before: Iterable[BeadResult] = ()) -> Ledger:
-    """A ledger for a run that may take ``seconds`` (None: no deadline), after the beads
-    ``before``."""
+def open_ledger(
+    plan: Plan, seconds: float | None, earlier_beads: Iterable[BeadResult] = ()
+) -> Ledger:
+    """The ledger of a run that may take ``seconds`` (None: no deadline), and has already run
+    ``earlier_beads``."""
     deadline = None if seconds is None else read_clock() + seconds
-    return Ledger(plan.limit, deadline, results=list(before))
+    return Ledger(plan.limit, deadline, results=list(earlier_beads))
 
 
-PACE_S = 2.0
-HEARTBEAT_S = 60.0
+PACE_S, HEARTBEAT_S = 2.0, 60.0
+"""Least and most seconds between two lines of progress."""
 LONGEST_TEXT = 500
-"""Least and most seconds between two lines; characters of one line."""
+"""Characters of such a line."""
 
 
 @dataclass
 class Pace:
-    """Paces progress: the first text is due at once, then the newest every ``PACE_S``; after
-    ``HEARTBEAT_S`` without a text, "…"."""
+    """Paces progress. The first text is due at once, later the newest one every ``PACE_S``. After
+    ``HEARTBEAT_S`` without a text, "…" is due."""
 
     clock: Callable[[], float] = read_clock
     _newest: str = ""
@@ -149,7 +151,8 @@ class Pace:
 
 
 class Watch:
-    """Shows what a bead is doing, and ends it when tokens, provider or disk run out."""
+    """Shows what a bead is doing, and ends it once the budget is spent, the provider unusable or a
+    disk full."""
 
     def __init__(
         self,
@@ -160,7 +163,7 @@ class Watch:
         access: BeadAccess,
     ) -> None:
         self._work, self._ledger = work, ledger
-        self._disks, self._watch = disks, DiskWatch(disks)
+        self._disks, self._disk_watch = disks, DiskWatch(disks)
         self._reader, self._access = reader, access
         self._started, self._pace = read_clock(), Pace()
         self._tokens = 0
@@ -176,7 +179,7 @@ class Watch:
         if progress.text:
             self._pace.note(progress.text)
             self._show()
-        left = self._ledger.compute_left().tokens
+        left = self._ledger.compute_budget_left().tokens
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
         # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
         return self._spent or bool(progress.unusable)
@@ -184,9 +187,10 @@ class Watch:
     def tick(self) -> bool:
         """Check limits even while nothing is printed; True ends the bead."""
         self._show()
-        self._spent = self._spent or self._access.exhausted()
-        self._full = self._full or self._watch.find_full()
-        return self._spent or bool(self._full or self._access.describe_stop_reason())
+        state = self._access.read_state()
+        self._spent = self._spent or bool(state and state.exhausted)
+        self._full = self._full or self._disk_watch.find_full()
+        return self._spent or bool(self._full or (state and state.unusable))
 
     def override_report(self, report: Report) -> Report:
         """The report, corrected by what this program knows better than the CLI.
@@ -198,17 +202,20 @@ class Watch:
             return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
         if report.status is BeadStatus.OK:
             return report
-        if self._spent or self._access.exhausted():
+        state = self._access.read_state()
+        if self._spent or (state and state.exhausted):
             return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
-        if why := self._access.describe_stop_reason():
-            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=why)
+        if state and state.unusable:
+            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=state.unusable)
         return report
 
     def _read_usage(self) -> Usage:
-        """Without a gateway, what its agent reports: no cost before its end, so until then that of
-        the beads before it is told, where there are any."""
-        before = 0.0 if self._ledger.results else None
-        return self._access.read_usage() or Usage(before, self._tokens)
+        """The bead's usage so far, by the gateway's figures or, without one, the agent's."""
+        if state := self._access.read_state():
+            return state.usage
+        # An agent reports its cost only at the end. As 0 it lets the total show what earlier beads
+        # cost; the first bead's is unknown.
+        return Usage(0.0 if self._ledger.results else None, self._tokens)
 
     def _show(self) -> None:
         if text := self._pace.take_due_text():

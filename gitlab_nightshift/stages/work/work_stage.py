@@ -163,7 +163,7 @@ class _WorkflowRun:
         with self.sandboxed.open_runner() as (boundary, egress, runner):
             baseline = self.workflow.baseline(self.work_context, self.checkout, runner)
             self.ledger.note_baseline(baseline.results)
-            if baseline.skip and not self.ledger.late():
+            if baseline.skip and not self.ledger.is_late():
                 skipped = Ending(Outcome.SKIPPED, baseline.skip, self.plan.scheduled)
                 return dataclasses.replace(skipped, incomplete=baseline.incomplete)
             access = open_access(

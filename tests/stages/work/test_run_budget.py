@@ -31,14 +31,14 @@ def ledger(
 def test_failed_beads_count_too() -> None:
     book = ledger(bead(0.25, 10), bead(0.5, 20, BeadStatus.CRASHED))
     assert add_usage(book.list_usage()) == Usage(0.75, 30)
-    assert book.compute_left() == SpendingLimit(0.25)
-    assert ledger(bead(0.25, 10), tokens=100).compute_left() == SpendingLimit(0.75, 90)
+    assert book.compute_budget_left() == SpendingLimit(0.25)
+    assert ledger(bead(0.25, 10), tokens=100).compute_budget_left() == SpendingLimit(0.75, 90)
 
 
 def test_unknown_stays_unknown_and_is_not_counted() -> None:
     book = ledger(bead(0.25, 10), bead(None, None), tokens=100)
     assert add_usage(book.list_usage()) == UNKNOWN_USAGE
-    assert book.compute_left() == SpendingLimit(0.75, 90)
+    assert book.compute_budget_left() == SpendingLimit(0.75, 90)
 
 
 def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
@@ -59,7 +59,7 @@ def test_nothing_is_spent_at_the_start() -> None:
     book = ledger(tokens=5, left_s=60)
     book.check()
     assert add_usage(book.list_usage()) == Usage(0.0, 0)
-    assert not book.late()
+    assert not book.is_late()
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_the_last_cent_may_be_spent() -> None:
 def test_the_deadline_runs() -> None:
     assert ledger().compute_left_s() is None
     assert 59 < (ledger(left_s=60).compute_left_s() or 0) <= 60
-    assert ledger(left_s=-1).late()
-    assert not ledger().late()
+    assert ledger(left_s=-1).is_late()
+    assert not ledger().is_late()
 
 
 def told(times: list[tuple[float, str]]) -> list[tuple[float, str]]:

@@ -16,7 +16,7 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.stages.work.bead_prompt import describe_open, describe_rejected
+from gitlab_nightshift.stages.work.bead_prompt import describe_open_request, describe_rejected_idea
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
     RepositoryFacts,
@@ -245,8 +245,8 @@ def _list_most_changed(facts: RepositoryFacts) -> list[str]:
 
 def _list_ideas(plan: Plan) -> list[str]:
     known = (*plan.open_merge_requests, *plan.open_elsewhere)
-    waiting = [f"open: {describe_open(mr)}" for mr in known]
-    rejected = [f"rejected: {describe_rejected(mr)}" for mr in plan.rejected_ideas]
+    waiting = [f"open: {describe_open_request(mr)}" for mr in known]
+    rejected = [f"rejected: {describe_rejected_idea(mr)}" for mr in plan.rejected_ideas]
     merged = [f"merged: {each.title} (!{each.iid}, {each.day})" for each in plan.merged_ideas]
     shown = (*waiting[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS])
     return _list_entries(shown)
