@@ -62,8 +62,8 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import choose_br
 from gitlab_nightshift.stages.work.delegation.delivery import (
     DelegationState,
     RebasedChange,
-    apply_change,
     apply_in_place,
+    apply_to_workspace,
     commit,
     finalize,
 )
@@ -275,7 +275,7 @@ def _keep_workspace(
         rebuilt, _ = rebuild_on_base(
             context, source, state.base, patches[0].read_bytes(), local=False
         )
-        apply_change(workspace, rebuilt)
+        apply_to_workspace(workspace, rebuilt)
         state.left = state.commit is None
 
 

@@ -32,9 +32,9 @@ from gitlab_nightshift.system.file_names import open_short_folder
 class SandboxContext:
     """The input of a sandboxed checkout.
 
-    ``gateway`` gives access to the model and to allowed hosts (None if neither is needed);
-    ``cli_files`` are the files that an agent's CLI needs; ``left_s`` gives the seconds left (None:
-    no deadline).
+    ``gateway`` gives access to the model and to allowed hosts (None if neither is needed).
+    ``cli_files`` are the files that an agent's CLI needs. ``left_s`` returns the seconds that the
+    run has left (None: no deadline).
     """
 
     work: WorkContext
@@ -52,7 +52,7 @@ class SandboxContext:
 
 @dataclass(frozen=True)
 class SandboxedCheckout:
-    """An opened checkout and its boundary; ``sockets`` is a folder for the gateway's sockets."""
+    """An open checkout and its boundary; ``sockets`` is a folder for the gateway's sockets."""
 
     checkout: Checkout
     boundary: Boundary
@@ -61,7 +61,8 @@ class SandboxedCheckout:
 
     @contextlib.contextmanager
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
-        """Open the network access and a command runner for the block.
+        """Open the network access and a command runner for the block. The boundary has the gates of
+        that access.
 
         Raises ``E_CONFIG`` for a needed program that is unreadable inside, ``E_TERMINATED`` if the
         broker was killed.

@@ -1,7 +1,6 @@
 """Package and Finalize: a proven change becomes a commit on a branch of its own, or files in the
 checkout; then the artifacts and the one result are sent."""
 
-import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ from gitlab_nightshift.repository.private_repository import (
     list_diff_files,
 )
 from gitlab_nightshift.repository.tree_objects import resolve_tree
-from gitlab_nightshift.repository.tree_snapshot import Snapshot, scan
+from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     TEST_LOG,
     DelegationContext,
@@ -53,7 +52,7 @@ from gitlab_nightshift.wire.channel import OutputChannel
 
 @dataclass(frozen=True)
 class RebasedChange:
-    """The change on the real base, applied from its patch; this is what gets committed."""
+    """The change, applied from its patch to the real base: what is committed or written."""
 
     repository: Repository
     base: str
@@ -97,8 +96,9 @@ def commit(
         committer=person,
         date=f"{datetime.now(UTC).timestamp():.0f} +0000",
     )
+    # Through a pack, as the caller's repository does not know the objects of this one; ^ leaves out
+    # what it has (git-pack-objects(1), --revs).
     wanted = f"{commit_id}\n^{rebased.base}\n".encode()
-    # The objects go through a pack, as the caller's repository does not know this one.
     pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
     who = {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
     # An old value of zeros makes update-ref fail if the branch exists (git-update-ref(1)).
@@ -116,40 +116,30 @@ def commit(
 
 
 def apply_in_place(source: DelegationSource, run_id: str, rebased: RebasedChange) -> None:
-    """Write the change into the caller's checkout; it stays uncommitted.
+    """Write the change into the caller's checkout, uncommitted.
 
-    Raises NightshiftError: ``E_WORKSPACE_DIRTY`` if somebody changed it in the meantime;
+    Raises NightshiftError: ``E_WORKSPACE_DIRTY`` if somebody changed the checkout in the meantime;
     ``E_APPLY_FAILED``, after the files were restored.
     """
+    top, repository, change = source.top, rebased.repository, rebased.captured
     with claim_source(source, run_id):
-        if changed_files.list_changed_files(source.machine_git, source.top):
-            text = f"{source.top} was changed in the meantime: the change is only in the bundle"
+        if changed_files.list_changed_files(source.machine_git, top):
+            text = f"{top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
-        before = scan(source.top)
-        with _undo_on_error(source.top, rebased, before):
-            apply_captured_change(source.top, before, rebased.repository, rebased.captured)
+        before = scan(top)
+        try:
+            apply_captured_change(top, before, repository, change)
+        except (OSError, GitError) as error:
+            old = resolve_tree(repository, rebased.base)
+            undo = CapturedChange(old, list_diff_files(repository, change.tree_id, old), b"")
+            apply_captured_change(top, before, repository, undo)
+            text = f"the change cannot be written into {top}: {error}"
+            raise NightshiftError(Code.APPLY_FAILED, text) from None
 
 
-def apply_change(top: Path, rebased: RebasedChange) -> None:
-    """Write the change into a checkout that nobody else uses. Raises OSError, GitError."""
-    apply_captured_change(top, scan(top), rebased.repository, rebased.captured)
-
-
-@contextlib.contextmanager
-def _undo_on_error(top: Path, rebased: RebasedChange, before: Snapshot) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, GitError) as error:
-        repository, tree = rebased.repository, rebased.captured.tree_id
-        old = resolve_tree(repository, rebased.base)
-        apply_captured_change(
-            top,
-            before,
-            repository,
-            CapturedChange(old, list_diff_files(repository, tree, old), b""),
-        )
-        text = f"the change cannot be written into {top}: {error}"
-        raise NightshiftError(Code.APPLY_FAILED, text) from None
+def apply_to_workspace(path: Path, rebased: RebasedChange) -> None:
+    """Write the change into a workspace, which nobody else uses. Raises OSError, GitError."""
+    apply_captured_change(path, scan(path), rebased.repository, rebased.captured)
 
 
 _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
@@ -157,12 +147,13 @@ _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 @dataclass
 class DelegationState:
-    """What the phases found out and did; ``final`` is the folder for the results.
+    """What the phases found out and did, for the result.
 
-    ``killed``: the work ended without an answer. ``bundle`` and ``captured`` are the proven change;
-    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept;
+    ``final`` is the folder for the results, ``used`` the agent. ``worked`` is the work process's
+    report; ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change.
+    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept.
     ``dirty``: the caller's checkout has uncommitted changes. ``usage`` is the gateway's count,
-    ``notary`` the independent measurement of the change.
+    ``notary`` the record of the commands run once more.
     """
 
     final: Path
@@ -185,7 +176,7 @@ class DelegationState:
 def finalize(
     context: DelegationContext, state: DelegationState, failure: Failure, results: Path
 ) -> None:
-    """Send the artifacts and the result. ``results`` is the folder of those kept so far."""
+    """Send the artifacts and the result. ``results`` is the folder of the records stored so far."""
     with defer_signals():
         context.phases.enter(Phase.FINALIZE)
         if state.bundle and state.captured:
@@ -206,9 +197,12 @@ def _collect_artifacts(
 ) -> Artifacts:
     logs = context.private / "logs"
     out, err = state.worked.logs if state.worked and state.worked.logs else ("", "")
+    patch = "bundle/change.patch" if state.bundle else ""
+    if failure and not patch and (results / "failed.patch").exists():
+        patch = "failed.patch"  # the last attempt's change
     names = {
         "diff_bundle": "bundle" if state.bundle else "",
-        "patch_file": _find_patch(state, failure, results),
+        "patch_file": patch,
         "test_log": _write_test_log(context.emit, logs),
         "raw_stdout": _find_log(logs, out),
         "raw_stderr": _find_log(logs, err),
@@ -219,15 +213,8 @@ def _collect_artifacts(
     return Artifacts(**paths)
 
 
-def _find_patch(state: DelegationState, failure: Failure, results: Path) -> str:
-    """The proven change, or the last attempt's under the name ``failed.patch``."""
-    if state.bundle:
-        return "bundle/change.patch"
-    return "failed.patch" if failure and (results / "failed.patch").exists() else ""
-
-
 def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
-    """Both outputs of the last run of the test, in one file."""
+    """Write stdout and stderr of the last run of the test into one log. Its name, "" for no run."""
     runs = list(logs.glob(f"*{TEST_LOG}*.out*"))
     if not runs:
         return ""
@@ -242,7 +229,7 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
 
 
 def _find_log(logs: Path, name: str) -> str:
-    """A log by its plain name, "" if it does not exist; the redactor may have compressed it."""
+    """The path of a log in the results by its plain name, "" if it does not exist."""
     exists = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
     return f"logs/{name}" if exists else ""
 
@@ -301,13 +288,13 @@ def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
 
 
 def _is_log_cut(path: Path) -> bool:
-    """True if a log says that part of it was left out. It is read in blocks, as it may be large."""
-    last = b""
+    """True if a log says that part of it was left out."""
+    end = b""
     with open_log(path) as file:
         while part := file.read(LARGE):
-            if LEFT_OUT in last + part:
+            if LEFT_OUT in end + part:
                 return True
-            last = part[-len(LEFT_OUT) :]
+            end = part[-len(LEFT_OUT) :]  # the note may lie across two parts
     return False
 
 

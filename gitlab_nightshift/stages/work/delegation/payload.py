@@ -1,4 +1,5 @@
-"""Reads the payload: bounded, strict, every mistake in one line; and both JSON Schemas."""
+"""Reads a delegation's payload strictly, and tells all its mistakes in one line. With the JSON
+Schemas of payload and result."""
 
 import json
 from pathlib import PurePosixPath
@@ -15,8 +16,10 @@ from gitlab_nightshift.text.printable_text import make_printable
 LARGEST = 1_000_000
 """Bytes of a payload."""
 MOST_NAMED = 10
+"""Mistakes that an error names."""
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_CHARACTERS = set("*?[]!#\\")
+"""The folder becomes a pattern of ``paths``, in which these have a meaning (gitignore(5))."""
 
 
 def read_payload(raw: bytes) -> Payload:

@@ -1,6 +1,6 @@
-"""The process that does a delegation's task as a night does one, in a workspace of its own: it runs
-agents and reads what they write. It holds no secret, and sends its logs and products to the
-redactor, one way.
+"""The process that does a delegation's task in a workspace, by the same steps as a night's given
+task. It runs agents and reads what they write, holds no secret, and sends its logs and products to
+the redactor, which sends nothing back.
 """
 
 import dataclasses
@@ -27,7 +27,6 @@ from gitlab_nightshift.records.events import (
     ProgramStarted,
     StepStarted,
 )
-from gitlab_nightshift.records.handoffs import AnalysisResult, Draft
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.registry.categories import TASK
 from gitlab_nightshift.repository.capture import CapturedChange
@@ -37,7 +36,6 @@ from gitlab_nightshift.repository.delegated_repository import DelegationSource, 
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
 from gitlab_nightshift.stages.work.bead_prompt import FailedAttempt
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
@@ -65,8 +63,7 @@ from gitlab_nightshift.stages.work.workflows import (
 )
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
-
-
+"""Failures of a bead that the result reports as E_PARSE_ERROR."""
 _PHASES = {
     "implement": Phase.APPLY,
     "checks": Phase.VERIFY,
@@ -78,12 +75,13 @@ _PHASES = {
 
 @dataclass
 class DelegationProgress:
-    """Receives the events of work, keeps what the report needs, and passes each on in its phase.
+    """Receives the events of work, enters the phases that they belong to, keeps what the report
+    needs, and passes the events on.
 
-    ``change`` is what the last recorded attempt changed, even if that was undone, None if none was
-    recorded; ``exit_code`` is the last agent process's; ``tests`` are the runs of the test that
-    was asked for. ``agent_started``: an agent process has been started; ``last_message``: the last
-    Implement's words on its change.
+    ``agent_started``: an agent's process has been started; ``exit_code`` is that of the last one.
+    ``change`` is the change of the last recorded attempt, even if it was undone (None: no attempt
+    was recorded), ``last_message`` what the last Implement said. ``tests`` are the runs of the
+    requested test.
     """
 
     emit: Emit
@@ -96,7 +94,7 @@ class DelegationProgress:
     tests: list[CommandResult] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
-        """Note what the event tells, and pass it on."""
+        """Receive an event."""
         match event:
             case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
                 self.phases.enter(phase, int(key.rpartition("-")[2]))
@@ -118,7 +116,8 @@ class DelegationProgress:
 
 @dataclass(frozen=True)
 class DelegationTask:
-    """A task and everything prepared for it; ``scratch`` is the folder for a private workspace."""
+    """A task with everything prepared for it. ``scratch`` is a folder in which a private workspace
+    is created."""
 
     payload: Payload
     source: DelegationSource
@@ -135,8 +134,7 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the task; ``fallback_reason`` is why the first agent could not be used."""
-    if inputs["fallback_reason"]:
+    if inputs["fallback_reason"]:  # the first agent could not be used
         resources.outlet(build_fallback_note(str(inputs["fallback_reason"])))
     task = DelegationTask(
         payload=make_record(Payload, inputs["payload"]),
@@ -153,8 +151,9 @@ def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, 
 def do_delegated_task(
     task: DelegationTask, gateway: RemoteGateway | None, store: Store
 ) -> WorkReport:
-    """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
-    is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
+    """Do the task, and report how that went. ``store`` gets the bundle of a proven change, or else
+    the last attempt's change as ``failed.patch``. Never raises: failures, signals and bugs are in
+    the report."""
     emit = task.work_context.emit
     progress = DelegationProgress(emit, Phases(emit))
     products = dict[str, bytes]()
@@ -173,6 +172,12 @@ def do_delegated_task(
 
 def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bundle) -> WorkReport:
     unavailable = bundle.error_code == Code.PROVIDER_UNAVAILABLE
+    # The logs of the last Implement bead, else of the last bead.
+    beads = [bead for bead in bundle.beads if bead.bead == "implement"] or bundle.beads
+    logs = beads[-1].logs if beads else ()
+    test_result: TestResult = "skipped"
+    if progress.tests:
+        test_result = "passed" if progress.tests[-1].ok else "failed"
     return WorkReport(
         error_code=bundle.error_code,
         reason=bundle.reason,
@@ -181,9 +186,9 @@ def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bu
         changed=progress.changed,
         fall_back=unavailable and _is_restored(task, progress),
         exit_code=progress.exit_code,
-        test_result=_find_test_result(progress),
+        test_result=test_result,
         said=progress.last_message,
-        logs=_find_last_logs(bundle.beads),
+        logs=tuple(Path(name).name.removesuffix(".gz") for name in logs),
     )
 
 
@@ -197,25 +202,11 @@ def _is_restored(task: DelegationTask, progress: DelegationProgress) -> bool:
         return False
 
 
-def _find_test_result(progress: DelegationProgress) -> TestResult:
-    if not progress.tests:
-        return "skipped"
-    return "passed" if progress.tests[-1].ok else "failed"
-
-
-def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
-    """The logs of the last Implement bead, else of the last bead."""
-    implementing = [each for each in beads if each.bead == "implement"] or beads
-    logs = implementing[-1].logs if implementing else ()
-    return tuple(Path(name).name.removesuffix(".gz") for name in logs)
-
-
 # --- what a delegation does differently from a night ---------------------------------------------
 
 
 def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """The work in a workspace of its own. The commands are not tried before it: the task may be to
-    fix the test."""
+    """The task in its workspace."""
 
     def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
         path = task.scratch / (task.source.top.name or "checkout")
@@ -227,6 +218,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
         return dataclasses.replace(plan, base_sha=workspace.base), context
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
+        # Nothing is run: the task may be to fix the test.
         requested = work_context.verify.commands
         return Baseline(commands=requested, no_test_requested=not requested)
 
@@ -234,7 +226,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
         baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
         choose_checkout=open_workspace,
-        prepare=lambda work_context: _prepare_tools(work_context, task.payload),
+        prepare=lambda work_context: _prepare_agent(work_context, task.payload),
         any_day=True,
     )
 
@@ -242,26 +234,23 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
 def _do_task(night: Night, progress: DelegationProgress) -> Ending:
     def end_attempt(night: Night, failed: FailedAttempt) -> None:
         progress.phases.leave(failed.why)
-        night.bead_context.ledger.check()  # raises Stop at a limit
+        # Raises Stop at a limit, before the next attempt's phase begins.
+        night.bead_context.ledger.check()
 
     def end_failed(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
-        # Nothing tried: a limit stopped the bead, which may have changed something unrecorded.
+        # Without a failed attempt a limit has stopped a bead, and its change is not recorded yet.
         if not tried and not (now := night.checkout.capture()).empty:
             progress.change = now
         return _build_failed_ending(night, stop, tried)
 
     recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
     policy = TaskPolicy(
-        on_failure=end_attempt, write_draft=_write_draft, build_failed_ending=end_failed
+        on_failure=end_attempt,
+        # No bead writes texts: whoever delegates gets the agent's own words.
+        write_draft=lambda _night, _category, analysis, _proven: draft_from_analysis(analysis),
+        build_failed_ending=end_failed,
     )
     return do_task(dataclasses.replace(night, recorder=recorder), policy)
-
-
-def _write_draft(
-    _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
-) -> Draft:
-    """No bead writes the texts: whoever delegates gets the agent's own words."""
-    return draft_from_analysis(analysis)
 
 
 def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
@@ -276,7 +265,7 @@ def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResul
 
 @dataclass(frozen=True)
 class _ChangeRecorder(Recorder):
-    """Records as the night's recorder does, and keeps the last attempt's change."""
+    """A night's recorder that also keeps the last attempt's change for the report."""
 
     progress: DelegationProgress
 
@@ -288,23 +277,21 @@ class _ChangeRecorder(Recorder):
 
 
 class _CustomCodex(Codex):
-    """Codex, started as ``debug.codex_command``, whose first word is already in the settings."""
+    """Codex, started by ``debug.codex_command``. Its first word, the program, is in the settings
+    already (``agent_executable``)."""
 
     def __init__(self, settings: Settings, words: tuple[str, ...]) -> None:
         super().__init__(settings)
         self._words = words[1:]
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The program, its own first arguments, then codex's."""
+        """The program, the command's other words, then the arguments for codex."""
         program, *args = super().build_bead_args(task, path)
         return [program, *self._words, *args]
 
 
-def _prepare_tools(work_context: WorkContext, payload: Payload) -> AgentSetup:
-    """The agent and the templates, checked. Raises what ``prepare`` raises."""
-    words = payload.debug.codex_command
+def _prepare_agent(work_context: WorkContext, payload: Payload) -> AgentSetup:
+    setup, words = prepare_agent(work_context), payload.debug.codex_command
     if not words or work_context.settings.agent != "codex":
-        return prepare_agent(work_context)
-    return dataclasses.replace(
-        prepare_agent(work_context), provider=_CustomCodex(work_context.settings, words)
-    )
+        return setup
+    return dataclasses.replace(setup, provider=_CustomCodex(work_context.settings, words))
