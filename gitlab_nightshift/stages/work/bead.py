@@ -65,26 +65,15 @@ LONGEST_TEXT = 4_000
 
 @dataclass(frozen=True)
 class _Scratch:
-    """A bead's own folders: a fresh HOME and TMPDIR, and one for the hand-off."""
+    """A bead's own folders, a fresh HOME and TMPDIR, and the files of its hand-off. The agent
+    writes its report to ``handoff_file``, and reads Analyze's selection and the last attempt's
+    change (no ``patch_file`` if there was none)."""
 
     home: Path
     tmp: Path
-    handoff: Path
-
-    @property
-    def handoff_file(self) -> Path:
-        """The file that the agent writes its report to."""
-        return self.handoff / "handoff.json"
-
-    @property
-    def analysis_file(self) -> Path:
-        """Analyze's selection, for the agent to read."""
-        return self.handoff / "analysis.json"
-
-    @property
-    def patch_file(self) -> Path:
-        """The last attempt's change, for the agent to read; missing if there was none."""
-        return self.handoff / "last.patch"
+    handoff_file: Path
+    analysis_file: Path
+    patch_file: Path
 
 
 @dataclass(frozen=True)
@@ -149,12 +138,11 @@ def run_bead(
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             boundary.hand_over(folder)
-            prompt = _render_prompt(bead_context, task, scratch, values, sections)
             limit = ledger.compute_budget_left()
             with bead_context.access.open_bead(name, task.model, limit) as access:
                 task = dataclasses.replace(task, base_url=access.base_url)
                 process = _AgentProcess(bead_context, task, name, scratch, access)
-                result: BeadResult = limit_record(process.run(prompt))
+                result: BeadResult = limit_record(process.run(values, sections))
     finally:
         remove_tree(folder)
     ledger.results.append(result)
@@ -184,26 +172,6 @@ def _build_task(
     )
 
 
-def _render_prompt(
-    bead_context: BeadContext,
-    task: BeadTask,
-    scratch: _Scratch,
-    values: Mapping[str, str],
-    sections: Mapping[str, str],
-) -> BeadPrompt:
-    file = str(scratch.handoff_file)
-    files = {
-        "handoff_file": file,
-        "analysis_file": str(scratch.analysis_file),
-        "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
-    }
-    report_by = bead_context.provider.about.report_by
-    hand_over = format_hand_over(report_by, file) if task.schema else ""
-    last_sections = format_last_sections(bead_context.ledger, sections, hand_over)
-    template = bead_context.templates[task.bead]
-    return build_bead_prompt(template, {**values, **files}, bead_context.brief, last_sections)
-
-
 class _AgentProcess:
     """One run of the agent's process, from its prompt to the bead's result."""
 
@@ -222,7 +190,8 @@ class _AgentProcess:
             bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
         )
 
-    def run(self, prompt: BeadPrompt) -> BeadResult:
+    def run(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadResult:
+        prompt = self._render_prompt(values, sections)
         started = read_clock()
         self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
         try:
@@ -239,6 +208,20 @@ class _AgentProcess:
             report = dataclasses.replace(report, error=text)
             self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
+
+    def _render_prompt(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadPrompt:
+        context, scratch = self._context, self._scratch
+        files = {
+            "handoff_file": str(scratch.handoff_file),
+            "analysis_file": str(scratch.analysis_file),
+            "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
+        }
+        hand_over = ""
+        if self._task.schema:
+            hand_over = format_hand_over(context.provider.about.report_by, files["handoff_file"])
+        last_sections = format_last_sections(context.ledger, sections, hand_over)
+        template = context.templates[self._task.bead]
+        return build_bead_prompt(template, {**values, **files}, context.brief, last_sections)
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
         emit, logs = self._context.work.emit, self._context.work.logs
@@ -346,10 +329,11 @@ def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
 
 
 def _make_scratch(folder: Path) -> _Scratch:
-    scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
-    for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
+    home, tmp, handoff = (folder / name for name in ("home", "tmp", "handoff"))
+    for part in (folder, home, tmp, handoff):
         part.mkdir(mode=0o700)
     # Not by a variable: older versions of git read safe.directory only from the user's or the
     # system's settings (git's Documentation/config/safe.txt).
-    (scratch.home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
-    return scratch
+    (home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
+    names = ("handoff.json", "analysis.json", "last.patch")
+    return _Scratch(home, tmp, *(handoff / name for name in names))

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.policy.prompts import (
     BEADS,
     load_bead_prompt,
@@ -29,6 +28,7 @@ from gitlab_nightshift.stages.work.handoff import KINDS
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import join_some
 
 LONGEST_LAST = 5_000
 """Characters of the last failure's text."""
@@ -160,18 +160,17 @@ LONGEST_ERROR = 8_000
 """Characters about earlier failures."""
 
 
-def build_run_values(
-    plan: Plan, settings: Settings, job: JobFacts, allowed: Iterable[str], build: Iterable[str]
-) -> dict[str, str]:
+def build_run_values(plan: Plan, work_context: WorkContext) -> dict[str, str]:
     """The values of placeholders that all beads of a run share, including the team's own."""
+    settings, job = work_context.settings, work_context.job
     values = {
         "date": plan.date,
         "repo_url": settings.repo_url or job.project_url,
         "project_path": job.project_path,
         "default_branch": plan.target_branch,
         "base_sha": plan.base_sha,
-        "allowed_commands": format_list(allowed),
-        "build_commands": format_list(build),
+        "allowed_commands": format_list(work_context.allowed_commands),
+        "build_commands": format_list(work_context.build_commands),
         "verify_commands": format_list(plan.verify_commands),
         "recent_files": format_list(plan.recent_files),
         "open_merge_requests": format_list(
@@ -187,7 +186,7 @@ def build_run_values(
 
 def describe_open_request(known: KnownMergeRequest) -> str:
     """An open merge request, for a list in a prompt."""
-    files = f", changes {_list_files(known)}" if known.files else ""
+    files = f", changes {join_some(known.files, MOST_FILES)}" if known.files else ""
     return f"{known.title} (!{known.iid}, branch {known.source_branch}{files})"
 
 
@@ -195,13 +194,8 @@ def describe_rejected_idea(known: KnownMergeRequest) -> str:
     """A rejected idea, for a list in a prompt. Its words are people's and agents', and the prompt's
     preamble calls them data."""
     why = "; ".join(known.reasons) or "no reason given"
-    files = f"; files: {_list_files(known)}" if known.files else ""
+    files = f"; files: {join_some(known.files, MOST_FILES)}" if known.files else ""
     return f"{known.title} (!{known.iid}, closed on {known.day}): {why}{files}"
-
-
-def _list_files(known: KnownMergeRequest) -> str:
-    rest = len(known.files) - MOST_FILES
-    return ", ".join(known.files[:MOST_FILES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def build_bead_values(
@@ -319,13 +313,7 @@ def load_templates(work_context: WorkContext) -> dict[str, str]:
 def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[str, str]:
     """The prompts of the first category as they would be sent. Values that only earlier beads
     provide are empty."""
-    run = build_run_values(
-        plan,
-        work_context.settings,
-        work_context.job,
-        work_context.allowed_commands,
-        work_context.build_commands,
-    )
+    run = build_run_values(plan, work_context)
     # On a day without a night any category will do.
     category = next(iter(plan.categories), "tests")
     values = build_bead_values(run, work_context.settings, category, left_s=work_context.seconds)

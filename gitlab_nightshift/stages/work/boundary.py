@@ -41,6 +41,7 @@ from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
+from gitlab_nightshift.text.printable_text import join_some
 
 GIT_FILES = TOOL_SETTINGS["git"]
 MOST_NAMED = 8
@@ -305,9 +306,8 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
         and (path in machine.credentials or not is_within(path, (SETTINGS,)))
     ]
     if listed:
-        more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-        names = ", ".join(listed[:MOST_NAMED])
-        yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")
+        names = join_some(listed, MOST_NAMED)
+        yield Note(f"Hidden from agents: {names}. To expose one, add it to agent_paths.")
 
 
 def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) -> None:

@@ -22,6 +22,7 @@ from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
 from gitlab_nightshift.system.file_names import format_path, is_dot_git, is_there, list_parents
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import join_some
 
 LONGEST_PATH, LONGEST_NAME = 4095, 255
 """Bytes; Linux's PATH_MAX less the NUL, and NAME_MAX (limits.h)."""
@@ -100,9 +101,8 @@ class ResolvedHandoff:
 
     def describe_dropped(self) -> str:
         """The first dropped texts, escaped, on one line; "" for none."""
-        shown = [format_path(text[:LONGEST_SHOWN]) or "''" for text in self.dropped[:MOST_SHOWN]]
-        more = len(self.dropped) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more else "")
+        shown = [format_path(text[:LONGEST_SHOWN]) or "''" for text in self.dropped]
+        return join_some(shown, MOST_SHOWN)
 
 
 def resolve_paths(handoff: Handoff, paths: PathResolver) -> ResolvedHandoff:

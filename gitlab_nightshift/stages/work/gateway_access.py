@@ -2,7 +2,8 @@
 the hosts of ``policy.egress_hosts``."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,25 +28,18 @@ LOCAL = "localhost,127.0.0.1,::1"
 """Hosts reached without the proxy: the gateway, and servers that tests start."""
 
 
+OpenProxy = Callable[[str], contextlib.AbstractContextManager[Mapping[str, str]]]
+"""Opens the proxy under a name for the log, and gives the variables by which tools find it."""
+
+
 @dataclass(frozen=True)
 class RunEgress:
     """The way of a run to the hosts of ``policy.egress_hosts``; none without gates. The team's own
-    commands find it by the variables ``commands_env``."""
+    commands find it by the variables ``commands_env``, and a bead by those of its own proxy."""
 
     commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     gates: tuple[Gate, ...] = ()
-    _gateway: RemoteGateway | None = None
-    _emit: Emit | None = None
-
-    @contextlib.contextmanager
-    def open_bead_proxy(self, name: str) -> Iterator[Mapping[str, str]]:
-        """A bead's proxy variables. At the end its connections are cut and its traffic is
-        logged."""
-        if self._gateway is None or self._emit is None:
-            yield {}
-            return
-        with _open_proxy(self._gateway, name, self._emit) as env:
-            yield env
+    open_bead_proxy: OpenProxy = lambda _name: contextlib.nullcontext({})
 
 
 @contextlib.contextmanager
@@ -58,29 +52,26 @@ def open_egress(
         yield RunEgress()
         return
     gate = gateway.listen("egress", socket)
-    with _open_proxy(gateway, COMMANDS, emit) as env:
-        yield RunEgress(env, (gate,), gateway, emit)
+    open_proxy = functools.partial(_open_proxy, gateway, emit)
+    with open_proxy(COMMANDS) as env:
+        yield RunEgress(env, (gate,), open_proxy)
 
 
 @contextlib.contextmanager
-def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mapping[str, str]]:
+def _open_proxy(gateway: RemoteGateway, emit: Emit, name: str) -> Iterator[Mapping[str, str]]:
+    """At the end the proxy's connections are cut and its traffic is logged."""
     ticket = gateway.open_egress(name)
     try:
-        yield build_proxy_env(ticket.url)
+        # Node's own client reads them only if NODE_USE_ENV_PROXY is set (Node's CLI documentation),
+        # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
+        names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+        local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
+        yield {**dict.fromkeys(names, ticket.url), **local, "NODE_USE_ENV_PROXY": "1"}
     finally:
         traffic = gateway.close_egress(ticket)
         shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
         if text := ", ".join([*shown, *([f"{traffic.more} more"] if traffic.more else [])]):
             emit(Note(f"egress, {name}: {text}"))
-
-
-def build_proxy_env(url: str) -> dict[str, str]:
-    """The variables by which tools find the proxy."""
-    # Node's own client reads them only if NODE_USE_ENV_PROXY is set (Node's CLI documentation).
-    # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
-    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-    local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
-    return {**dict.fromkeys(names, url), **local, "NODE_USE_ENV_PROXY": "1"}
 
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")

@@ -21,7 +21,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.codec import Between, InvalidRecordError, Length, make_record
 from gitlab_nightshift.records.handoffs import AnalysisResult, Draft, Handoff, Verdict
 from gitlab_nightshift.records.storage import replace_surrogates
-from gitlab_nightshift.stages.work.cited_files import PathResolver, ResolvedHandoff, resolve_paths
+from gitlab_nightshift.stages.work.cited_files import PathResolver, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
@@ -197,11 +197,12 @@ def accept_handoff(bead: str, report: Report, file: Path, paths: PathResolver) -
     """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
         resolved = resolve_paths(read_handoff(bead, report.structured, file), paths)
-        _refuse_foreign_selection(resolved)
+        left_out = resolved.describe_dropped()
+        problem = f"selected: none of its files is one of this project: {left_out}"
+        _check_selection(resolved.handoff, problem)
     except HandoffError as error:
         status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
         return ReadHandoff(status, str(error))
-    left_out = resolved.describe_dropped()
     note = f"no files of this project, so left out: {left_out}" if left_out else ""
     return ReadHandoff(BeadStatus.OK, handoff=resolved.handoff, note=note)
 
@@ -219,7 +220,9 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
         raise HandoffError("the report is not a JSON object")
     if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # json.dumps escapes
         raise HandoffError(f"the report is larger than {LARGEST} bytes")
-    return _check_selected(_validate_handoff(bead, data))
+    handoff = _validate_handoff(bead, data)
+    _check_selection(handoff, "selected: files and description are required")
+    return handoff
 
 
 def _read_file(file: Path) -> object:
@@ -247,18 +250,9 @@ def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     return made
 
 
-def _check_selected(handoff: Handoff) -> Handoff:
+def _check_selection(handoff: Handoff, problem: str) -> None:
+    """Raise HandoffError with this ``problem`` if an improvement was found, but in no file."""
     if isinstance(handoff, AnalysisResult) and handoff.result == "IMPROVEMENT_FOUND":
-        selected = handoff.selected
-        if selected is None or not selected.files:
-            raise HandoffError("selected: files and description are required")
-    return handoff
-
-
-def _refuse_foreign_selection(resolved: ResolvedHandoff) -> None:
-    handoff = resolved.handoff
-    if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
-        return
-    if handoff.selected and not handoff.selected.files:
-        left_out = resolved.describe_dropped()
-        raise HandoffError(f"selected: none of its files is one of this project: {left_out}")
+        files = handoff.selected.files if handoff.selected else ()
+        if not files:
+            raise HandoffError(problem)

@@ -16,7 +16,6 @@ from gitlab_nightshift.policy.secret_names import holds_variables, is_installed,
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.tree_snapshot import EntryKind
 from gitlab_nightshift.system.openat import (
-    Owner,
     RefusedFileError,
     change_owner,
     open_parent,
@@ -37,9 +36,7 @@ class _HiddenFile:
 
     path: str
     data: bytes
-    mode: int
-    owner: Owner
-    times_ns: tuple[int, int]
+    status: os.stat_result
 
 
 def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
@@ -93,8 +90,7 @@ def _take_away(root: Path, path: str) -> _HiddenFile:
             os.unlink(name, dir_fd=fd)
     except RefusedFileError as error:
         raise NightshiftError(Code.POLICY_DENY, f"{path} cannot be hidden: {error}") from None
-    owner, times = (status.st_uid, status.st_gid), (status.st_atime_ns, status.st_mtime_ns)
-    return _HiddenFile(path, data, stat.S_IMODE(status.st_mode), owner, times)
+    return _HiddenFile(path, data, status)
 
 
 def _put_back(root: Path, file: _HiddenFile) -> None:
@@ -107,6 +103,6 @@ def _put_back(root: Path, file: _HiddenFile) -> None:
     ):
         # In this order: a new owner clears setuid bits (chown(2)), and writing changes the times.
         write_all(made, file.data)
-        change_owner(made, file.owner)
-        os.fchmod(made, file.mode)
-        os.utime(made, ns=file.times_ns)
+        change_owner(made, (file.status.st_uid, file.status.st_gid))
+        os.fchmod(made, stat.S_IMODE(file.status.st_mode))
+        os.utime(made, ns=(file.status.st_atime_ns, file.status.st_mtime_ns))

@@ -18,7 +18,7 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
-from gitlab_nightshift.system.raw_logs import Logs
+from gitlab_nightshift.stages.work.work_context import WorkContext
 
 MOST_SKIPS = 5
 """Nights in a row, skipped for the same reason, that cause a warning."""
@@ -64,17 +64,13 @@ def build_unscheduled_ending(plan: Plan) -> Ending:
     return Ending(outcome, why, plan.scheduled or "none")
 
 
-def run_to_ending(
-    plan: Plan, logs: Logs, disks: Sequence[Path], run: Callable[[], Ending]
-) -> Ending:
-    """Call ``run`` and turn exceptions into results; nothing else in the work stage does.
-
-    ``disks`` are folders on the disks that a night may fill.
-    """
+def run_to_ending(plan: Plan, work_context: WorkContext, run: Callable[[], Ending]) -> Ending:
+    """Call ``run`` and turn exceptions into results; nothing else in the work stage does."""
     try:
         return run()
     except (Exception, Interruption) as error:
-        code, reason = explain_exception(error, disks, logs.write)
+        disks = work_context.private, work_context.checkout  # a night may fill both
+        code, reason = explain_exception(error, disks, work_context.logs.write)
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
 
 
@@ -82,7 +78,8 @@ def explain_exception(
     error: Exception | Interruption, disks: Sequence[Path], write_log: Callable[[str, str], None]
 ) -> tuple[Code, str]:
     """The code and the reason of a run that ``error`` has ended. Called while it is being handled,
-    since a defect's traceback is written as a log."""
+    since a defect's traceback is written as a log. ``disks`` are folders on the disks that the run
+    may have filled."""
     if isinstance(error, NightshiftError):
         return error.code, error.message
     if isinstance(error, Interruption):

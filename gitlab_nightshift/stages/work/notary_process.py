@@ -18,7 +18,7 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import DISK_FULL, Runner
-from gitlab_nightshift.records.codec import make_record
+from gitlab_nightshift.records.codec import make_record, to_data
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.events import (
     CommandEnded,
@@ -79,16 +79,6 @@ class NotaryTask:
     flaky: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class NotaryAnswer:
-    """The notary's results (``records/notary_records.py``)."""
-
-    tree_id: str
-    commands: tuple[NotarizedCommand, ...]
-    isolation: str
-    unrestored: tuple[str, ...]
-
-
 def main(data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` the machine is
     examined while the checkout, a part of the input, is still being prepared."""
@@ -101,7 +91,8 @@ def main(data: Mapping[str, Any]) -> int:
 
 
 def _run_commands(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a ``NotaryAnswer``, or ``why`` the commands could not run."""
+    """What the notary adds to its record (``records/notary_records.py``): its results, or ``why``
+    the commands could not run."""
     until = inputs["context"]["until_s"]
     try:
         work_context, config = _find_checkout(inputs, resources.work_context)
@@ -117,7 +108,7 @@ def _run_commands(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[s
             flaky=frozenset(given["flaky"]),
         )
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        return dataclasses.asdict(notarize(task, work_context, resources.gateway, left_s))
+        return _notarize(task, work_context, resources.gateway, left_s)
     except NightshiftError as error:
         return {"why": error.message}
 
@@ -139,42 +130,38 @@ def _find_checkout(
     return dataclasses.replace(work_context, checkout=workspace.path), config
 
 
-def notarize(
+def _notarize(
     task: NotaryTask, work_context: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
-) -> NotaryAnswer:
+) -> dict[str, Any]:
     """Run the commands on the change, up to the first that is not accepted, in the prepared or
     private checkout of ``work_context``. ``left_s`` returns the seconds left (None: no deadline).
 
     Raises NightshiftError if they cannot run: no sandbox, no time, no such change.
     """
-    work_context.emit(StepStarted(STEP, "The commands once more, on the change alone"))
-    quiet = replace(work_context, emit=_pass_warnings(work_context.emit))
+    emit = work_context.emit
+    emit(StepStarted(STEP, "The commands once more, on the change alone"))
+
+    def pass_warnings(event: Event) -> None:
+        if isinstance(event, Note) and event.warning:
+            emit(event)
+
+    quiet = replace(work_context, emit=pass_warnings)  # work has already reported the boundary
     context = SandboxContext(quiet, gateway, STEP, (), left_s)
     with (
         open_sandboxed_checkout(context) as sandboxed,
         sandboxed.open_runner() as (boundary, _, runner),
     ):
         tree = _rebuild_change(task, work_context, sandboxed.checkout)
-        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, emit)
         measured = tuple(trial.run_all())
-    accepted = sum(each.accepted for each in measured)
-    all_accepted = accepted == len(task.commands)
-    work_context.emit(
-        StepEnded(STEP, all_accepted, f"{accepted} of {len(task.commands)} commands passed")
-    )
-    return NotaryAnswer(
-        tree, measured, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
-    )
-
-
-def _pass_warnings(emit: Emit) -> Emit:
-    """Pass on warnings only: work has already reported the boundary."""
-
-    def pass_on(event: Event) -> None:
-        if isinstance(event, Note) and event.warning:
-            emit(event)
-
-    return pass_on
+    accepted, asked = sum(each.accepted for each in measured), len(task.commands)
+    emit(StepEnded(STEP, accepted == asked, f"{accepted} of {asked} commands passed"))
+    return {
+        "tree_id": tree,
+        "commands": to_data(measured),
+        "isolation": str(boundary)[:LONGEST_TEXT],
+        "unrestored": list(trial.unrestored)[:MOST_UNRESTORED],
+    }
 
 
 def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Checkout) -> str:
@@ -235,15 +222,13 @@ class _Trial:
             self._apply(self._tree)
             runs.append(self._run(command, f"{log}-again"))
         measured = NotarizedCommand(command, tuple(runs))
-        if measured.ok or command not in self._task.may_be_red:
-            return measured
-        return replace(measured, base=self._run_on_base(command, f"{log}-base"))
-
-    def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
-        """Run the command without the change; None if files could not be restored."""
-        # The change's code has run already: what it left behind could make the base fail.
-        self._runner.renew()
-        return None if self._apply(self._task.base) else self._run(command, log)
+        if not measured.ok and command in self._task.may_be_red:
+            # The change's code has run already: what it left behind could make the base fail, so
+            # the command runs in a new HOME, and only if all files could be restored.
+            self._runner.renew()
+            if not self._apply(self._task.base):
+                return replace(measured, base=self._run(command, f"{log}-base"))
+        return measured
 
     def _run(self, command: str, log: str) -> NotarizedRun:
         usual_s = (self._task.usual or {}).get(command)

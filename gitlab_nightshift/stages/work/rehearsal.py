@@ -23,7 +23,7 @@ from gitlab_nightshift.stages.work.baseline import (
 from gitlab_nightshift.stages.work.bead_prompt import load_templates, preview_prompts
 from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import Ending
-from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders
+from gitlab_nightshift.stages.work.tool_access import find_tool_folders
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.workflows import (
     AgentSetup,
@@ -108,10 +108,7 @@ class Rehearsal:
         if missing and settings.allowed_commands is not None:
             text = f"allowed_commands: not found in the commands' environment: {', '.join(missing)}"
             self.skips.append(f"{text}; agents will not find them")
-        folders = JobFolders(
-            work_context.home, work_context.checkout.resolve(), work_context.private
-        )
-        paths = tuple(dict.fromkeys(find_tool_folders(settings, work_context.env, folders)))
+        paths = find_tool_folders(settings, work_context.env, work_context.job_folders)
         unreadable = find_unreadable_paths(runner, paths)
         if unreadable:
             names = ", ".join(map(str, unreadable))

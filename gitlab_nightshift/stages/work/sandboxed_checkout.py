@@ -18,7 +18,6 @@ from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
 from gitlab_nightshift.stages.work.gateway_access import RunEgress, open_egress
 from gitlab_nightshift.stages.work.tool_access import (
-    JobFolders,
     SandboxView,
     check_tool_access,
     find_tool_folders,
@@ -42,12 +41,6 @@ class SandboxContext:
     run_id: str
     cli_files: tuple[Path, ...]
     left_s: Callable[[], float | None]
-
-    @property
-    def temporary(self) -> Path:
-        """The job's folder for temporary files."""
-        prepared = self.work.prepared
-        return prepared.spare if prepared else self.work.private.parent
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ class SandboxedCheckout:
                 build_search_path(work.env, work.checkout, work.programs)
             ),
             self.boundary.is_readable,
-            _build_job_folders(work),
+            work.job_folders,
         )
         check_tool_access(work.settings, work.verify.commands, work.env, path, view, work.emit)
         socket = self.sockets / "egress"
@@ -95,12 +88,13 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
     """
     work = sandbox_context.work
     path = build_search_path(work.env, work.checkout)
-    hidden = list_hidden_paths(work.home, sandbox_context.temporary, work.checkout)
     prepared = work.prepared
+    temporary = prepared.spare if prepared else work.private.parent
+    hidden = list_hidden_paths(work.home, temporary, work.checkout)
     search = BoundarySearch(
         work=work,
         cli_files=sandbox_context.cli_files,
-        tools=find_tool_folders(work.settings, work.env, _build_job_folders(work)),
+        tools=find_tool_folders(work.settings, work.env, work.job_folders),
         path=path,
         look=functools.partial(look_at_system, hidden, work.system_walk),
     )
@@ -128,10 +122,6 @@ def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
         opener = functools.partial(open_prepared, work.prepared.checkout)
     warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
     return functools.partial(opener, private=work.private, search_path=path, warn=warn)
-
-
-def _build_job_folders(work: WorkContext) -> JobFolders:
-    return JobFolders(work.home, work.checkout.resolve(), work.private)
 
 
 def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: RunEgress) -> Runner:

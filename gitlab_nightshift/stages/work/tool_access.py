@@ -167,15 +167,11 @@ def check_tool_access(
             if settings.verify_commands:
                 raise build_config_error(f"verify_commands: {text}")
             emit(Note(f"`{command}` cannot run: {text}", warning=True))
-    for name, place in find_hidden_variables(_find_named_variables(settings, env), view).items():
-        text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
-        emit(Note(text, warning=True))
-
-
-def find_hidden_variables(env: Mapping[str, str], view: SandboxView) -> dict[str, Path]:
-    """Variables that name an existing file or folder which is unreadable inside."""
-    named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
-    return {n: p for n, p in named.items() if view.may_exist(p) and not view.can_read(p.resolve())}
+    for name, value in _find_named_variables(settings, env).items():
+        place = Path(value)
+        if value.startswith("/") and view.may_exist(place) and not view.can_read(place.resolve()):
+            text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
+            emit(Note(text, warning=True))
 
 
 def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None:
@@ -225,16 +221,6 @@ VIRTUAL_ENV = "VIRTUAL_ENV"
 """The activated environment's folder, by which uv and poetry find it."""
 
 
-@dataclass(frozen=True)
-class JobTools:
-    """The settings and the environment that open the job's tools to the sandbox; ``programs`` are
-    folders of the checkout, on the PATH of the sandbox alone."""
-
-    settings: Settings
-    env: Mapping[str, str]
-    programs: tuple[Path, ...]
-
-
 def open_job_tools(
     settings: Settings,
     env: Mapping[str, str],
@@ -243,9 +229,10 @@ def open_job_tools(
     emit: Emit,
     *,
     separate_checkout: bool = False,
-) -> JobTools:
+) -> tuple[Settings, Mapping[str, str], tuple[Path, ...]]:
     """The settings and environment as if ``agent_paths`` and ``agent_env`` named tool caches and
-    programs installed in the checkout.
+    programs installed in the checkout; and the folders of these programs, for the PATH of the
+    sandbox alone.
 
     ``separate_checkout``: work runs in another checkout, so the folders of programs in this one are
     opened for reading, and kept off the PATH of trusted processes.
@@ -265,7 +252,7 @@ def open_job_tools(
             root = min(list_ignored(git, top.resolve(), (*list_parents(name), name)), key=len)
             opened[str(top.resolve() / root)] = None
         settings = settings.with_values(agent_paths=list(opened))
-    return JobTools(settings, env, programs)
+    return settings, env, programs
 
 
 def find_checkout_programs(

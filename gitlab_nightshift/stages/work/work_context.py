@@ -75,6 +75,11 @@ class WorkContext(RunContext):
     prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
     own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
 
+    @property
+    def job_folders(self) -> JobFolders:
+        """The job's folders, with links resolved in the checkout's."""
+        return JobFolders(self.home, self.checkout.resolve(), self.private)
+
 
 def build_job_context(
     run: RunContext,
@@ -93,10 +98,9 @@ def build_job_context(
     """
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
-    tools = open_job_tools(
+    settings, env, programs = open_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
-    settings, env = tools.settings, tools.env
     build = build_commands(build_files.files, build_files.read)
     default = list_default_allowed_commands(build_files.files, build_files.read)
     commands = settings.allowed_commands if settings.allowed_commands is not None else default
@@ -118,7 +122,7 @@ def build_job_context(
         redact=run.redact,
         emit=run.emit,
         named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
-        programs=tools.programs,
+        programs=programs,
     )
 
 
@@ -170,10 +174,9 @@ def _list_needed_paths(work_context: WorkContext) -> list[str]:
     named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
     files = [work_context.config_folder / name for name in named if name]
     needed = [*files, *build_provider(settings).list_readable_paths(path)]
-    folders = JobFolders(work_context.home, work_context.checkout.resolve(), work_context.private)
     for text in settings.agent_paths:
         # One by one: an invalid one is skipped here, as work reports it.
         with contextlib.suppress(NightshiftError):
             one = settings.with_values(agent_paths=[text])
-            needed += find_tool_folders(one, work_context.env, folders)
+            needed += find_tool_folders(one, work_context.env, work_context.job_folders)
     return list(map(str, needed))

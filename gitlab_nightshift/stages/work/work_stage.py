@@ -39,9 +39,10 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.workflows import NIGHT, AgentSetup, Workflow, find_agent_program
+from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, find_agent_program
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.text.printable_text import join_some
 
 MOST_NAMED = 8
 """Hidden files that the job log names."""
@@ -54,12 +55,11 @@ def work(
     work_context: WorkContext,
     gateway: RemoteGateway | None,
     store: Store,
-    workflow: Workflow = NIGHT,
+    workflow: Workflow,
     earlier_beads: Iterable[BeadResult] = (),
 ) -> Bundle:
-    """Run the night, or another workflow, and ``store`` its ``change.patch`` and ``bundle.json``:
-    before the checkout is restored for good, and once more after it. ``earlier_beads`` of this run
-    count towards its budget.
+    """Run the workflow, and ``store`` its ``change.patch`` and ``bundle.json``: before the checkout
+    is restored for good, and once more at the end. ``earlier_beads`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
@@ -93,11 +93,10 @@ def _run_plan(
     plan = dataclasses.replace(plan, skip=plan.skip or work_context.settings.off_reason)
     if (plan.skip or not plan.scheduled) and not workflow.any_day:
         return build_unscheduled_ending(plan)
-    disks = work_context.private, work_context.checkout
     written: list[Ending] = []
 
     def run_and_write(run: Callable[[], Ending]) -> Ending:
-        written.append(run_to_ending(plan, work_context.logs, disks, run))
+        written.append(run_to_ending(plan, work_context, run))
         write(written[0])
         return written[0]
 
@@ -106,7 +105,7 @@ def _run_plan(
         setup = workflow.prepare(context)
         return run_workflow(chosen_plan, context, setup, ledger, workflow, gateway, run_and_write)
 
-    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
+    ending = run_to_ending(plan, work_context, prepare_and_run)
     if written and ending is not written[0]:  # stopped while the checkout was being restored
         return dataclasses.replace(written[0], reason=ending.reason, error_code=ending.error_code)
     return ending
@@ -190,9 +189,7 @@ class _WorkflowRun:
             work.redact,
         )
         recorder.start(self.checkout.path)
-        values = build_run_values(
-            self.plan, work.settings, work.job, work.allowed_commands, work.build_commands
-        )
+        values = build_run_values(self.plan, work)
         # A link may lead to the checkout, so an agent may know it by either path.
         roots = dict.fromkeys((str(self.checkout.path), str(work.checkout)))
         brief = make_run_brief(
@@ -242,9 +239,8 @@ class _WorkflowRun:
             return ()
         hidden = find_hidden_files(self.checkout.saved)
         if hidden:
-            more = f" and {len(hidden) - MOST_NAMED} more" if len(hidden) > MOST_NAMED else ""
-            names = ", ".join(map(format_path, hidden[:MOST_NAMED]))
-            self.work_context.emit(Note(f"taken away while the agent works: {names}{more}"))
+            names = join_some(list(map(format_path, hidden)), MOST_NAMED)
+            self.work_context.emit(Note(f"taken away while the agent works: {names}"))
         return hidden
 
 

@@ -1,6 +1,8 @@
 """A bead's prompt: what all share first, this program's own sections last."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
 
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
@@ -37,6 +39,7 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     quote_data,
 )
 from gitlab_nightshift.stages.work.run_budget import Ledger
+from gitlab_nightshift.stages.work.work_context import WorkContext
 
 PLACES = {"handoff_file", "analysis_file", "last_patch_file"}
 MERGE_REQUEST = KnownMergeRequest(7, "Test\nmore", "https://x/7", "tests", "night-shift/more")
@@ -76,7 +79,13 @@ def settings(text: str) -> Settings:
 
 def run(text: str = "") -> dict[str, str]:
     job = JobFacts(project_path="acme/shop", project_url="https://gitlab.example/acme/shop")
-    return build_run_values(PLAN, settings(text), job, ("git", "make test"), ("make test",))
+    context = SimpleNamespace(
+        settings=settings(text),
+        job=job,
+        allowed_commands=("git", "make test"),
+        build_commands=("make test",),
+    )
+    return build_run_values(PLAN, cast(WorkContext, context))
 
 
 def test_every_placeholder_has_a_value_but_the_places_of_the_bead() -> None:

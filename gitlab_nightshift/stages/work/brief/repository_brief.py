@@ -48,18 +48,11 @@ _CLOSING = f"</{TAG}>\n"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the brief. ``share`` (0 to 1) is the part of all tokens reserved for its lines,
-    ``note`` follows its title."""
+    """A part of the brief. ``share`` (0 to 1) is the part of all tokens reserved for its lines."""
 
     title: str
     lines: Sequence[str]
     share: float
-    note: str = ""
-
-    @property
-    def head(self) -> str:
-        """The section's first line."""
-        return f"## {self.title}{f' ({self.note})' if self.note else ''}\n"
 
 
 def estimate_tokens(text: str) -> int:
@@ -80,7 +73,7 @@ def write_brief(sections: Iterable[Section]) -> str:
     """The whole brief, of ``MOST_TOKENS`` at most. Each section gets its share, and what some do
     not need goes to the first ones that need more. A section without lines is left out."""
     wanted = [section for section in sections if section.lines]
-    frames = [f"\n{each.head}- … and {len(each.lines)} more\n" for each in wanted]
+    frames = [f"\n## {each.title}\n- … and {len(each.lines)} more\n" for each in wanted]
     left = MOST_TOKENS - estimate_tokens(_OPENING + _CLOSING) - sum(map(estimate_tokens, frames))
     shown = [_count_fitting(section.lines, int(left * section.share)) for section in wanted]
     left -= sum(
@@ -91,8 +84,13 @@ def write_brief(sections: Iterable[Section]) -> str:
         more = _count_fitting(rest, left)
         left -= _estimate_lines(rest[:more])
         shown[index] += more
-    parts = (_format_section(s, count) for s, count in zip(wanted, shown, strict=True))
-    return _OPENING + "".join(parts) + _CLOSING
+    parts = [_OPENING]
+    for section, count in zip(wanted, shown, strict=True):
+        left_out = len(section.lines) - count
+        end = [f"- … and {left_out} more"] if left_out else []
+        lines = ("", f"## {section.title}", *section.lines[:count], *end)
+        parts += [f"{line}\n" for line in lines]
+    return "".join(parts) + _CLOSING
 
 
 def _estimate_lines(lines: Iterable[str]) -> int:
@@ -103,13 +101,6 @@ def _count_fitting(lines: Sequence[str], tokens: int) -> int:
     """How many of the lines fit into ``tokens``."""
     sums = itertools.accumulate(estimate_tokens(f"{line}\n") for line in lines)
     return sum(1 for _ in itertools.takewhile(lambda used: used <= tokens, sums))
-
-
-def _format_section(section: Section, count: int) -> str:
-    lines = [*section.lines[:count]]
-    if left := len(section.lines) - count:
-        lines.append(f"- … and {left} more")
-    return f"\n{section.head}" + "".join(f"{line}\n" for line in lines)
 
 
 _SUBJECTS, _LARGEST, _MOST_CHANGED, _IDEAS = 12, 8, 8, 6
@@ -183,7 +174,7 @@ def make_brief(sources: BriefSources) -> str:
             Section("Commands", _list_commands(sources), 0.08),
             Section("Conventions", _quote_conventions(sources.checkout, facts), 0.22),
             Section("Functions that no test reaches", _list_uncovered(sources, facts), 0.12),
-            Section("Last commits", subjects, 0.1, describe_depth(facts)),
+            Section(f"Last commits ({_describe_depth(facts)})", subjects, 0.1),
             Section("Recently changed files", _list_entries(sources.plan.recent_files), 0.06),
             Section("Most changed files", _list_most_changed(facts), 0.05),
             Section("Largest files", _list_entries(list_largest(facts.files, _LARGEST)), 0.05),
@@ -192,8 +183,7 @@ def make_brief(sources: BriefSources) -> str:
     )
 
 
-def describe_depth(facts: RepositoryFacts) -> str:
-    """How far back the history of the checkout goes."""
+def _describe_depth(facts: RepositoryFacts) -> str:
     count = len(facts.commits)
     if facts.shallow:
         return f"history is shallow: only {count} commits of the main line are in this checkout"

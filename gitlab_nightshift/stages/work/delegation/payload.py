@@ -70,15 +70,11 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _describe_error(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    place = ".".join(_format_key(str(part)) for part in loc)
+    keys = (make_printable(str(part), "?") for part in loc)
+    place = ".".join(key if len(key) <= 60 else f"{key[:60]}…" for key in keys)
     if kind == "unexpected_keyword_argument":
         return f"{place}: unknown key"
     return f"{place}: {message}" if place else message
-
-
-def _format_key(text: str) -> str:
-    flat = make_printable(text, "?")
-    return flat if len(flat) <= 60 else f"{flat[:60]}…"
 
 
 def _build_error(why: str) -> NightshiftError:
@@ -103,7 +99,6 @@ def _check(payload: Payload) -> None:
 
 
 def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
-    args = [("execution.test_args", text) for text in payload.execution.test_args]
     return [
         ("model", payload.model or ""),
         ("repo.value", payload.repo.value),
@@ -111,7 +106,7 @@ def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
         ("workspace.base_ref", payload.workspace.base_ref),
         ("workspace.branch_name", payload.workspace.branch_name),
         ("execution.test_command_id", payload.execution.test_command_id or ""),
-        *args,
+        *(("execution.test_args", text) for text in payload.execution.test_args),
     ]
 
 

@@ -275,18 +275,13 @@ def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit)
             continue
         emit(GateRequired(each.gate, each.why))
         if not approver:
-            raise NightshiftError(
-                Code.APPROVAL_REQUIRED, f"{each.why}: {_describe_approval(settings)}"
+            named = ", ".join(settings.policy.orchestrators) or "nobody"
+            text = (
+                "nobody has approved it; policy.orchestrators of the default branch lists who may"
             )
+            text += f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
+            raise NightshiftError(Code.APPROVAL_REQUIRED, f"{each.why}: {text}")
         emit(GateApproved(each.gate, approver))
-
-
-def _describe_approval(settings: Settings) -> str:
-    named = ", ".join(settings.policy.orchestrators) or "nobody"
-    return (
-        "nobody has approved it; policy.orchestrators of the default branch lists who may"
-        f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
-    )
 
 
 # As each package manager documents the installation from a lock file in CI.

@@ -12,7 +12,6 @@ from typing import Any
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.codec import make_record
@@ -52,7 +51,7 @@ from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_stage import Store, work
+from gitlab_nightshift.stages.work.work_stage import work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 from gitlab_nightshift.stages.work.workflows import (
     AgentSetup,
@@ -108,23 +107,6 @@ class DelegationProgress:
                 self.tests.append(result)
         self.emit(event)
 
-    @property
-    def changed(self) -> bool:
-        """True if the last recorded attempt changed something."""
-        return self.change is not None and not self.change.empty
-
-
-@dataclass(frozen=True)
-class DelegationTask:
-    """A task with everything prepared for it. ``scratch`` is a folder in which a private workspace
-    is created."""
-
-    payload: Payload
-    source: DelegationSource
-    plan: Plan
-    work_context: WorkContext
-    scratch: Path
-
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``)."""
@@ -134,44 +116,39 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the task, and report how that went (``WorkReport``): failures, signals and bugs, too. The
+    bundle of a proven change is stored, or else the last attempt's change as ``failed.patch``."""
+    outlet, work_context = resources.outlet, resources.work_context
     if inputs["fallback_reason"]:  # the first agent could not be used
-        resources.outlet(build_fallback_note(str(inputs["fallback_reason"])))
-    task = DelegationTask(
-        payload=make_record(Payload, inputs["payload"]),
-        source=open_source_record(inputs["source"], resources.work_context.private),
-        plan=make_record(Plan, inputs["plan"]),
-        work_context=resources.work_context,
-        scratch=Path(inputs["scratch"]),
-    )
-    return dataclasses.asdict(
-        do_delegated_task(task, resources.gateway, resources.outlet.send_record)
-    )
-
-
-def do_delegated_task(
-    task: DelegationTask, gateway: RemoteGateway | None, store: Store
-) -> WorkReport:
-    """Do the task, and report how that went. ``store`` gets the bundle of a proven change, or else
-    the last attempt's change as ``failed.patch``. Never raises: failures, signals and bugs are in
-    the report."""
-    emit = task.work_context.emit
-    progress = DelegationProgress(emit, Phases(emit))
-    products = dict[str, bytes]()
+        outlet(build_fallback_note(str(inputs["fallback_reason"])))
+    payload = make_record(Payload, inputs["payload"])
+    source = open_source_record(inputs["source"], work_context.private)
+    progress = DelegationProgress(work_context.emit, Phases(work_context.emit))
+    workflow = _build_workflow(payload, source, Path(inputs["scratch"]), progress)
+    work_context = dataclasses.replace(work_context, emit=progress)
+    products: dict[str, bytes] = {}
     progress.phases.enter(Phase.APPLY)
-    work_context = dataclasses.replace(task.work_context, emit=progress)
-    workflow = _build_workflow(task, progress)
-    bundle = work(task.plan, work_context, gateway, products.__setitem__, workflow)
+    plan = make_record(Plan, inputs["plan"])
+    bundle = work(plan, work_context, resources.gateway, products.__setitem__, workflow)
     progress.phases.leave(bundle.reason if bundle.error_code else "")
     if bundle.error_code:
         change = progress.change
         products = {"failed.patch": change.patch} if change and change.patch else {}
     for name, data in products.items():
-        store(name, data)
-    return _build_report(task, progress, bundle)
+        outlet.send_record(name, data)
+    return dataclasses.asdict(_build_report(source, progress, bundle))
 
 
-def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bundle) -> WorkReport:
-    unavailable = bundle.error_code == Code.PROVIDER_UNAVAILABLE
+def _build_report(
+    source: DelegationSource, progress: DelegationProgress, bundle: Bundle
+) -> WorkReport:
+    # Another agent can take over only if the workspace is as it was.
+    fall_back = bundle.error_code == Code.PROVIDER_UNAVAILABLE and progress.workspace is not None
+    if fall_back and progress.workspace:
+        try:
+            fall_back = not list_changed_files(source.machine_git, progress.workspace.path)
+        except (GitError, NightshiftError):
+            fall_back = False
     # The logs of the last Implement bead, else of the last bead.
     beads = [bead for bead in bundle.beads if bead.bead == "implement"] or bundle.beads
     logs = beads[-1].logs if beads else ()
@@ -183,8 +160,8 @@ def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bu
         reason=bundle.reason,
         local=progress.workspace is not None and progress.workspace.local,
         began=progress.agent_started,
-        changed=progress.changed,
-        fall_back=unavailable and _is_restored(task, progress),
+        changed=progress.change is not None and not progress.change.empty,
+        fall_back=fall_back,
         exit_code=progress.exit_code,
         test_result=test_result,
         said=progress.last_message,
@@ -192,28 +169,19 @@ def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bu
     )
 
 
-def _is_restored(task: DelegationTask, progress: DelegationProgress) -> bool:
-    """True if the workspace is as it was, so that another agent can take over."""
-    if progress.workspace is None:
-        return False
-    try:
-        return not list_changed_files(task.source.machine_git, progress.workspace.path)
-    except (GitError, NightshiftError):
-        return False
-
-
 # --- what a delegation does differently from a night ---------------------------------------------
 
 
-def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """The task in its workspace."""
+def _build_workflow(
+    payload: Payload, source: DelegationSource, scratch: Path, progress: DelegationProgress
+) -> Workflow:
+    """The task in its workspace; a private one is created in ``scratch``."""
 
     def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
-        path = task.scratch / (task.source.top.name or "checkout")
+        path = scratch / (source.top.name or "checkout")
         output_dir = work_context.settings.output_dir
-        workspace = progress.workspace = make_workspace(
-            task.source, task.payload, plan.base_sha, path, output_dir
-        )
+        workspace = make_workspace(source, payload, plan.base_sha, path, output_dir)
+        progress.workspace = workspace
         context = dataclasses.replace(work_context, checkout=workspace.path)
         return dataclasses.replace(plan, base_sha=workspace.base), context
 
@@ -226,7 +194,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
         baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
         choose_checkout=open_workspace,
-        prepare=lambda work_context: _prepare_agent(work_context, task.payload),
+        prepare=lambda work_context: _prepare_agent(work_context, payload),
         any_day=True,
     )
 
