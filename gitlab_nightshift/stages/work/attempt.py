@@ -36,8 +36,8 @@ RunStep = Callable[[str, int, StepInput], BeadResult]
 
 @dataclass(frozen=True)
 class ProvenChange:
-    """A change that passed every proof. ``proof`` holds of the findings only the warnings;
-    ``verify_tools`` are the commands that Verify ran, None if unknown."""
+    """A change that passed every proof. ``proof`` holds only the warnings among the findings,
+    ``verify_tools`` the commands that Verify ran (None if unknown)."""
 
     captured: CapturedChange
     verdict: Verdict

@@ -59,10 +59,11 @@ class SandboxUnavailable(BaseException):
 
 @dataclass(frozen=True)
 class Boundary:
-    """One sandbox for a whole run. Agents' folders are created in ``scratch``; agents may read
-    ``read_only`` besides the system, and connect to ``hosts`` through the proxy. ``allowlist`` is a
-    folder with the only programs on their PATH (None: all programs), ``accepted`` are guarantees
-    that may hold only in part, ``programs`` folders of the checkout on the PATH inside."""
+    """One sandbox for a whole run. Agents' folders are created in ``scratch``. Agents may read
+    ``read_only`` besides the system, connect to the sockets of ``gates``, and through the proxy to
+    ``hosts``. ``allowlist`` is a folder with the only programs on their PATH (None: all programs),
+    ``programs`` are folders of the checkout on the PATH inside. ``mounts`` give folders another
+    path inside, ``accepted`` are guarantees that may hold only in part."""
 
     sandbox: Sandbox
     scratch: Path
@@ -127,8 +128,8 @@ class Boundary:
         return f"{self.sandbox.tier} ({kept}{hosts})"
 
 
-def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
-    return any(folder.is_relative_to(path) for root in roots for path in (root, root.resolve()))
+def _lies_in(path: Path, roots: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(form) for root in roots for form in (root, root.resolve()))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
     SandboxContext,
-    SandboxedCheckout,
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
@@ -66,7 +65,7 @@ def try_commit(
         if sandboxed.checkout.base_sha != commit:
             raise NightshiftError(Code.CONFIG, f"--run: check out {commit[:12]} first")
         with sandboxed.open_runner() as (boundary, _egress, runner):
-            trial = _CommitTrial(sandboxed, runner, base, context)
+            trial = _CommitTrial(sandbox_context, sandboxed.checkout, runner, base, context)
             runs, failing = trial.run_commands()
             results = tuple(run.result for run in runs)
             # Failing commands refute nothing, and give no evidence.
@@ -82,19 +81,16 @@ def try_commit(
 class _CommitTrial:
     """The checked-out commit in its open sandbox, and the commit to compare it with."""
 
-    sandboxed: SandboxedCheckout
+    sandbox_context: SandboxContext
+    checkout: Checkout
     runner: Runner
     base: str
     context: Context
 
-    @property
-    def checkout(self) -> Checkout:
-        return self.sandboxed.checkout
-
     def run_commands(self) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
         """Run the commands on the commit. One that fails also runs on the base, where it may have
         failed before."""
-        work = self.sandboxed.sandbox_context.work
+        work = self.sandbox_context.work
         if not work.verify.commands:
             return (), ()
         work.emit(StepStarted("checks", "The project's own tests"))
@@ -126,7 +122,7 @@ class _CommitTrial:
             apply_base()
             before = self._run(commands, "before", apply_base)
         usual_s = sum(run.result.duration_s for run in runs)
-        left_s = self.sandboxed.sandbox_context.left_s()
+        left_s = self.sandbox_context.left_s()
         end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
         tree_runner = TreeRunner(self.checkout, self.runner, tuple(commands), "evidence", end)
         red = any(not run.result.ok for run in before)

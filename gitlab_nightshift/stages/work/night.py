@@ -53,8 +53,8 @@ _TITLES = {"analyze": "Analyze", "implement": "Implement", "verify": "Verify", "
 
 @dataclass(frozen=True)
 class Night:
-    """Everything that a night needs; only the checkout and the bead context's ledger change.
-    ``values`` fill the placeholders that all its prompts share."""
+    """Everything that a night needs. ``values`` fill the placeholders that all its prompts share.
+    Only the checkout and the bead context's ledger change."""
 
     plan: Plan
     bead_context: BeadContext
@@ -212,7 +212,7 @@ def write_draft(
     """The MR bead's texts, or a draft from the analysis if that bead fails: the verified change is
     kept.
 
-    What the bead leaves in the checkout goes when the checkout is closed, as no bead follows.
+    What the bead writes into the checkout stays until the checkout is closed: no bead follows.
     """
     key = format_step_key("mr", category, 1)
     night.checkout.apply_change(proven.captured)  # Verify may have written into the checkout

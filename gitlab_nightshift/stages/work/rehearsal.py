@@ -113,12 +113,10 @@ class Rehearsal:
         if unreadable:
             names = ", ".join(map(str, unreadable))
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
-        words = [shlex.split(command)[0] for command in work_context.allowed_commands]
-        found = sorted({word for word in words if word not in missing})
-        readable = [str(each) for each in paths if each not in unreadable]
-        programs = ", ".join(found) or "none"
-        named = ", ".join(readable) or "none"
-        return f"seen from inside the sandbox: {programs}; agent_paths: {named}"
+        words = {shlex.split(command)[0] for command in work_context.allowed_commands}
+        programs = ", ".join(sorted(words.difference(missing))) or "none"
+        readable = ", ".join(str(each) for each in paths if each not in unreadable) or "none"
+        return f"seen from inside the sandbox: {programs}; agent_paths: {readable}"
 
     def _note_error(self, work_context: WorkContext, error: NightshiftError) -> None:
         self.errors.append(error)

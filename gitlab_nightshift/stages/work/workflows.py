@@ -136,8 +136,8 @@ def prepare_agent(work_context: WorkContext) -> AgentSetup:
 
 
 def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
-    """The program that beads start: the CLI itself, or a launcher for it."""
-    # Any bead will do: the program is the same for all.
+    """The program that beads start: the CLI, or this program's own loop for a plain model."""
+    # Any bead will do: all start the same program.
     task = BeadTask(
         bead="verify",
         category=TASK,
@@ -194,6 +194,6 @@ def _run_red_baseline(work_context: WorkContext, checkout: Checkout, runner: Run
 REVIEW = dataclasses.replace(NIGHT, run=_run_upkeep)
 """Upkeep: the answer to a review of the night's own merge request."""
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
-"""Upkeep: the repair of its failed pipeline."""
+"""Upkeep: the repair of that merge request's failed pipeline."""
 ASKED_REPAIR = Workflow(_run_red_baseline, do_task)
 """A requested task on a merge request whose pipeline has failed."""

@@ -142,9 +142,6 @@ def apply_to_workspace(path: Path, rebased: RebasedChange) -> None:
     apply_captured_change(path, scan(path), rebased.repository, rebased.captured)
 
 
-_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
-
-
 @dataclass
 class DelegationState:
     """What the phases found out and did, for the result.
@@ -189,7 +186,9 @@ def finalize(
         context.emit.close()
 
 
-# --- artifacts --------------------------------------------------------------------------------
+# --- artifacts ----------------------------------------------------------------------------------
+
+_LOG_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 
 def _collect_artifacts(
@@ -230,7 +229,8 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
 
 def _find_log(logs: Path, name: str) -> str:
     """The path of a log in the results by its plain name, "" if it does not exist."""
-    exists = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
+    # The name is work's claim.
+    exists = _LOG_NAME.fullmatch(name) and find_stored_log(logs / name).exists()
     return f"logs/{name}" if exists else ""
 
 

@@ -54,9 +54,10 @@ from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, bu
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.network_settings import build_network_env
 
-_POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
-"""How the variables begin that would set the policy or its profile."""
+_POLICY_PREFIXES = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
+"""Prefixes of the variables that set the policy and its profile."""
 _ORCHESTRATOR = "NIGHTSHIFT_ORCHESTRATOR"
+"""The variable by which an orchestrator names itself."""
 
 
 @dataclass
@@ -100,12 +101,9 @@ def prepare(
     subdir = check_subdir(source, base, payload.workspace.workspace_subdir)
     settings = narrow_settings(settings, payload, subdir)
     check_clean(source, payload, settings.output_dir)
-    execution = payload.execution
-    makes_commit = (
-        (execution.apply_changes and not execution.dry_run)
-        and payload.workspace.checkout_mode != "in_place"
-        and not source.fetched
-    )
+    applied = payload.execution.apply_changes and not payload.execution.dry_run
+    in_place = payload.workspace.checkout_mode == "in_place"
+    makes_commit = applied and not in_place and not source.fetched
     branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
     person = find_author(source, context.job) if makes_commit else None
     chosen = state.chosen = _choose_agent(context, settings)
@@ -163,7 +161,7 @@ def _read_settings(source: DelegationSource, env: Mapping[str, str], job: JobFac
     stranger's, and is not read. Raises NightshiftError ``E_CONFIG``.
     """
     if job.in_ci:
-        named = [name for name in env if name.startswith(_POLICY_KEYS) and env[name].strip()]
+        named = [name for name in env if name.startswith(_POLICY_PREFIXES) and env[name].strip()]
         if named:
             text = "a delegation's policy and profile come from the default branch only"
             raise build_config_error(f"{', '.join(sorted(named))}: {text}")
@@ -184,9 +182,8 @@ def _read_config_file(source: DelegationSource, job: JobFacts) -> ConfigFile | N
 
 
 def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
-    """The default branch's commit, as far as this repository knows it; without a remote, the
-    checked-out one. Raises NightshiftError ``E_CONFIG`` if it lacks the job's default
-    branch."""
+    """The default branch's commit, as far as this repository knows it, else the checked-out one.
+    Raises NightshiftError ``E_CONFIG`` if that is another branch's."""
     name = job.default_branch
     refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] if name else []
     found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
@@ -276,11 +273,9 @@ def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit)
         emit(GateRequired(each.gate, each.why))
         if not approver:
             named = ", ".join(settings.policy.orchestrators) or "nobody"
-            text = (
-                "nobody has approved it; policy.orchestrators of the default branch lists who may"
-            )
-            text += f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
-            raise NightshiftError(Code.APPROVAL_REQUIRED, f"{each.why}: {text}")
+            text = f"{each.why}: nobody has approved it; policy.orchestrators of the default branch"
+            text += f" lists who may ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
+            raise NightshiftError(Code.APPROVAL_REQUIRED, text)
         emit(GateApproved(each.gate, approver))
 
 
@@ -307,13 +302,14 @@ _INSTALLERS = frozenset(
     """npm yarn pnpm bun pip pip3 uv poetry pdm pipenv bundle gem composer cargo go mix dotnet
     apt-get apk""".split()
 )
+"""Programs that install packages, which deny_install takes away."""
 
 
 def build_delegated_context(
     context: DelegationContext, source: DelegationSource, base: str, chosen: Settings
 ) -> WorkContext:
-    """The input of work, as if it were done in the caller's checkout. ``chosen`` are the settings
-    with its agent."""
+    """The input of work in the caller's checkout; a workspace replaces that later. ``chosen`` are
+    the settings with the agent."""
     in_place = context.payload.workspace.checkout_mode == "in_place"
     files = list_revision_files(source.git, source.top, base)
     read = functools.partial(read_committed_file, source.git, source.top, base)

@@ -3,6 +3,7 @@ task. It runs agents and reads what they write, holds no secret, and sends its l
 the redactor, which sends nothing back.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,13 +143,11 @@ def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, 
 def _build_report(
     source: DelegationSource, progress: DelegationProgress, bundle: Bundle
 ) -> WorkReport:
-    # Another agent can take over only if the workspace is as it was.
-    fall_back = bundle.error_code == Code.PROVIDER_UNAVAILABLE and progress.workspace is not None
-    if fall_back and progress.workspace:
-        try:
-            fall_back = not list_changed_files(source.machine_git, progress.workspace.path)
-        except (GitError, NightshiftError):
-            fall_back = False
+    workspace, fall_back = progress.workspace, False
+    if workspace and bundle.error_code == Code.PROVIDER_UNAVAILABLE:
+        # Another agent can take over only if the workspace is known to be as it was.
+        with contextlib.suppress(GitError, NightshiftError):
+            fall_back = not list_changed_files(source.machine_git, workspace.path)
     # The logs of the last Implement bead, else of the last bead.
     beads = [bead for bead in bundle.beads if bead.bead == "implement"] or bundle.beads
     logs = beads[-1].logs if beads else ()
@@ -158,7 +157,7 @@ def _build_report(
     return WorkReport(
         error_code=bundle.error_code,
         reason=bundle.reason,
-        local=progress.workspace is not None and progress.workspace.local,
+        local=workspace is not None and workspace.local,
         began=progress.agent_started,
         changed=progress.change is not None and not progress.change.empty,
         fall_back=fall_back,
