@@ -59,11 +59,12 @@ def open_egress(
 
 @contextlib.contextmanager
 def _open_proxy(gateway: RemoteGateway, emit: Emit, name: str) -> Iterator[Mapping[str, str]]:
-    """At the end the proxy's connections are cut and its traffic is logged."""
+    """Gives the variables by which tools find the proxy. At the end its connections are cut, and
+    its traffic is logged under ``name``."""
     ticket = gateway.open_egress(name)
     try:
-        # Node's own client reads them only if NODE_USE_ENV_PROXY is set (Node's CLI documentation),
-        # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
+        # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT), other tools either form,
+        # Node's own client none without NODE_USE_ENV_PROXY (Node's CLI documentation).
         names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
         local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
         yield {**dict.fromkeys(names, ticket.url), **local, "NODE_USE_ENV_PROXY": "1"}
@@ -83,7 +84,8 @@ worst case is billed."""
 
 @dataclass(frozen=True)
 class BeadAccess:
-    """One bead's model access, until ``close``. Without a gateway the CLI's own figures count."""
+    """One bead's access to the model and, by ``env``, to the proxy. Without a gateway the CLI's own
+    figures count."""
 
     env: Mapping[str, str]
     _gateway: RemoteGateway | None = None

@@ -243,7 +243,7 @@ LONGEST_REJECTED = 4_000
 
 
 def draft_from_analysis(analysis: AnalysisResult) -> Draft:
-    """A plain draft from the analysis."""
+    """A draft made of the analysis alone."""
     selected = analysis.selected
     assert selected is not None, "only a selected candidate is ever proposed"
     rejected = (

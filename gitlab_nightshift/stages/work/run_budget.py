@@ -57,8 +57,8 @@ class Ledger:
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
 
     def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
-        """Record the commands' results before the change. The deadline moves forward, so that the
-        notary has time to run them again: by at most half of the time left."""
+        """Record the commands' results before the change, and bring the deadline forward, so that
+        the notary has time to run them again: by at most half of the time left."""
         self.baseline = tuple(replace(each, output="") for each in results)
         left_s = self.compute_left_s()
         if self.deadline is not None and left_s is not None:

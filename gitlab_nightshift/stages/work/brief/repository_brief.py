@@ -56,7 +56,7 @@ class Section:
 
 
 def estimate_tokens(text: str) -> int:
-    """An upper bound of a text's tokens, as models differ."""
+    """An upper bound of a text's tokens, for any model."""
     plain = sum(map(str.isascii, text))
     return -int(-plain // ASCII_PER_TOKEN) + TOKENS_PER_OTHER * (len(text) - plain)
 
