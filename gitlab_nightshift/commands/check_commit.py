@@ -54,12 +54,13 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     home = Path(request.env.get("HOME", "/"))
     folders = JobFolders(home, judgement.top, private)
-    tools = open_job_tools(judgement.context.settings, request.env, git, folders, emit)
-    settings = tools.settings
+    settings, env, programs = open_job_tools(
+        judgement.context.settings, request.env, git, folders, emit
+    )
     work = WorkContext(
         settings=settings,
         job=read_job(request.env, settings.repo_url),
-        env=build_allowed_env(tools.env, settings.agent_env),
+        env=build_allowed_env(env, settings.agent_env),
         checkout=judgement.top,
         config_folder=judgement.top,
         home=home,
@@ -69,7 +70,7 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
         seconds=settings.run_timeout,
         redact=redact,
         emit=emit,
-        programs=tools.programs,
+        programs=programs,
     )
     hosts = build_gateway_config(settings, (), request.env, SpendingLimit(0.0, 0))
     with open_gateway(hosts, request.env, emit) as gateway:

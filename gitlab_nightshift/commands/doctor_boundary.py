@@ -42,7 +42,7 @@ from gitlab_nightshift.stages.work.night_ending import Ending
 from gitlab_nightshift.stages.work.run_budget import open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import run_workflow
-from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
+from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, prepare_agent
 from gitlab_nightshift.system.environment import build_search_path
 
 LOOK = Workflow(
@@ -151,13 +151,13 @@ def _build_examination_context(session: Session) -> WorkContext:
     return dataclasses.replace(work_context, settings=looking)
 
 
-def _prepare_tools(work_context: WorkContext, found: Examination) -> Tools:
+def _prepare_tools(work_context: WorkContext, found: Examination) -> AgentSetup:
     """An unusable agent is a reason against a night; the boundary is examined all the same."""
     try:
-        return prepare(work_context)
+        return prepare_agent(work_context)
     except NightshiftError as error:
         found.refused.append(error)
-        return Tools(build_provider(work_context.settings), {})
+        return AgentSetup(build_provider(work_context.settings), {})
 
 
 def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTrial | None:

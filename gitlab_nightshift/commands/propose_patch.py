@@ -169,7 +169,8 @@ class _PatchLoop:
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
-        used = self.access.read_usage() or UNKNOWN_USAGE
+        state = self.access.read_state()
+        used = state.usage if state else UNKNOWN_USAGE
         return PatchProposal(edits, model, used, "" if edits else answer)
 
     def _is_hidden(self, path: str) -> bool:
@@ -189,13 +190,13 @@ class _PatchLoop:
         return f"{task}\nFiles to begin with:\n\n{named}" if named else task
 
     def _to_error(self, error: EndpointError) -> NightshiftError:
-        if self.access.exhausted():
+        state = self.access.read_state()
+        if state and state.exhausted:
             return NightshiftError(Code.BUDGET, "the request does not fit into the budget")
         if error.status == 200:
             return NightshiftError(Code.PARSE_ERROR, str(error))
-        return NightshiftError(
-            Code.PROVIDER_UNAVAILABLE, self.access.describe_stop_reason() or str(error)
-        )
+        why = state.unusable if state else ""
+        return NightshiftError(Code.PROVIDER_UNAVAILABLE, why or str(error))
 
 
 def _resolve_files(top: Path, folder: Path, files: Iterable[str]) -> Iterator[str]:

@@ -59,12 +59,13 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     describe_no_fallback,
 )
 from gitlab_nightshift.stages.work.delegation.delegation_source import choose_branch, make_workspace
-from gitlab_nightshift.stages.work.delegation.finalize import DelegationState, finalize
-from gitlab_nightshift.stages.work.delegation.packaged_change import (
+from gitlab_nightshift.stages.work.delegation.delivery import (
+    DelegationState,
     RebasedChange,
-    apply_change,
     apply_in_place,
+    apply_to_workspace,
     commit,
+    finalize,
 )
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.exit_status import run_guarded
@@ -274,7 +275,7 @@ def _keep_workspace(
         rebuilt, _ = rebuild_on_base(
             context, source, state.base, patches[0].read_bytes(), local=False
         )
-        apply_change(workspace, rebuilt)
+        apply_to_workspace(workspace, rebuilt)
         state.left = state.commit is None
 
 

@@ -18,7 +18,8 @@ from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PREPARE
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
-from gitlab_nightshift.stages.work.delegation.agent_choice import ProviderChoice
+from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.stages.work.delegation.agent_choice import describe_agent
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     DelegationContext,
     Phase,
@@ -82,11 +83,12 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     failure = catch_failure(context, lambda: _run_phases(context, known, answer))
     answer["failure"] = failure and (failure[0].value, failure[1])
     answer["output_dir"] = known.output_dir
+    used, model = describe_agent(known.chosen) if known.chosen else (None, None)
     answer["finish"] = {
         "payload": payload,
         "base": known.base,
-        "used": known.chosen and known.chosen.used,
-        "model": known.chosen and known.chosen.model,
+        "used": used,
+        "model": model,
         **answer.get("finish", {}),
     }
     return 0
@@ -124,24 +126,24 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
         "closed": () if in_place else source.secrets,
         "first": _pack_agent(context, prepared, prepared.chosen),
         "second": _pack_agent(context, prepared, fallback)
-        if isinstance(fallback, ProviderChoice)
+        if isinstance(fallback, Settings)
         else None,
         "no_second": fallback if isinstance(fallback, str) else "",
     }
 
 
 def _pack_agent(
-    context: DelegationContext, prepared: PreparedDelegation, chosen: ProviderChoice
+    context: DelegationContext, prepared: PreparedDelegation, chosen: Settings
 ) -> dict[str, Any]:
     work_context = build_delegated_context(context, prepared.source, prepared.base, chosen)
-    packed = pack_work(work_context, prepared.plan)
-    return {**packed, "used": chosen.used, "model": chosen.model}
+    used, model = describe_agent(chosen)
+    return {**pack_work(work_context, prepared.plan), "used": used, "model": model}
 
 
 def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dict[str, Any]:
     return {
         "source": source,
-        "settings": prepared.chosen.settings,
+        "settings": prepared.chosen,
         "branch": prepared.branch,
         "target": prepared.plan.target_branch,
         "person": prepared.person,

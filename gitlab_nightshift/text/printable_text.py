@@ -4,6 +4,8 @@ bidirectional characters; and words with their number.
 For file names see ``system/file_names.py: format_path``, which is lossless.
 """
 
+from collections.abc import Sequence
+
 CONTROLS = (*range(9), *range(11, 32), *range(127, 160))
 """Code points of terminal controls, without line feed and tab."""
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\x0b\x0c\x85\u2028\u2029"), "\n")
@@ -47,6 +49,12 @@ def _is_hidden(char: str, kind: str) -> bool:
 
 
 # --- numbers --------------------------------------------------------------------------------------
+
+
+def join_some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many others there are: ``a, b and 3 more``."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def count_words(count: int, word: str) -> str:

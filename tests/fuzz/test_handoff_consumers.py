@@ -34,11 +34,14 @@ from gitlab_nightshift.stages.report.page import render_page
 from gitlab_nightshift.stages.report.report_files import render_junit
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.bead_prompt import build_bead_values
-from gitlab_nightshift.stages.work.citation_check import drop_unfounded
-from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis, select_answers
+from gitlab_nightshift.stages.work.cited_files import PathResolver, drop_unfounded
 from gitlab_nightshift.stages.work.handoff import accept_handoff
-from gitlab_nightshift.stages.work.named_paths import PathResolver
-from gitlab_nightshift.stages.work.night import choose_new_idea, format_earlier
+from gitlab_nightshift.stages.work.night import (
+    choose_new_idea,
+    draft_from_analysis,
+    format_earlier,
+    select_answers,
+)
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, encode_bundle
 from tests.fuzz.odd_words import ANALYSES, DRAFTS, VERDICTS, fill_in
 from tests.fuzz.strategies import steady

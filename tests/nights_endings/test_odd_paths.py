@@ -12,8 +12,8 @@ from tests.support.turns import answer as answered
 from tests.support.world import PROVING, Done, World, world
 
 UNRESOLVED = """
-from gitlab_nightshift.stages.work import handoff, named_paths
-handoff.resolve_paths = lambda handoff, tree: named_paths.ResolvedHandoff(handoff)
+from gitlab_nightshift.stages.work import cited_files, handoff
+handoff.resolve_paths = lambda handoff, tree: cited_files.ResolvedHandoff(handoff)
 """
 """The patch of a world that takes paths as they come."""
 ODD = {

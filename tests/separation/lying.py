@@ -14,7 +14,7 @@ from typing import Any
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.notary_records import NotarizedCommand, NotarizedRun, NotaryRecord
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome
-from gitlab_nightshift.stages.work.proof_context import ProofResult
+from gitlab_nightshift.stages.work.baseline import ProofResult
 from tests.support.plant import plant
 
 COMMAND = "make test"

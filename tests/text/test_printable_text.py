@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 
 from gitlab_nightshift.text.printable_text import (
+    join_some,
     make_printable,
     remove_hidden,
     replace_controls,
@@ -45,3 +46,9 @@ def test_lines_end_in_one_way_whatever_ended_them() -> None:
     assert unify_line_ends("a\r\nb\rc\x0bd\x0ce\x85f\u2028g\u2029h\n\ti") == "\n".join(
         ["a", "b", "c", "d", "e", "f", "g", "h", "    i"]
     )
+
+
+def test_a_long_list_tells_how_much_of_it_is_left_out() -> None:
+    names = ["a", "b", "c"]
+    assert [join_some(names, most) for most in (2, 3, 4)] == ["a, b and 1 more", *["a, b, c"] * 2]
+    assert join_some((), 2) == ""

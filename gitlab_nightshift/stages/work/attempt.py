@@ -1,10 +1,11 @@
-"""Attempts to make a proven change: Implement, then every proof, cheapest first, a model last.
+"""Attempts to make a proven change: Implement, then all proofs, from the cheapest to Verify, which
+asks a model.
 
 Shared by nights, given tasks and delegations. The first proof that fails ends an attempt.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code
@@ -22,9 +23,9 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError
-from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.baseline import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.bead_prompt import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.recording import Recorder
-from gitlab_nightshift.stages.work.step_input import FailedAttempt, StepInput, build_step_input
 from gitlab_nightshift.stages.work.tool_use import select_commands
 from gitlab_nightshift.text.printable_text import count_words
 
@@ -40,7 +41,8 @@ RunStep = Callable[[str, int, StepInput], BeadResult]
 
 @dataclass(frozen=True)
 class ProvenChange:
-    """A change that passed every proof, as captured then; of the findings, those to report."""
+    """A change that passed every proof. ``proof`` holds only the warnings among the findings,
+    ``verify_tools`` the commands that Verify ran (None if unknown)."""
 
     captured: CapturedChange
     verdict: Verdict
@@ -50,7 +52,7 @@ class ProvenChange:
     def build_proposal(
         self, category: str, analysis: AnalysisResult, draft: Draft, *, is_fallback: bool
     ) -> Proposal:
-        """The proposal for a bundle."""
+        """The change as a bundle proposes it."""
         return Proposal(
             change=self.captured.build_proposed(),
             category=category,
@@ -70,7 +72,7 @@ class ProvenChange:
 
 
 def format_step_key(bead: str, category: str, attempt: int) -> str:
-    """The name of a bead's section in the job log."""
+    """The key of a bead's step, by which the job log shows it as a section."""
     return f"{bead}-{category}-{attempt}"
 
 
@@ -91,17 +93,22 @@ class ChangeAttempts:
         *,
         requested: bool,
     ) -> ProvenChange | FailedAttempt:
-        """Try at most ``attempts`` times; each attempt learns why the earlier ones failed, and
-        ``on_failure`` is called after each that does. A repeated failure is the last attempt. So is
-        one that changes nothing, if ``requested``: the request may need no change. Raises Stop.
+        """Try at most ``attempts`` times. Each attempt learns why the earlier ones failed, and
+        ``on_failure`` is called after each failure.
+
+        No attempt follows a failure that has occurred before, nor, if ``requested``, an attempt
+        that changed nothing: the request may need no change. Raises Stop.
         """
         failures: list[FailedAttempt] = []
-        missing: dict[str, None] = {}
+        missing_programs: dict[str, None] = {}
         for number in range(1, attempts + 1):
-            outcome = self._try_change(number, failures, missing)
+            outcome = self._try_change(number, failures, missing_programs)
             if isinstance(outcome, ProvenChange):
                 return outcome
-            outcome = _with_missing(outcome, missing)
+            if names := ", ".join(missing_programs):
+                # The next attempt need not look for them again.
+                text = f"Reported by the agent as not found in the sandbox: {names}."
+                outcome = dataclasses.replace(outcome, why=f"{outcome.why.rstrip()}\n{text}")
             self.checkout.restore()
             on_failure(outcome)
             failures.append(outcome)
@@ -114,13 +121,14 @@ class ChangeAttempts:
         return failures[-1]
 
     def _try_change(
-        self, number: int, failures: Sequence[FailedAttempt], missing: dict[str, None]
+        self, number: int, failures: Sequence[FailedAttempt], missing_programs: dict[str, None]
     ) -> ProvenChange | FailedAttempt:
-        """Implement and prove one change; ``missing`` collects the programs that agents missed."""
+        """Implement and prove one change. Programs that agents missed are added to
+        ``missing_programs``."""
 
         def run_bead(bead: str, evidence: str) -> BeadResult:
             result = self.run_step(bead, number, build_step_input(failures, evidence))
-            missing.update(dict.fromkeys(result.missing))
+            missing_programs.update(dict.fromkeys(result.missing))
             return result
 
         try:
@@ -154,8 +162,8 @@ class ChangeAttempts:
     ) -> ProvenChange | FailedAttempt:
         if why := _find_change_problem(implemented, captured):
             return self._fail(implemented, why, Code.APPLY_FAILED)
-        # Imported for the first change only: the proofs take a fifth of what this process loads,
-        # which it does beside plan.
+        # Imported only once there is a change: work starts while plan runs, and the proofs are a
+        # fifth of what it would load.
         from gitlab_nightshift.stages.work.proofs import build_subject, check_without_running, prove
 
         checkout, proof = self.checkout, self.proof
@@ -163,12 +171,13 @@ class ChangeAttempts:
         reading = check_without_running(proof, captured, subject)
         if reading.why:
             return self._fail(implemented, reading.why, Code.POLICY_DENY)
-        self._end_step(implemented, _describe_size(captured))
+        size = captured.size
+        self._end_step(implemented, f"{count_words(len(size.files), 'file')}, {size.delta}")
         name = f"{implemented.category}-{implemented.attempt}"
         result = prove(checkout, proof, captured, subject, name, reading.undecided)
         if result.why:
             return FailedAttempt(result.why)
-        checkout.apply_change(captured)  # the proofs have put other trees there
+        checkout.apply_change(captured)  # the proofs have put other trees into the checkout
         verified = run_bead("verify", result.evidence)
         if why := _find_verify_problem(verified):
             return self._fail(verified, why)
@@ -191,19 +200,6 @@ class ChangeAttempts:
     def _end_step(self, result: BeadResult, text: str, *, ok: bool = True) -> None:
         key = format_step_key(result.bead, result.category, result.attempt)
         self.proof.work.emit(StepEnded(key, ok, text))
-
-
-def _with_missing(failed: FailedAttempt, missing: Iterable[str]) -> FailedAttempt:
-    """Add the programs missing in the sandbox, so that the next attempt does not look for them."""
-    if not (names := ", ".join(missing)):
-        return failed
-    text = f"Reported by the agent as not found in the sandbox: {names}."
-    return dataclasses.replace(failed, why=f"{failed.why.rstrip()}\n{text}")
-
-
-def _describe_size(captured: CapturedChange) -> str:
-    size = captured.size
-    return f"{count_words(len(size.files), 'file')}, {size.delta}"
 
 
 def _find_change_problem(implemented: BeadResult, captured: CapturedChange) -> str:

@@ -1,9 +1,10 @@
-"""The baseline: the commands that prove a change run on the untouched checkout first. Before that,
-this program asks the sandbox whether it finds them."""
+"""The baseline: the commands that prove a change run on the untouched checkout first. With it the
+input and the result of the proofs, so that ``proofs.py`` is only imported once there is a change.
+"""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,24 +18,25 @@ from gitlab_nightshift.proof.proof_commands import (
 )
 from gitlab_nightshift.proof.reports.report_readers import Collection
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
+from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
-from gitlab_nightshift.records.verdicts import Check, CheckOutcome
+from gitlab_nightshift.records.products import KnownMergeRequest
+from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.process import NOT_FOUND
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands, WorkContext
 
+# Tests of a shell for one "$name".
 _FIND, _READ = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
 
 
 def find_missing_programs(
     runner: Runner, commands: Sequence[str], log: str = "lookup"
 ) -> tuple[str, ...]:
-    """Programs of these commands that are missing inside the sandbox, each once. ``log`` is the
-    name of a new log.
-
-    Empty, too, if the sandbox has no shell to ask.
-    """
+    """Programs of these commands that are missing inside the sandbox, each once; none if it has no
+    shell to ask. ``log`` is the name of a new log."""
     programs = tuple(dict.fromkeys(shlex.split(command)[0] for command in commands))
     return _filter_inside(runner, _FIND, programs, log)
 
@@ -45,10 +47,12 @@ def find_unreadable_paths(runner: Runner, paths: Sequence[Path]) -> tuple[Path, 
 
 
 def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:
-    """The names for which the test fails, tried by one shell inside the sandbox."""
+    """The names for which the test fails, all tried by one shell inside the sandbox."""
+    # The names are arguments, so no name can be a part of the script.
     script = f'for name; do {test} || printf "%s\\n" "$name"; done'
     if not names or not runner.run(("sh", "-c", script, "sh", *names), log).ok:
         return ()
+    # UTF-8 has at most 4 bytes for a character.
     output = runner.logs.read_tail(f"{log}.out", sum(len(name) * 4 + 1 for name in names))
     lines = output.decode("utf-8", "replace").splitlines()
     return tuple(name for name in names if name in lines)
@@ -59,11 +63,11 @@ _TITLE = "The untouched checkout"
 
 @dataclass(frozen=True)
 class Baseline:
-    """The result of the baseline.
+    """What the baseline shows.
 
     ``skip`` is why the night is skipped, "" if it is not; ``incomplete`` why requested commands
-    could not run. ``commands`` will run on a change; if ``red``, they fail already and prove
-    nothing. ``checks`` go into the merge request; ``results`` are the commands that ran,
+    could not run. ``commands`` will run on a change; if ``red``, they already fail and prove
+    nothing. ``checks`` go into the merge request. ``results`` are those of the commands that ran,
     ``collections`` the tests that each of them ran. ``no_test_requested``: a delegated task
     without a test.
     """
@@ -80,20 +84,18 @@ class Baseline:
 
 @dataclass(frozen=True)
 class _BaselineRun:
-    """The commands that could run here, and why the others could not."""
+    """The commands that could run here. ``failed`` is the first line of the last one's failure,
+    ``missing`` what it lacked in this job; both are "" if all passed. ``left_out`` says of other
+    commands why they could not run."""
 
     runs: tuple[CommandRun, ...]
-    failed: str
-    missing: str
+    failed: str = ""
+    missing: str = ""
     left_out: tuple[Check, ...] = ()
 
     @property
     def results(self) -> tuple[CommandResult, ...]:
         return tuple(run.result for run in self.runs)
-
-    @property
-    def collections(self) -> tuple[Collection, ...]:
-        return tuple(run.collection for run in self.runs)
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -118,14 +120,12 @@ def run_baseline(
         return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
-    outcome = (
-        _run_each(verify, checkout, runner)
-        if verify.implied
-        else _run_all(verify, checkout, runner)
-    )
+    run = (_run_implied if verify.implied else _run_requested)(verify, checkout, runner)
+    # Ignored files that were too many or too large to copy stay as the commands left them: no agent
+    # has run yet.
     checkout.restore(keep_watched=True)
-    baseline = _judge_baseline(verify, mode or work.settings.baseline, outcome)
-    good = sum(result.ok for result in outcome.results)
+    baseline = _judge_baseline(verify, mode or work.settings.baseline, run)
+    good = sum(result.ok for result in run.results)
     text = f"{good} of {len(verify.commands)} commands passed"
     emit(StepEnded("baseline", good == len(verify.commands), text))
     for check in baseline.checks:
@@ -134,7 +134,9 @@ def run_baseline(
     return baseline
 
 
-def _run_all(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+def _run_requested(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    """Run the commands of the settings, to the first that fails. Raises NightshiftError
+    ``E_CONFIG`` for a missing program."""
     # A single command reports its missing program itself.
     several = len(verify.commands) > 1
     if programs := find_missing_programs(runner, verify.commands) if several else ():
@@ -147,16 +149,13 @@ def _run_all(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineR
     if last.exit_status == NOT_FOUND and last.error:
         raise _build_unusable_error(f"{shlex.split(last.command)[0]} {last.error}")
     failed = format_failure(runner, results, "baseline").partition("\n")[0]
-    missing = (
-        describe_missing(results[-1], runner.read_tail(f"baseline-{len(results)}"))
-        if failed
-        else ""
-    )
-    return _BaselineRun(runs, failed, missing)
+    tail = runner.read_tail(f"baseline-{len(results)}")
+    return _BaselineRun(runs, failed, describe_missing(last, tail) if failed else "")
 
 
-def _run_each(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
-    """Run each command; leave out those that cannot run here, which nobody asked for."""
+def _run_implied(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    """Run the commands that the build files imply, to the first that fails. Those that cannot run
+    here are left out, as nobody asked for them."""
     read = build_text_reader(checkout.repository, checkout.base_sha)
     runs: list[CommandRun] = []
     left_out: list[Check] = []
@@ -173,44 +172,40 @@ def _run_each(verify: Commands, checkout: Checkout, runner: Runner) -> _Baseline
         runs.append(run)
         if not result.ok:
             first = format_failure(runner, [result], name).partition("\n")[0]
-            return _BaselineRun(tuple(runs), first, "", tuple(left_out))
-    return _BaselineRun(tuple(runs), "", "", tuple(left_out))
+            return _BaselineRun(tuple(runs), first, left_out=tuple(left_out))
+    return _BaselineRun(tuple(runs), left_out=tuple(left_out))
 
 
-def _judge_baseline(verify: Commands, mode: str, outcome: _BaselineRun) -> Baseline:
-    if not outcome.results:
-        return Baseline(checks=outcome.left_out)
-    if not outcome.failed:
-        empty = bool(outcome.runs) and all(run.ran_nothing for run in outcome.runs)
-        return Baseline(
-            incomplete=f"{', '.join(outcome.commands)} passed without running a test"
-            if empty
-            else "",
-            commands=outcome.commands,
-            checks=(_build_passed_check(outcome.results), *outcome.left_out),
-            results=outcome.results,
-            collections=outcome.collections,
-        )
+def _judge_baseline(verify: Commands, mode: str, run: _BaselineRun) -> Baseline:
+    if not run.results:
+        return Baseline(checks=run.left_out)
+    ran = Baseline(
+        commands=run.commands,
+        checks=(_build_passed_check(run.results), *run.left_out),
+        results=run.results,
+        collections=tuple(each.collection for each in run.runs),
+    )
+    if not run.failed:
+        empty = all(each.ran_nothing for each in run.runs)
+        text = f"{', '.join(run.commands)} passed without running a test"
+        return replace(ran, incomplete=text if empty else "")
     what = "the project's tests" if verify.implied else "verify_commands"
-    if outcome.missing:
-        command = outcome.results[-1].command
-        text = (
-            f"{what}: `{command}` cannot run in this job, so no test has failed: {outcome.missing}."
-        )
+    if run.missing:
+        command = run.results[-1].command
+        text = f"{what}: `{command}` cannot run in this job, so no test has failed: {run.missing}."
         fix = "Install it in before_script"
     else:
-        text, fix = f"{what} fail on the untouched checkout: {outcome.failed}", "Fix that first"
+        text, fix = f"{what} fail on the untouched checkout: {run.failed}", "Fix that first"
     if mode == "required":
         skip = f"{text} {fix}, or set baseline: report."
-        return Baseline(skip=skip, incomplete=skip if outcome.missing else "")
+        return Baseline(skip=skip, incomplete=skip if run.missing else "")
     check = Check(_TITLE, CheckOutcome.FAILED, f"{text} They therefore prove nothing here.")
-    return Baseline(
-        incomplete=text.rstrip(".") if outcome.missing else "",
+    return replace(
+        ran,
+        incomplete=text.rstrip(".") if run.missing else "",
         commands=verify.commands,
         red=True,
-        checks=(check, *outcome.left_out),
-        results=outcome.results,
-        collections=outcome.collections,
+        checks=(check, *run.left_out),
     )
 
 
@@ -231,3 +226,39 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
 
 def _build_not_checked(why: str) -> Check:
     return Check("Tests", CheckOutcome.NOT_CHECKED, f"the program ran no test: {why}.")
+
+
+@dataclass(frozen=True)
+class ProofContext:
+    """What the proofs of all changes of a run share.
+
+    ``recent_files`` were changed so recently that no change may touch them. ``ci_files`` are those
+    that the project's pipeline includes, ``known`` the merge requests whose ideas must not be
+    repeated. ``canaries`` remembers which planted faults the tests of the base noticed.
+    """
+
+    work: WorkContext
+    recent_files: frozenset[str]
+    runner: Runner
+    baseline: Baseline
+    ci_files: CiFiles = NO_INCLUDES
+    known: tuple[KnownMergeRequest, ...] = ()
+    canaries: BaseCanaries = field(default_factory=BaseCanaries)
+
+
+@dataclass(frozen=True)
+class ProofResult:
+    """What reading or running shows of a change. ``why`` it is refused, for the next attempt; "" if
+    it is not. ``undecided`` are findings of reading that running may refute, ``evidence`` is a text
+    for Verify."""
+
+    why: str = ""
+    commands: tuple[CommandResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    undecided: tuple[Finding, ...] = ()
+    gates: tuple[GatedFile, ...] = ()
+    symbols: tuple[str, ...] = ()
+    digest: str = ""
+    evidence: str = ""

@@ -34,8 +34,8 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     format_hand_over,
     format_last_sections,
 )
-from gitlab_nightshift.stages.work.bead_watch import Watch
 from gitlab_nightshift.stages.work.boundary import Boundary
+from gitlab_nightshift.stages.work.cited_files import PathResolver
 from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
     KINDS,
@@ -45,8 +45,7 @@ from gitlab_nightshift.stages.work.handoff import (
     write_stub,
 )
 from gitlab_nightshift.stages.work.hidden_files import hide_files
-from gitlab_nightshift.stages.work.named_paths import PathResolver
-from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+from gitlab_nightshift.stages.work.run_budget import Ledger, Stop, Watch
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import (
@@ -57,6 +56,7 @@ from gitlab_nightshift.system.environment import (
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000
+"""Bytes of stderr that may explain how the agent ended."""
 MOST_DENIED = 100
 """Denied commands that a result quotes."""
 LONGEST_TEXT = 4_000
@@ -65,32 +65,15 @@ LONGEST_TEXT = 4_000
 
 @dataclass(frozen=True)
 class _Scratch:
-    """A bead's own folders: a fresh HOME and TMPDIR, and one for the hand-off."""
+    """A bead's own folders, a fresh HOME and TMPDIR, and the files of its hand-off. The agent
+    writes its report to ``handoff_file``, and reads Analyze's selection and the last attempt's
+    change (no ``patch_file`` if there was none)."""
 
     home: Path
     tmp: Path
-    handoff: Path
-
-    @property
-    def handoff_file(self) -> Path:
-        """The file that the agent writes its report to."""
-        return self.handoff / "handoff.json"
-
-    @property
-    def analysis_file(self) -> Path:
-        """Analyze's selection, for the agent to read."""
-        return self.handoff / "analysis.json"
-
-    @property
-    def patch_file(self) -> Path:
-        """The last attempt's change, if there was one, for the agent to read."""
-        return self.handoff / "last.patch"
-
-    def write_patch(self, patch: bytes) -> None:
-        """Write the last attempt's change, read-only; nothing if it is empty."""
-        if patch:
-            self.patch_file.write_bytes(patch)
-            self.patch_file.chmod(0o444)
+    handoff_file: Path
+    analysis_file: Path
+    patch_file: Path
 
 
 @dataclass(frozen=True)
@@ -98,8 +81,8 @@ class BeadContext:
     """What all beads of a run share.
 
     ``record`` records an ended bead; ``paths`` resolves the paths that beads name; ``brief`` is the
-    description of the repository in every prompt, ``hidden`` are files of the checkout that are not
-    there while an agent works.
+    description of the repository in every prompt, ``hidden`` are files that are taken out of the
+    checkout while an agent works.
     """
 
     work: WorkContext
@@ -138,7 +121,8 @@ def run_bead(
     """
     ledger, boundary = bead_context.ledger, bead_context.boundary
     ledger.check()
-    bead_context.disks.check()  # an earlier agent's scratch is gone, so full means full
+    # What an earlier agent wrote is deleted by now: a disk that is still full stays full.
+    bead_context.disks.check()
     bead_context.work.logs.reserve.hold()
     name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = boundary.scratch / name
@@ -146,18 +130,19 @@ def run_bead(
         with report_full_disk(*bead_context.disks.folders):
             scratch = _make_scratch(folder)
             scratch.analysis_file.write_text(analysis, encoding="utf-8")
-            scratch.write_patch(last_patch)
+            if last_patch:
+                scratch.patch_file.write_bytes(last_patch)
+                scratch.patch_file.chmod(0o444)
             write_stub(bead, scratch.handoff_file)
             task = _build_task(bead_context, bead, category, attempt, scratch)
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
             boundary.hand_over(folder)
-            prompt = _render_prompt(bead_context, task, scratch, values, sections)
-            limit = ledger.compute_left()
+            limit = ledger.compute_budget_left()
             with bead_context.access.open_bead(name, task.model, limit) as access:
                 task = dataclasses.replace(task, base_url=access.base_url)
                 process = _AgentProcess(bead_context, task, name, scratch, access)
-                result: BeadResult = limit_record(process.run(prompt))
+                result: BeadResult = limit_record(process.run(values, sections))
     finally:
         remove_tree(folder)
     ledger.results.append(result)
@@ -169,7 +154,7 @@ def run_bead(
 def _build_task(
     bead_context: BeadContext, bead: str, category: str, attempt: int, scratch: _Scratch
 ) -> BeadTask:
-    left = bead_context.ledger.compute_left()
+    left = bead_context.ledger.compute_budget_left()
     return BeadTask(
         bead=bead,
         category=category,
@@ -187,28 +172,8 @@ def _build_task(
     )
 
 
-def _render_prompt(
-    bead_context: BeadContext,
-    task: BeadTask,
-    scratch: _Scratch,
-    values: Mapping[str, str],
-    sections: Mapping[str, str],
-) -> BeadPrompt:
-    file = str(scratch.handoff_file)
-    files = {
-        "handoff_file": file,
-        "analysis_file": str(scratch.analysis_file),
-        "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
-    }
-    report_by = bead_context.provider.about.report_by
-    hand_over = format_hand_over(report_by, file) if task.schema else ""
-    last = format_last_sections(bead_context.ledger, sections, hand_over)
-    template = bead_context.templates[task.bead]
-    return build_bead_prompt(template, {**values, **files}, bead_context.brief, last)
-
-
 class _AgentProcess:
-    """One agent process: its input, its watch, its result."""
+    """One run of the agent's process, from its prompt to the bead's result."""
 
     def __init__(
         self,
@@ -225,7 +190,8 @@ class _AgentProcess:
             bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
         )
 
-    def run(self, prompt: BeadPrompt) -> BeadResult:
+    def run(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadResult:
+        prompt = self._render_prompt(values, sections)
         started = read_clock()
         self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
         try:
@@ -233,14 +199,29 @@ class _AgentProcess:
         except ProgramStartError as error:
             reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except (Interruption, OSError) as stop:  # its cost counts nevertheless
-            # Negative, as subprocess reports a signal that ended a process.
+        except (Interruption, OSError) as stop:
+            # The bead's cost counts all the same. A negative status means that a signal ended the
+            # process, as for subprocess (its Popen.returncode).
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
             report = self._reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
             self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
+
+    def _render_prompt(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadPrompt:
+        context, scratch = self._context, self._scratch
+        files = {
+            "handoff_file": str(scratch.handoff_file),
+            "analysis_file": str(scratch.analysis_file),
+            "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
+        }
+        hand_over = ""
+        if self._task.schema:
+            hand_over = format_hand_over(context.provider.about.report_by, files["handoff_file"])
+        last_sections = format_last_sections(context.ledger, sections, hand_over)
+        template = context.templates[self._task.bead]
+        return build_bead_prompt(template, {**values, **files}, context.brief, last_sections)
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
         emit, logs = self._context.work.emit, self._context.work.logs
@@ -259,7 +240,8 @@ class _AgentProcess:
         work, provider, task = self._context.work, self._context.provider, self._task
         with (
             work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
-            # Last in and first out: no file may be away while logs are opened or packed.
+            # The innermost, so that files are missing only while the agent runs, and not while logs
+            # are opened or packed.
             hide_files(task.checkout, self._context.hidden),
         ):
             return stream(
@@ -281,14 +263,6 @@ class _AgentProcess:
         # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
         if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
-        find_log = self._context.work.logs.find_log
-        logs = tuple(find_log(f"{self._name}.{kind}").name for kind in ("out", "err"))
-        trusted = not self._context.provider.about.runs_commands
-        tools = merge_calls(self._access.list_calls(), report.calls, trusted=trusted)
-        result = self._build_result(report, ended, logs)
-        return dataclasses.replace(result, tools=tools)
-
-    def _build_result(self, report: Report, ended: ProgramEnd, logs: tuple[str, ...]) -> BeadResult:
         task, read = self._task, ReadHandoff(report.status, report.error)
         if report.status is BeadStatus.OK and task.bead in KINDS:
             file = self._scratch.handoff_file
@@ -296,6 +270,9 @@ class _AgentProcess:
         if read.note:
             self._context.work.emit(Note(f"{task.bead}: {read.note}"))
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
+        find_log = self._context.work.logs.find_log
+        # An agent that starts no process writes its report itself, so no command can forge it.
+        trusted = not self._context.provider.about.runs_commands
         return BeadResult(
             bead=task.bead,
             category=task.category,
@@ -307,9 +284,11 @@ class _AgentProcess:
             error=read.error[:LONGEST_TEXT],
             handoff=read.handoff,
             denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
-            logs=tuple(f"logs/{name}" for name in logs),
+            logs=tuple(f"logs/{find_log(f'{self._name}.{kind}').name}" for kind in ("out", "err")),
+            # One character more than a result shows tells that it was cut (delegation_records.cut).
             said=report.last_message[: LONGEST_TEXT + 1],
             missing=report.missing,
+            tools=merge_calls(self._access.list_calls(), report.calls, trusted=trusted),
         )
 
     def _build_environment(self) -> dict[str, str]:
@@ -345,16 +324,16 @@ def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
         raise ledger.build_budget_stop()
-    if result.status is BeadStatus.TIMEOUT and ledger.late():
+    if result.status is BeadStatus.TIMEOUT and ledger.is_late():
         raise ledger.build_deadline_stop()
 
 
 def _make_scratch(folder: Path) -> _Scratch:
-    """Create ``folder`` with the folders in it."""
-    scratch = _Scratch(folder / "home", folder / "tmp", folder / "handoff")
-    for part in (folder, scratch.home, scratch.tmp, scratch.handoff):
+    home, tmp, handoff = (folder / name for name in ("home", "tmp", "handoff"))
+    for part in (folder, home, tmp, handoff):
         part.mkdir(mode=0o700)
     # Not by a variable: older versions of git read safe.directory only from the user's or the
     # system's settings (git's Documentation/config/safe.txt).
-    (scratch.home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
-    return scratch
+    (home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
+    names = ("handoff.json", "analysis.json", "last.patch")
+    return _Scratch(home, tmp, *(handoff / name for name in names))

@@ -41,9 +41,11 @@ from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
+from gitlab_nightshift.text.printable_text import join_some
 
 GIT_FILES = TOOL_SETTINGS["git"]
 MOST_NAMED = 8
+"""Hidden paths that the job log names."""
 _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
@@ -57,10 +59,11 @@ class SandboxUnavailable(BaseException):
 
 @dataclass(frozen=True)
 class Boundary:
-    """One sandbox for a whole run. Agents' folders are created in ``scratch``; agents may read
-    ``read_only`` besides the system, and connect to ``hosts`` through the proxy. ``allowlist`` is a
-    folder with the only programs on their PATH (None: all programs), ``accepted`` are guarantees
-    that may hold only in part, ``programs`` folders of the checkout on the PATH inside."""
+    """One sandbox for a whole run. Agents' folders are created in ``scratch``. Agents may read
+    ``read_only`` besides the system, connect to the sockets of ``gates``, and through the proxy to
+    ``hosts``. ``allowlist`` is a folder with the only programs on their PATH (None: all programs),
+    ``programs`` are folders of the checkout on the PATH inside. ``mounts`` give folders another
+    path inside, ``accepted`` are guarantees that may hold only in part."""
 
     sandbox: Sandbox
     scratch: Path
@@ -105,16 +108,12 @@ class Boundary:
         return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
 
     def build_git_env(self) -> dict[str, str]:
-        """Keep git from the machine's settings if they are hidden."""
-        hidden = [
-            p for p in GIT_FILES if is_within(os.path.realpath(p), self.sandbox.machine.private)
-        ]
+        """The variable that keeps git from the machine's settings, if these are hidden."""
+        private = self.sandbox.machine.private
+        hidden = [path for path in GIT_FILES if is_within(os.path.realpath(path), private)]
         # git skips a missing /etc/gitconfig, but dies if it may not read one (git's config.c).
-        return (
-            {"GIT_CONFIG_NOSYSTEM": "1"}
-            if any(not self.is_readable(Path(p)) for p in hidden)
-            else {}
-        )
+        unreadable = any(not self.is_readable(Path(path)) for path in hidden)
+        return {"GIT_CONFIG_NOSYSTEM": "1"} if unreadable else {}
 
     def __str__(self) -> str:
         """The tier, and which of its guarantees hold here."""
@@ -129,8 +128,8 @@ class Boundary:
         return f"{self.sandbox.tier} ({kept}{hosts})"
 
 
-def _lies_in(folder: Path, roots: Iterable[Path]) -> bool:
-    return any(folder.is_relative_to(path) for root in roots for path in (root, root.resolve()))
+def _lies_in(path: Path, roots: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(form) for root in roots for form in (root, root.resolve()))
 
 
 @dataclass(frozen=True)
@@ -152,39 +151,30 @@ class BoundarySearch:
 def open_boundary(
     search: BoundarySearch, opener: Opener, emit: Emit
 ) -> Iterator[tuple[Checkout, Boundary]]:
-    """Open the checkout within the boundary that the settings ask for, and log the boundary.
+    """Open the checkout in the boundary that the settings ask for, and log that boundary.
 
     Raises NightshiftError: ``E_CONFIG`` if a tier requested by name does not work,
     ``E_POLICY_DENY`` if none works, or a guarantee holds only in part and is not accepted; and
     what ``opener`` raises.
     """
-    with (
-        _open_scratch(search) as scratch,
-        _open_sandbox(search, scratch, opener) as (chosen, checkout),
-    ):
-        own = search.work.own
-        broker = own.complete(_find_needs(search, chosen, checkout)) if own else None
-        sandbox = replace(chosen, broker=broker)
+    work = search.work
+    with contextlib.ExitStack() as stack:
+        scratch = (
+            work.prepared.scratch
+            if work.prepared
+            else stack.enter_context(open_scratch_folder(work.private.parent, work.checkout))
+        )
+        sandbox, checkout = stack.enter_context(_open_sandbox(search, scratch, opener))
+        if work.own:
+            needs = WorkNeeds(
+                sandbox.machine,
+                tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
+                identity=sandbox.identity,
+                keep_owners=sandbox.identity is not None or not checkout.is_own,
+                monitored=sandbox.features.notify,
+            )
+            sandbox = replace(sandbox, broker=work.own.complete(needs))
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
-
-
-def _find_needs(search: BoundarySearch, sandbox: Sandbox, checkout: Checkout) -> WorkNeeds:
-    return WorkNeeds(
-        sandbox.machine,
-        tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
-        identity=sandbox.identity,
-        keep_owners=sandbox.identity is not None or not checkout.is_own,
-        monitored=sandbox.features.notify,
-    )
-
-
-@contextlib.contextmanager
-def _open_scratch(search: BoundarySearch) -> Iterator[Path]:
-    if search.work.prepared:
-        yield search.work.prepared.scratch
-        return
-    with open_scratch_folder(search.work.private.parent, search.work.checkout) as scratch:
-        yield scratch
 
 
 @contextlib.contextmanager
@@ -221,31 +211,26 @@ def choose_sandbox(
     choice: Callable[..., Sandbox],
     unavailable: Sequence[UnavailableTier] = (),
 ) -> Sandbox:
-    """The sandbox, with weaker guarantees if this process is not confined. Raises
+    """Call ``choice`` for a sandbox that fits this process's own confinement, and weaken its
+    guarantees where that is weaker. ``unavailable`` are tiers that are known not to work. Raises
     SandboxUnavailable.
-
-    ``unavailable`` are tiers that are known not to work.
     """
     # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
     # mounts must not be chosen, although it would still work now, before they are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
         unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
-    choice = functools.partial(choice, unavailable=unavailable)
-    if own is None:
-        return choice()
+    in_namespaces = own is not None and own.mode is ConfinementMode.NAMESPACES
+    try:
+        sandbox = choice(unavailable=unavailable)
+    except NightshiftError as error:
+        if in_namespaces:
+            raise SandboxUnavailable(error.message) from None
+        raise
     # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
     # those to return to), so if only a weaker tier works, the process must be started again.
-    if own.mode is ConfinementMode.NAMESPACES:
-        try:
-            sandbox = choice()
-        except NightshiftError as error:
-            raise SandboxUnavailable(error.message) from None
-        if sandbox.tier is not Tier.NAMESPACES:
-            raise SandboxUnavailable(
-                next((why for _, why in sandbox.passed_over), "agents get none")
-            )
-        return weaken_sandbox(sandbox, own)
-    return weaken_sandbox(choice(), own)
+    if in_namespaces and sandbox.tier is not Tier.NAMESPACES:
+        raise SandboxUnavailable(next((why for _, why in sandbox.passed_over), "agents get none"))
+    return weaken_sandbox(sandbox, own) if own else sandbox
 
 
 def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
@@ -255,6 +240,8 @@ def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager
 def _build_boundary(
     search: BoundarySearch, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
 ) -> Boundary:
+    """The boundary of the open checkout, logged as a step. Raises NightshiftError
+    ``E_POLICY_DENY`` if a guarantee holds only in part and is not accepted."""
     emit(StepStarted("boundary", "Boundary: what agents and commands can reach"))
     chosen = _build_choice_event(search, sandbox)
     emit(chosen)
@@ -302,7 +289,8 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
 
 
 def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
-    """What a build may miss: private paths outside of ``/etc``, and settings of tools."""
+    """Notes on private paths that a build may miss. Below ``/etc`` these are only the settings of
+    tools."""
     others = (path for path in machine.private if path not in machine.own)
     closed = [path for path in others if not _lies_in(Path(path), shown)]
     for path in machine.cut:
@@ -319,14 +307,13 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
         and (path in machine.credentials or not is_within(path, (SETTINGS,)))
     ]
     if listed:
-        more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
-        names = ", ".join(listed[:MOST_NAMED])
-        yield Note(f"Hidden from agents: {names}{more}. To expose one, add it to agent_paths.")
+        names = join_some(listed, MOST_NAMED)
+        yield Note(f"Hidden from agents: {names}. To expose one, add it to agent_paths.")
 
 
 def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) -> None:
-    """Try to break out of the confinement of agents and of this process's own, and check that this
-    program loads nothing that they write in the checkout and its ``work.named_folders``.
+    """Try to break out of the agents' confinement and of this process's, and check that this
+    program loads nothing that agents write into the checkout and its ``work.named_folders``.
 
     Raises ``E_POLICY_DENY`` with the names of the holes.
     """
@@ -350,9 +337,11 @@ def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) ->
 
 
 def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
+    """What the probes try to read, to change and to plant."""
     private = work.private
     secrets = (
         *checkout.secrets,
+        # GitLab Runner keeps a job's variables of type file in this folder.
         checkout.path.with_name(f"{checkout.path.name}.tmp"),
         *(work.home / name for name in HOME_FILES),
         private / "results",

@@ -30,7 +30,6 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
     SandboxContext,
-    SandboxedCheckout,
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
@@ -38,10 +37,8 @@ from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The commands run on the commit, the findings, and the boundary that they ran in.
-
-    ``incomplete`` is why nothing could be run, "" if something was.
-    """
+    """The commands run on the commit, what was found, and the boundary in which they ran.
+    ``incomplete`` is why no test ran, "" if one did."""
 
     commands: tuple[CommandResult, ...]
     checks: tuple[Check, ...]
@@ -57,9 +54,9 @@ def try_commit(
     context: Context,
     undecided: tuple[Finding, ...],
 ) -> TrialResult:
-    """Run the commands that prove a change on the commit, then gather evidence against ``base``, in
-    the checkout of ``sandbox_context``, which is restored. The change runs inside the boundary, as
-    in a night. ``undecided`` are findings from reading, which running may refute.
+    """Run the commands that prove a change on the commit, then gather evidence against ``base``:
+    inside the boundary, as in a night. The checkout of ``sandbox_context`` is restored.
+    ``undecided`` are findings from reading that running may refute.
 
     Raises NightshiftError E_CONFIG if another commit is checked out, E_WORKSPACE_DIRTY.
     """
@@ -67,14 +64,15 @@ def try_commit(
         if sandboxed.checkout.base_sha != commit:
             raise NightshiftError(Code.CONFIG, f"--run: check out {commit[:12]} first")
         with sandboxed.open_runner() as (boundary, _egress, runner):
-            trial = _CommitTrial(sandboxed, runner, base, context)
+            trial = _CommitTrial(sandbox_context, sandboxed.checkout, runner, base, context)
             runs, failing = trial.run_commands()
             results = tuple(run.result for run in runs)
-            evidence = (
-                Evidence(findings=undecided) if failing else trial.gather_evidence(runs, undecided)
-            )
+            # Failing commands refute nothing, and give no evidence.
+            evidence = Evidence(findings=undecided)
+            if not failing:
+                evidence = trial.gather_evidence(runs, undecided)
             findings = (*failing, *find_flaky_commands(results, context), *evidence.findings)
-            why = _describe_no_run(runner, runs)
+            why = _explain_no_test(runner, runs)
             return TrialResult(results, evidence.checks, findings, str(boundary), why)
 
 
@@ -82,19 +80,16 @@ def try_commit(
 class _CommitTrial:
     """The checked-out commit in its open sandbox, and the commit to compare it with."""
 
-    sandboxed: SandboxedCheckout
+    sandbox_context: SandboxContext
+    checkout: Checkout
     runner: Runner
     base: str
     context: Context
 
-    @property
-    def checkout(self) -> Checkout:
-        return self.sandboxed.checkout
-
     def run_commands(self) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
-        """Run the commands on the commit. One that fails also runs on the base: it may have failed
-        before."""
-        work = self.sandboxed.sandbox_context.work
+        """Run the commands on the commit. One that fails also runs on the base, where it may have
+        failed before."""
+        work = self.sandbox_context.work
         if not work.verify.commands:
             return (), ()
         work.emit(StepStarted("checks", "The project's own tests"))
@@ -119,27 +114,20 @@ class _CommitTrial:
         old = resolve_tree(repository, self.base)
         new = resolve_tree(repository, self.checkout.base_sha)
         subject = EvidenceSubject(old, new, read_change(repository, old, new), self.context)
-        before = self._run_on_base(subject, runs)
+        commands = [run.result.command for run in runs]
+        before: tuple[CommandRun, ...] = ()
+        if runs and changes_code(subject.change):  # else the same tests run as before
+            apply_base = functools.partial(self.checkout.apply_tree, old)
+            apply_base()
+            before = self._run(commands, "before", apply_base)
         usual_s = sum(run.result.duration_s for run in runs)
-        left_s = self.sandboxed.sandbox_context.left_s()
+        left_s = self.sandbox_context.left_s()
         end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
-        commands = tuple(run.result.command for run in runs)
-        trial_checkout = TrialCheckout(self.checkout, self.runner, commands, "evidence", end)
+        trial_checkout = TrialCheckout(self.checkout, self.runner, tuple(commands), "evidence", end)
         red = any(not run.result.ok for run in before)
         canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
         collections = [run.collection for run in before]
         return gather_evidence(subject, trial_checkout, collections, runs, canaries, undecided)
-
-    def _run_on_base(
-        self, subject: EvidenceSubject, runs: tuple[CommandRun, ...]
-    ) -> tuple[CommandRun, ...]:
-        """Run the same commands on the base, to compare which tests run; none without changed
-        code."""
-        if not runs or not changes_code(subject.change):
-            return ()
-        apply_base = functools.partial(self.checkout.apply_tree, subject.base)
-        apply_base()
-        return self._run([run.result.command for run in runs], "before", apply_base)
 
     def _run(
         self, commands: Sequence[str], log: str, restore: Callable[[], object]
@@ -148,12 +136,13 @@ class _CommitTrial:
         return run_and_collect(self.runner, commands, log, restore, read)
 
 
-def _describe_no_run(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
-    """Why no test could run, "" if one did: a missing program is not a failing test."""
+def _explain_no_test(runner: Runner, runs: tuple[CommandRun, ...]) -> str:
+    """Why no test ran, "" if one did."""
     if not runs:
         return NOTHING_TO_RUN
     if all(run.result.ok and run.ran_nothing for run in runs):
         return f"{', '.join(run.result.command for run in runs)} passed without running a test"
     if any(run.result.ok for run in runs):
         return ""
+    # A missing program is no failing test.
     return describe_missing(runs[0].result, runner.read_tail("checks-1"))

@@ -2,7 +2,8 @@
 the hosts of ``policy.egress_hosts``."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,62 +22,56 @@ from gitlab_nightshift.sandbox.tiers import Gate
 from gitlab_nightshift.settings.model import Settings
 
 COMMANDS = "verify_commands"
+"""The team's own commands, as the log of their traffic names them."""
 LOCAL = "localhost,127.0.0.1,::1"
 """Hosts reached without the proxy: the gateway, and servers that tests start."""
 
 
+OpenProxy = Callable[[str], contextlib.AbstractContextManager[Mapping[str, str]]]
+"""Opens the proxy under a name for the log, and gives the variables by which tools find it."""
+
+
 @dataclass(frozen=True)
 class RunEgress:
-    """The network access of a whole run; ``commands_env`` is for the team's own commands."""
+    """The way of a run to the hosts of ``policy.egress_hosts``; none without gates. The team's own
+    commands find it by the variables ``commands_env``, and a bead by those of its own proxy."""
 
     commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     gates: tuple[Gate, ...] = ()
-    _gateway: RemoteGateway | None = None
-    _emit: Emit | None = None
-
-    @contextlib.contextmanager
-    def open_bead_proxy(self, name: str) -> Iterator[Mapping[str, str]]:
-        """A bead's proxy variables. At the end its connections are cut and its traffic is
-        logged."""
-        if self._gateway is None or self._emit is None:
-            yield {}
-            return
-        with _open_proxy(self._gateway, name, self._emit) as env:
-            yield env
+    open_bead_proxy: OpenProxy = lambda _name: contextlib.nullcontext({})
 
 
 @contextlib.contextmanager
 def open_egress(
     settings: Settings, gateway: RemoteGateway | None, socket: Path, emit: Emit
 ) -> Iterator[RunEgress]:
-    """Open the gateway's proxy while agents and commands run, if any host is allowed. It also
-    listens on ``socket``."""
+    """Open the gateway's proxy for the block, if any host is allowed. It listens on loopback and,
+    for processes without a network, on ``socket``."""
     if not settings.policy.egress_hosts or gateway is None:
         yield RunEgress()
         return
     gate = gateway.listen("egress", socket)
-    with _open_proxy(gateway, COMMANDS, emit) as env:
-        yield RunEgress(env, (gate,), gateway, emit)
+    open_proxy = functools.partial(_open_proxy, gateway, emit)
+    with open_proxy(COMMANDS) as env:
+        yield RunEgress(env, (gate,), open_proxy)
 
 
 @contextlib.contextmanager
-def _open_proxy(gateway: RemoteGateway, name: str, emit: Emit) -> Iterator[Mapping[str, str]]:
+def _open_proxy(gateway: RemoteGateway, emit: Emit, name: str) -> Iterator[Mapping[str, str]]:
+    """Gives the variables by which tools find the proxy. At the end its connections are cut, and
+    its traffic is logged under ``name``."""
     ticket = gateway.open_egress(name)
     try:
-        yield build_proxy_env(ticket.url)
+        # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT), other tools either form,
+        # Node's own client none without NODE_USE_ENV_PROXY (Node's CLI documentation).
+        names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+        local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
+        yield {**dict.fromkeys(names, ticket.url), **local, "NODE_USE_ENV_PROXY": "1"}
     finally:
         traffic = gateway.close_egress(ticket)
         shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
         if text := ", ".join([*shown, *([f"{traffic.more} more"] if traffic.more else [])]):
             emit(Note(f"egress, {name}: {text}"))
-
-
-def build_proxy_env(url: str) -> dict[str, str]:
-    """The variables by which tools find the proxy; Node's own client uses it only when asked to."""
-    # curl reads http_proxy in lower case only (curl(1), ENVIRONMENT); other tools read either.
-    names = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
-    local = {"NO_PROXY": LOCAL, "no_proxy": LOCAL}
-    return {**dict.fromkeys(names, url), **local, "NODE_USE_ENV_PROXY": "1"}
 
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
@@ -88,7 +83,8 @@ worst case is billed."""
 
 @dataclass(frozen=True)
 class BeadAccess:
-    """One bead's model access, until ``close``. Without a gateway the CLI's own figures count."""
+    """One bead's access to the model and, by ``env``, to the proxy. Without a gateway the CLI's own
+    figures count."""
 
     env: Mapping[str, str]
     _gateway: RemoteGateway | None = None
@@ -99,10 +95,9 @@ class BeadAccess:
         """The gateway's address, "" without one."""
         return self._ticket.base_url if self._ticket else ""
 
-    def read_usage(self) -> Usage | None:
-        """The gateway's figures so far; None without a gateway."""
-        state = self._read_state()
-        return state.usage if state else None
+    def read_state(self) -> BeadState | None:
+        """What the gateway knows of the bead so far; None without a gateway."""
+        return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
         """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
@@ -116,19 +111,6 @@ class BeadAccess:
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.list_calls(self._ticket)
-
-    def describe_stop_reason(self) -> str:
-        """Why beads cannot continue, "" if they can."""
-        state = self._read_state()
-        return state.unusable if state else ""
-
-    def exhausted(self) -> bool:
-        """True if a request did not fit into the budget."""
-        state = self._read_state()
-        return bool(state and state.exhausted)
-
-    def _read_state(self) -> BeadState | None:
-        return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
 
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
@@ -174,12 +156,11 @@ def open_access(
     socket: Path,
     emit: Emit,
 ) -> ModelAccess:
-    """Access to the model while ``gateway`` runs, which also listens on ``socket``; beads get
-    ``egress``.
+    """The run's model access, through ``gateway``, which also listens on ``socket``.
 
-    Agents without a key (a replay) do not use it, nor do those that get a cloud's own credentials
-    from the team (``env``): the agent then holds these, and a warning says so. Raises ``E_CONFIG``
-    for an unusable endpoint.
+    Agents without a key (a replay) do not use the gateway. Neither do those that get a cloud's own
+    credentials from the team (``env``): the agent then holds these, and a warning says so. Raises
+    ``E_CONFIG`` for an unusable endpoint.
     """
     if direct := provider.find_cloud_variables(env):
         text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"

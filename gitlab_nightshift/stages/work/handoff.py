@@ -5,6 +5,7 @@ much has not failed: too long a text is cut, and an invalid member of a list dro
 has no upper limits, and no lower ones in lists: a CLI that enforces it would refuse the report.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -25,7 +26,7 @@ from gitlab_nightshift.records.bead_results import (
 )
 from gitlab_nightshift.records.codec import Between, InvalidRecordError, Length, make_record
 from gitlab_nightshift.records.storage import replace_surrogates
-from gitlab_nightshift.stages.work.named_paths import PathResolver, ResolvedHandoff, resolve_paths
+from gitlab_nightshift.stages.work.cited_files import PathResolver, resolve_paths
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
@@ -34,50 +35,52 @@ KINDS: dict[str, type[AnalysisResult] | type[Verdict] | type[Draft]] = {
     "mr": Draft,
 }
 """The beads with a hand-off; Implement's change is read from the tree."""
-_NAMES = {str: "string", int: "integer", bool: "boolean", types.NoneType: "null"}
+_JSON_TYPES = {str: "string", int: "integer", bool: "boolean", types.NoneType: "null"}
 JsonSchema = dict[str, Any]
+
+# --- the schema: ``definitions`` collects those of records within the record ----------------------
 
 
 @functools.cache
 def build_schema(bead: str) -> JsonSchema | None:
-    """The schema; None for a bead without a hand-off."""
+    """The JSON Schema of a bead's hand-off; None for a bead without one."""
     if bead not in KINDS:
         return None
-    shared: JsonSchema = {}
-    whole = _describe_record(KINDS[bead], shared)
-    return {"$defs": shared, **whole} if shared else whole
+    definitions: JsonSchema = {}
+    whole = _describe_record(KINDS[bead], definitions)
+    return {"$defs": definitions, **whole} if definitions else whole
 
 
-def _describe_record(kind: Any, shared: JsonSchema) -> JsonSchema:
+def _describe_record(kind: Any, definitions: JsonSchema) -> JsonSchema:
     fields = dataclasses.fields(kind)
     return {
         "type": "object",
         "description": inspect.cleandoc(kind.__doc__ or ""),
-        "properties": {each.name: _describe_field(each, shared) for each in fields},
+        "properties": {each.name: _describe_field(each, definitions) for each in fields},
         "required": [each.name for each in fields if each.default is dataclasses.MISSING],
     }
 
 
-def _describe_field(field: "dataclasses.Field[Any]", shared: JsonSchema) -> JsonSchema:
-    made = _describe_kind(field.type, shared)
+def _describe_field(field: "dataclasses.Field[Any]", definitions: JsonSchema) -> JsonSchema:
+    made = _describe_kind(field.type, definitions)
     if field.default is dataclasses.MISSING:
         return made
     default = list(field.default) if isinstance(field.default, tuple) else field.default
     return {**made, "default": default}
 
 
-def _describe_kind(kind: Any, shared: JsonSchema) -> JsonSchema:
-    if kind in _NAMES:
-        return {"type": _NAMES[kind]}
+def _describe_kind(kind: Any, definitions: JsonSchema) -> JsonSchema:
+    if kind in _JSON_TYPES:
+        return {"type": _JSON_TYPES[kind]}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        shared[kind.__name__] = _describe_record(kind, shared)
+        definitions[kind.__name__] = _describe_record(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
-    made: JsonSchema = _DESCRIBERS[get_origin(kind)](get_args(kind), shared)
+    made: JsonSchema = _DESCRIBERS[get_origin(kind)](get_args(kind), definitions)
     return made
 
 
-def _describe_bounded(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
-    made = _describe_kind(parts[0], shared)
+def _describe_bounded(parts: tuple[Any, ...], definitions: JsonSchema) -> JsonSchema:
+    made = _describe_kind(parts[0], definitions)
     for bound in parts[1:]:
         if isinstance(bound, Between):
             made |= {"minimum": bound.least, "maximum": bound.most}
@@ -86,38 +89,43 @@ def _describe_bounded(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
     return made
 
 
-def _describe_list(parts: tuple[Any, ...], shared: JsonSchema) -> JsonSchema:
-    items = {**_describe_kind(parts[0], shared)}
-    items.pop("minLength", None)
-    return {"type": "array", "items": items}
-
-
 _DESCRIBERS: Mapping[Any, Any] = {
     Annotated: _describe_bounded,
     Literal: lambda parts, _: {"type": "string", "enum": list(parts)},
-    tuple: _describe_list,
-    types.UnionType: lambda parts, shared: {
-        "anyOf": [_describe_kind(part, shared) for part in parts]
+    # Without a least length: an invalid member is dropped, and need not be refused.
+    tuple: lambda parts, definitions: {
+        "type": "array",
+        "items": {
+            name: value
+            for name, value in _describe_kind(parts[0], definitions).items()
+            if name != "minLength"
+        },
+    },
+    types.UnionType: lambda parts, definitions: {
+        "anyOf": [_describe_kind(part, definitions) for part in parts]
     },
 }
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 def fit_record(kind: Any, data: Any) -> Any:
     """The record of a JSON object. Unknown keys and invalid optional values are left out. Raises
-    InvalidRecordError for a key that is needed, and missing or invalid; RecursionError."""
+    InvalidRecordError for a required key that is missing or invalid; RecursionError."""
     if not isinstance(data, dict):
         raise InvalidRecordError("it is not an object")
-    found = {}
+    values = {}
     for field in dataclasses.fields(kind):
+        required = field.default is dataclasses.MISSING
         try:
             if field.name in data:
-                found[field.name] = _fit(field.type, data[field.name])
-            elif field.default is dataclasses.MISSING:
+                values[field.name] = _fit(field.type, data[field.name])
+            elif required:
                 raise InvalidRecordError("it is missing")
         except InvalidRecordError as error:
-            if field.default is dataclasses.MISSING:
+            if required:
                 raise InvalidRecordError(error.why, (field.name, *error.place)) from None
-    return kind(**found)
+    return kind(**values)
 
 
 def _fit(kind: Any, value: Any) -> Any:
@@ -142,32 +150,28 @@ def _fit_bounded(parts: tuple[Any, ...], value: Any) -> Any:
 def _fit_list(parts: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, list):
         raise InvalidRecordError("it is not a list")
-    made = []
+    members = []
     for each in value:
-        try:
-            made.append(_fit(parts[0], each))
-        except InvalidRecordError:
-            continue
-    return tuple(made)
-
-
-def _fit_optional(parts: tuple[Any, ...], value: Any) -> Any:
-    return None if value is None else _fit(parts[0], value)
+        with contextlib.suppress(InvalidRecordError):
+            members.append(_fit(parts[0], each))
+    return tuple(members)
 
 
 _FITTERS: Mapping[Any, Any] = {
     Annotated: _fit_bounded,
     tuple: _fit_list,
-    types.UnionType: _fit_optional,
+    types.UnionType: lambda parts, value: None if value is None else _fit(parts[0], value),
 }
 
 
+# None of them is a pass: an agent that ends early leaves its stub.
 STUBS: dict[str, dict[str, Any]] = {
     "analyze": {"result": "NO_IMPROVEMENT", "reason": "pending"},
     "verify": {"passed": False, "error_details": "pending"},
     "mr": {},
 }
 LARGEST = 2 * 1024 * 1024
+"""Bytes of a report."""
 LONGEST_NUMBER = 300
 """Digits of a number; longer ones are dropped. Python refuses to parse 4,301
 (sys.set_int_max_str_digits)."""
@@ -179,7 +183,8 @@ class HandoffError(Exception):
 
 @dataclass(frozen=True)
 class ReadHandoff:
-    """How a bead ended and why, its hand-off if valid, and a note of what was dropped from it."""
+    """How a bead ended and why, its hand-off if that is valid, and a ``note`` of what was dropped
+    from the hand-off."""
 
     status: BeadStatus
     error: str = ""
@@ -197,11 +202,12 @@ def accept_handoff(bead: str, report: Report, file: Path, paths: PathResolver) -
     """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
         resolved = resolve_paths(read_handoff(bead, report.structured, file), paths)
-        _refuse_foreign_selection(resolved)
+        left_out = resolved.describe_dropped()
+        problem = f"selected: none of its files is one of this project: {left_out}"
+        _check_selection(resolved.handoff, problem)
     except HandoffError as error:
         status = BeadStatus.DENIED if report.denied else BeadStatus.NO_HANDOFF
         return ReadHandoff(status, str(error))
-    left_out = resolved.describe_dropped()
     note = f"no files of this project, so left out: {left_out}" if left_out else ""
     return ReadHandoff(BeadStatus.OK, handoff=resolved.handoff, note=note)
 
@@ -219,7 +225,9 @@ def read_handoff(bead: str, structured: object, file: Path) -> Handoff:
         raise HandoffError("the report is not a JSON object")
     if structured is not None and len(json.dumps(structured)) > 2 * LARGEST:  # json.dumps escapes
         raise HandoffError(f"the report is larger than {LARGEST} bytes")
-    return _check_selected(_validate_handoff(bead, data))
+    handoff = _validate_handoff(bead, data)
+    _check_selection(handoff, "selected: files and description are required")
+    return handoff
 
 
 def _read_file(file: Path) -> object:
@@ -233,6 +241,7 @@ def _read_file(file: Path) -> object:
 
 
 def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
+    # The one field whose error says what is expected: a pass is never guessed.
     if bead == "verify" and not isinstance(data.get("passed"), bool):
         raise HandoffError("passed: expected true or false")
     try:
@@ -246,18 +255,9 @@ def _validate_handoff(bead: str, data: dict[str, Any]) -> Handoff:
     return made
 
 
-def _check_selected(handoff: Handoff) -> Handoff:
+def _check_selection(handoff: Handoff, problem: str) -> None:
+    """Raise HandoffError with this ``problem`` if an improvement was found, but in no file."""
     if isinstance(handoff, AnalysisResult) and handoff.result == "IMPROVEMENT_FOUND":
-        selected = handoff.selected
-        if selected is None or not selected.files:
-            raise HandoffError("selected: files and description are required")
-    return handoff
-
-
-def _refuse_foreign_selection(resolved: ResolvedHandoff) -> None:
-    handoff = resolved.handoff
-    if not isinstance(handoff, AnalysisResult) or handoff.result == "NO_IMPROVEMENT":
-        return
-    if handoff.selected and not handoff.selected.files:
-        left_out = resolved.describe_dropped()
-        raise HandoffError(f"selected: none of its files is one of this project: {left_out}")
+        files = handoff.selected.files if handoff.selected else ()
+        if not files:
+            raise HandoffError(problem)

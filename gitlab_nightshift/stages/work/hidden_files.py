@@ -16,7 +16,6 @@ from gitlab_nightshift.policy.secret_names import holds_variables, is_installed,
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.tree_snapshot import EntryKind
 from gitlab_nightshift.system.openat import (
-    Owner,
     RefusedFileError,
     change_owner,
     open_parent,
@@ -28,24 +27,24 @@ from gitlab_nightshift.system.openat import (
 from gitlab_nightshift.system.signals import defer_signals
 
 LARGEST, MOST = 2_000_000, 500
-"""Bytes of all of them, which are held in memory, and their number."""
+"""Bytes of all hidden files together, which are held in memory, and their number."""
 
 
 @dataclass(frozen=True)
 class _HiddenFile:
+    """A file that was removed, with all that is needed to create it again."""
+
     path: str
     data: bytes
-    mode: int
-    owner: Owner
-    times_ns: tuple[int, int]
+    status: os.stat_result
 
 
 def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
-    """``.env`` and similar files, and untracked ones whose names suggest secrets: a tracked one is
-    in git's objects as well, and tests may need such a key.
+    """``.env`` and similar files, and untracked ones whose names suggest secrets.
 
     Raises NightshiftError E_POLICY_DENY if they are too many, or could not be put back.
     """
+    # A tracked file is in git's objects as well, which an agent may read; and tests may need it.
     found = [
         path
         for path, entry in saved.entries.items()
@@ -68,7 +67,8 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
-    """Take the files away during the block, before which no agent's process may be alive."""
+    """Remove the files for the block, and put them back after it. No agent's process may be alive
+    at its beginning."""
     hidden: list[_HiddenFile] = []
     try:
         for path in paths:
@@ -90,13 +90,12 @@ def _take_away(root: Path, path: str) -> _HiddenFile:
             os.unlink(name, dir_fd=fd)
     except RefusedFileError as error:
         raise NightshiftError(Code.POLICY_DENY, f"{path} cannot be hidden: {error}") from None
-    owner, times = (status.st_uid, status.st_gid), (status.st_atime_ns, status.st_mtime_ns)
-    return _HiddenFile(path, data, stat.S_IMODE(status.st_mode), owner, times)
+    return _HiddenFile(path, data, status)
 
 
 def _put_back(root: Path, file: _HiddenFile) -> None:
-    """Replace whatever an agent has put there. If its folder is gone, restoring the checkout
-    creates both again."""
+    """Put a file back in place of whatever an agent has created by its name. If the folder is gone,
+    nothing is done here: restoring the checkout creates both again."""
     with (
         contextlib.suppress(OSError),
         open_parent(root, file.path) as (fd, name),
@@ -104,6 +103,6 @@ def _put_back(root: Path, file: _HiddenFile) -> None:
     ):
         # In this order: a new owner clears setuid bits (chown(2)), and writing changes the times.
         write_all(made, file.data)
-        change_owner(made, file.owner)
-        os.fchmod(made, file.mode)
-        os.utime(made, ns=file.times_ns)
+        change_owner(made, (file.status.st_uid, file.status.st_gid))
+        os.fchmod(made, stat.S_IMODE(file.status.st_mode))
+        os.utime(made, ns=(file.status.st_atime_ns, file.status.st_mtime_ns))

@@ -1,4 +1,5 @@
-"""How a night ends: its outcome and reason as data, and the bundle made of them."""
+"""How a run of the work stage ends: its outcome and reason as data, and the bundle that records
+them."""
 
 import re
 import traceback
@@ -21,7 +22,7 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
-from gitlab_nightshift.system.raw_logs import Logs
+from gitlab_nightshift.stages.work.work_context import WorkContext
 
 MOST_SKIPS = 5
 """Nights in a row, skipped for the same reason, that cause a warning."""
@@ -29,7 +30,8 @@ MOST_SKIPS = 5
 
 @dataclass(frozen=True)
 class CategoryResult:
-    """A category, its result, and the analysis, None if that failed."""
+    """What came of a category: ``why`` it has no proposal, or the proposal's title. ``analysis`` is
+    None if Analyze failed."""
 
     category: str
     why: str
@@ -41,8 +43,9 @@ class CategoryResult:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the night ended. ``captured`` is the proposed change, ``incomplete`` names parts of the
-    night that failed, ``answers`` go to the threads that the task came from."""
+    """How the run ended. ``summary`` lists what was read and tried, ``captured`` is the proposed
+    change, ``incomplete`` names parts of the run that failed, ``answers`` go to the threads that
+    the task came from."""
 
     outcome: Outcome
     reason: str
@@ -58,31 +61,29 @@ class Ending:
 
 
 def build_unscheduled_ending(plan: Plan) -> Ending:
-    """A day without a category: nothing is spent."""
+    """The ending of a run that plan has skipped, or for which no category is scheduled: nothing is
+    spent."""
     why = plan.skip or "No category scheduled for today"
     outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
     return Ending(outcome, why, plan.scheduled or "none")
 
 
-def run_to_ending(
-    plan: Plan, logs: Logs, disks: Sequence[Path], run: Callable[[], Ending]
-) -> Ending:
-    """Call ``run`` and turn exceptions into results; nothing else in the work stage does.
-
-    ``disks`` are folders on the disks that a night may fill.
-    """
+def run_to_ending(plan: Plan, work_context: WorkContext, run: Callable[[], Ending]) -> Ending:
+    """Call ``run`` and turn exceptions into results; nothing else in the work stage does."""
     try:
         return run()
     except (Exception, Interruption) as error:
-        code, reason = explain_exception(error, disks, logs.write)
+        disks = work_context.private, work_context.checkout  # a night may fill both
+        code, reason = explain_exception(error, disks, work_context.logs.write)
     return Ending(Outcome.FAILED, reason, plan.scheduled or "none", error_code=code.value)
 
 
 def explain_exception(
     error: Exception | Interruption, disks: Sequence[Path], write_log: Callable[[str, str], None]
 ) -> tuple[Code, str]:
-    """The code and the reason of a run that an exception, now being handled, has ended. The
-    traceback of a defect is written as a log."""
+    """The code and the reason of a run that ``error`` has ended. Called while it is being handled,
+    since a defect's traceback is written as a log. ``disks`` are folders on the disks that the run
+    may have filled."""
     if isinstance(error, NightshiftError):
         return error.code, error.message
     if isinstance(error, Interruption):
@@ -109,8 +110,9 @@ def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
 
 
 def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
-    """A warning if several nights in a row were skipped for the same reason; "" if not. Numbers and
-    dates in the reason may differ."""
+    """A warning if several nights in a row were skipped for the same reason; "" if not."""
+    # Numbers and dates may differ. What was incomplete precedes the reason in a stored result
+    # (stages/report/run_result.py).
     today = re.sub(r"\d+", "", ending.reason)
     alike = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(today)]
     if ending.outcome is not Outcome.SKIPPED or len(alike) + 1 < MOST_SKIPS:
@@ -119,12 +121,12 @@ def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
 
 
 def take_first_line(text: str) -> str:
-    """The first line of a text, bounded."""
+    """The first line of a text, at most 300 characters of it."""
     return " ".join(text.strip().partition("\n")[0].split())[:300]
 
 
 def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) -> Bundle:
-    """The outcome of a night, as it is written to ``bundle.json``."""
+    """The content of ``bundle.json``."""
     return Bundle(
         run_id=plan.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),

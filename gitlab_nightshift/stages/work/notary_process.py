@@ -18,7 +18,7 @@ from typing import Any
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import DISK_FULL, Runner
-from gitlab_nightshift.records.codec import make_record
+from gitlab_nightshift.records.codec import make_record, to_data
 from gitlab_nightshift.records.delegation_records import Payload
 from gitlab_nightshift.records.events import (
     CommandEnded,
@@ -47,13 +47,13 @@ from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.wire.sent_logs import pass_logs
 
-TIMES = 3.0
-"""A command may take this many times its duration before the change, and ``SLACK_S``."""
-SLACK_S = 60.0
+TIMES, SLACK_S = 3.0, 60.0
+"""A command may take so many times its duration before the change, and these seconds more."""
 LONGEST_S = 3600.0
 """Limit of a command whose duration before the change is unknown."""
 STEP = "notary"
 MOST_UNRESTORED, LONGEST_TEXT = 10, 1_000
+"""Paths in the answer, and characters of a text, within the bounds of its record."""
 SHA256_DIGITS = 64
 """Hex digits of a SHA-256 object id."""
 LeftSeconds = Callable[[], float | None]
@@ -62,11 +62,11 @@ LeftSeconds = Callable[[], float | None]
 @dataclass(frozen=True)
 class NotaryTask:
     """What to run: ``commands`` on the tree that ``patch`` turns ``base`` into, which must be
-    ``tree`` ("": any); ``config`` is the repository's (``git.read_conversion_config``).
+    ``tree`` ("": any). ``config`` is the repository's (``git.read_conversion_config``).
 
-    Work claims how long each took before the change (``usual``, seconds) and which were ``flaky``:
-    this only sets a command's time limit, and whether it is run again. Commands in
-    ``may_be_red`` may fail on the change if they also fail without it, which is then tried.
+    ``usual`` (seconds that each command took before the change) and ``flaky`` are work's claims,
+    which only set a command's time limit, and whether it is run again. Commands in ``may_be_red``
+    may fail on the change if they also fail without it, which is then tried.
     """
 
     base: str
@@ -79,19 +79,9 @@ class NotaryTask:
     flaky: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class NotaryAnswer:
-    """The notary's results (``records/notary_records.py``)."""
-
-    tree_id: str
-    commands: tuple[NotarizedCommand, ...]
-    isolation: str
-    unrestored: tuple[str, ...]
-
-
 def main(data: Mapping[str, Any]) -> int:
-    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
-    machine before it gets its input, while the checkout is prepared."""
+    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` the machine is
+    examined while the checkout, a part of the input, is still being prepared."""
     return serve_work(
         _run_commands,
         ahead=data["ahead"],
@@ -101,13 +91,24 @@ def main(data: Mapping[str, Any]) -> int:
 
 
 def _run_commands(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The notary's results, or ``why`` the commands could not run."""
+    """What the notary adds to its record (``records/notary_records.py``): its results, or ``why``
+    the commands could not run."""
     until = inputs["context"]["until_s"]
     try:
         work_context, config = _find_checkout(inputs, resources.work_context)
-        task = _read_task(inputs["task"], config)
+        given = inputs["task"]
+        task = NotaryTask(
+            base=given["base"],
+            tree=given["tree"],
+            patch=base64.b64decode(given["patch"]),
+            config=config,
+            commands=tuple(given["commands"]),
+            may_be_red=frozenset(given["may_be_red"]),
+            usual=given["usual"],
+            flaky=frozenset(given["flaky"]),
+        )
         left_s = lambda: None if until is None else until - read_clock()  # noqa: E731
-        return dataclasses.asdict(notarize(task, work_context, resources.gateway, left_s))
+        return _notarize(task, work_context, resources.gateway, left_s)
     except NightshiftError as error:
         return {"why": error.message}
 
@@ -129,61 +130,44 @@ def _find_checkout(
     return dataclasses.replace(work_context, checkout=workspace.path), config
 
 
-def _read_task(data: Mapping[str, Any], config: Mapping[str, str]) -> NotaryTask:
-    return NotaryTask(
-        base=data["base"],
-        tree=data["tree"],
-        patch=base64.b64decode(data["patch"]),
-        config=config,
-        commands=tuple(data["commands"]),
-        may_be_red=frozenset(data["may_be_red"]),
-        usual=data["usual"],
-        flaky=frozenset(data["flaky"]),
-    )
-
-
-def notarize(
+def _notarize(
     task: NotaryTask, work_context: WorkContext, gateway: RemoteGateway | None, left_s: LeftSeconds
-) -> NotaryAnswer:
-    """Run the commands on the change, up to the first that is not accepted, in the checkout of
-    ``work_context``, a prepared or a private one. ``left_s`` gives the seconds left (None: no
-    deadline).
+) -> dict[str, Any]:
+    """Run the commands on the change, up to the first that is not accepted, in the prepared or
+    private checkout of ``work_context``. ``left_s`` returns the seconds left (None: no deadline).
 
     Raises NightshiftError if they cannot run: no sandbox, no time, no such change.
     """
-    work_context.emit(StepStarted(STEP, "The commands once more, on the change alone"))
-    quiet = replace(work_context, emit=_pass_warnings(work_context.emit))
+    emit = work_context.emit
+    emit(StepStarted(STEP, "The commands once more, on the change alone"))
+
+    def pass_warnings(event: Event) -> None:
+        if isinstance(event, Note) and event.warning:
+            emit(event)
+
+    quiet = replace(work_context, emit=pass_warnings)  # work has already reported the boundary
     context = SandboxContext(quiet, gateway, STEP, (), left_s)
     with (
         open_sandboxed_checkout(context) as sandboxed,
         sandboxed.open_runner() as (boundary, _, runner),
     ):
         tree = _rebuild_change(task, work_context, sandboxed.checkout)
-        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
+        trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, emit)
         measured = tuple(trial.run_all())
-    accepted = sum(each.accepted for each in measured)
-    all_accepted = accepted == len(task.commands)
-    work_context.emit(
-        StepEnded(STEP, all_accepted, f"{accepted} of {len(task.commands)} commands passed")
-    )
-    return NotaryAnswer(
-        tree, measured, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
-    )
-
-
-def _pass_warnings(emit: Emit) -> Emit:
-    """Pass on warnings only: work has already reported the boundary."""
-
-    def pass_on(event: Event) -> None:
-        if isinstance(event, Note) and event.warning:
-            emit(event)
-
-    return pass_on
+    accepted, asked = sum(each.accepted for each in measured), len(task.commands)
+    emit(StepEnded(STEP, accepted == asked, f"{accepted} of {asked} commands passed"))
+    return {
+        "tree_id": tree,
+        "commands": to_data(measured),
+        "isolation": str(boundary)[:LONGEST_TEXT],
+        "unrestored": list(trial.unrestored)[:MOST_UNRESTORED],
+    }
 
 
 def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Checkout) -> str:
-    """Rebuild the change in ``checkout``'s private repository, as the process that parses the patch
-    reports it. The tree's id. Raises NightshiftError if it is not the requested tree."""
+    """Rebuild the change in the private repository of ``checkout``, as the process that parses the
+    patch reports it. Returns the tree's id. Raises NightshiftError if it is another tree than the
+    task's."""
     repository = checkout.repository.folder
     attributes = repository / "info/attributes"
     parts = RepositoryParts(
@@ -238,20 +222,18 @@ class _Trial:
             self._apply(self._tree)
             runs.append(self._run(command, f"{log}-again"))
         measured = NotarizedCommand(command, tuple(runs))
-        if measured.ok or command not in self._task.may_be_red:
-            return measured
-        return replace(measured, base=self._run_on_base(command, f"{log}-base"))
-
-    def _run_on_base(self, command: str, log: str) -> NotarizedRun | None:
-        """Run it without the change. None if files could not be restored: the change's code has run
-        already, and could make the base fail."""
-        self._runner.renew()
-        if self._apply(self._task.base):
-            return None
-        return self._run(command, log)
+        if not measured.ok and command in self._task.may_be_red:
+            # The change's code has run already: what it left behind could make the base fail, so
+            # the command runs in a new HOME, and only if all files could be restored.
+            self._runner.renew()
+            if not self._apply(self._task.base):
+                return replace(measured, base=self._run(command, f"{log}-base"))
+        return measured
 
     def _run(self, command: str, log: str) -> NotarizedRun:
-        done = self._runner.run(shlex.split(command), log, at_most_s=self._compute_limit(command))
+        usual_s = (self._task.usual or {}).get(command)
+        at_most_s = LONGEST_S if usual_s is None else SLACK_S + TIMES * usual_s
+        done = self._runner.run(shlex.split(command), log, at_most_s=at_most_s)
         left_s = self._left_s()
         if done.exit_status is None and left_s is not None and left_s <= 0:
             raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
@@ -259,10 +241,6 @@ class _Trial:
             raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
         self._emit(CommandEnded(replace(done, command=command)))
         return NotarizedRun(done.exit_status, done.duration_s, done.error)
-
-    def _compute_limit(self, command: str) -> float:
-        usual = (self._task.usual or {}).get(command)
-        return LONGEST_S if usual is None else SLACK_S + TIMES * usual
 
     def _apply(self, tree: str) -> bool:
         """Restore the checkout, then apply this tree; True if something could not be restored."""

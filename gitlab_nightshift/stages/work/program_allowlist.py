@@ -9,7 +9,7 @@ import dataclasses
 import os
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path, PurePosixPath
 
 from gitlab_nightshift.policy.gates import any_command
@@ -57,15 +57,17 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     full_path = build_search_path(work.env, work.checkout, boundary.programs)
     path = boundary.build_search_path(full_path)
     allowed = _parse_commands(work.allowed_commands, work.checkout)
-    if unknown := [command for command, names in allowed if _is_unknown(command, names)]:
-        emit(Note(f"exec: PATH is not restricted, as it is unknown what {unknown[0]} starts"))
+    # A shell script that is called by its path may start any program.
+    called_by_path = (row for row in allowed if "/" in shlex.split(row[0])[0])
+    if script := next((row[0] for row in called_by_path if not SHELLS.isdisjoint(row[1])), ""):
+        emit(Note(f"exec: PATH is not restricted, as it is unknown what {script} starts"))
         return boundary
-    words: dict[str, list[list[str]]] = {}
+    arguments: dict[str, list[list[str]]] = {}
     for _, names in allowed:
         for name, exact in names.items():
-            words.setdefault(name, []).append(exact)
+            arguments.setdefault(name, []).append(exact)
     folder = boundary.scratch / "path"
-    _fill_folder(folder, (path, system), words, find_cli_interpreter(cli))
+    _fill_folder(folder, (path, system), arguments, find_cli_interpreter(cli))
     more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
     emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
     return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
@@ -74,25 +76,20 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
 def _parse_commands(
     commands: Iterable[str], checkout: Path
 ) -> list[tuple[str, dict[str, list[str]]]]:
-    """Each command with the programs it needs by name, and their exact arguments (none: any)."""
-    found = []
+    """Each command with the programs that it looks up on PATH, and the exact arguments of each
+    (none: any)."""
+    parsed = []
     for command in commands:
         program, *words = shlex.split(command)
-        names = {program: words} if "/" not in program else _find_named_programs(program, checkout)
-        found.append((command, names))
-    return found
-
-
-def _is_unknown(command: str, names: Collection[str]) -> bool:
-    """True for a shell script that is called by its path: it may start any program."""
-    return "/" in shlex.split(command)[0] and not SHELLS.isdisjoint(names)
-
-
-def _find_named_programs(program: str, checkout: Path) -> dict[str, list[str]]:
-    """The programs that a command looks up by name when it is called by its path."""
-    needs = WRAPPERS.get(PurePosixPath(program).name)
-    word = read_interpreter(checkout / program)
-    return {name: [] for name in needs or ([PurePosixPath(word).name] if word else [])}
+        if "/" not in program:
+            names = {program: words}
+        elif needed := WRAPPERS.get(PurePosixPath(program).name):
+            names = {name: [] for name in needed}
+        else:
+            interpreter = read_interpreter(checkout / program)
+            names = {PurePosixPath(interpreter).name: []} if interpreter else {}
+        parsed.append((command, names))
+    return parsed
 
 
 def find_cli_interpreter(cli: Path) -> str:
@@ -104,8 +101,8 @@ def find_cli_interpreter(cli: Path) -> str:
 def _fill_folder(
     folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], interpreter: str
 ) -> None:
-    """``paths``: the full PATH, and that without the checkout, where an agent could plant a
-    ``sed``."""
+    """Create the folder of an agent's PATH. ``paths`` are the full PATH, and that without the
+    checkout's folders; ``allowed`` are the arguments of programs by their names."""
     path, system = paths
     folder.mkdir(mode=0o755)
     usual = {*BASE, interpreter}
@@ -120,9 +117,10 @@ def _fill_folder(
 
 
 def _find_programs(names: Set[str], path: str) -> dict[str, str]:
-    """Where each name is found. Lists each folder once, instead of probing it for every name."""
+    """The path of each program that is found."""
     found: dict[str, str] = {}
     for folder in path.split(os.pathsep):
+        # Listed once: looking up every name in every folder takes longer.
         for name in (names & _list_folder(folder, names)) - found.keys():
             if program := shutil.which(name, path=folder):
                 found[name] = program
@@ -130,10 +128,10 @@ def _find_programs(names: Set[str], path: str) -> dict[str, str]:
 
 
 def _list_folder(folder: str, names: Set[str]) -> Set[str]:
-    """Which names may be in a folder: all, if it may be entered but not listed."""
+    """The names that may be in a folder."""
     try:
         return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
-    except PermissionError:
+    except PermissionError:  # it may be entered all the same: x without r (path_resolution(7))
         return names
     except OSError:
         return frozenset()

@@ -1,5 +1,7 @@
 """Proves a change: by red flags, by the commands, and by evidence from running the tests."""
 
+from collections.abc import Iterable
+
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated_change
 from gitlab_nightshift.policy.write_gate import list_gated_files
@@ -27,8 +29,8 @@ from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import CheckOutcome, Finding
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.checkout import Checkout
-from gitlab_nightshift.stages.work.proof_context import ProofContext, ProofResult
-from gitlab_nightshift.stages.work.step_input import format_evidence
+from gitlab_nightshift.stages.work.baseline import ProofContext, ProofResult
+from gitlab_nightshift.stages.work.bead_prompt import format_evidence
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 
@@ -39,7 +41,7 @@ def build_subject(
     analysis: AnalysisResult,
     captured: CapturedChange,
 ) -> EvidenceSubject:
-    """The change, its base and its context."""
+    """The change to judge, with its base, its context, and what Analyze claims of it."""
     selected = analysis.selected
     context = Context(
         settings=proof.work.settings,
@@ -56,30 +58,32 @@ def build_subject(
 def check_without_running(
     proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
 ) -> ProofResult:
-    """Check the policy and the red flags."""
-    change, settings, ci_files = captured.size, proof.work.settings, proof.ci_files
-    config = proof.work.job.ci_config_path
-    tools = find_changed_settings(subject.change)
-    denied = find_violations(change, tools, settings, proof.recent_files, config, ci_files)
-    findings = judge(subject.change, subject.context)
-    undecided = tuple(filter(is_refutable, findings)) if may_refute(proof) else ()
-    findings = tuple(finding for finding in findings if finding not in undecided)
-    others = tuple(finding for finding in findings if finding.name not in ENFORCED)
-    gates = list_gated_files(change, settings, config, ci_files)
-    symbols = list_changed_symbols(subject.change)
-    category = subject.context.category
-    digest = compute_digest(subject.change)
-    repeated = find_repeated_change(category, change.files, symbols, digest, proof.known)
-    again = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
-    why = "\n".join((*again, *denied, *_list_failing(others)))
-    return ProofResult(
-        why, findings=findings, undecided=undecided, gates=gates, symbols=symbols, digest=digest
+    """Check that the change is allowed, is no known idea, and shows no red flag."""
+    size, settings, ci_files = captured.size, proof.work.settings, proof.ci_files
+    ci_config = proof.work.job.ci_config_path
+    tool_settings = find_changed_settings(subject.change)
+    violations = find_violations(
+        size, tool_settings, settings, proof.recent_files, ci_config, ci_files
     )
-
-
-def may_refute(proof: ProofContext) -> bool:
-    """True if running the tests may refute findings from reading."""
-    return bool(proof.baseline.commands) and not proof.baseline.red
+    findings = judge(subject.change, subject.context)
+    # Tests that pass may refute a finding; on a red baseline they prove nothing.
+    can_prove = proof.baseline.commands and not proof.baseline.red
+    undecided = tuple(filter(is_refutable, findings)) if can_prove else ()
+    findings = tuple(finding for finding in findings if finding not in undecided)
+    # Flags in ENFORCED have been judged as rules already.
+    failing = _list_failing(each for each in findings if each.name not in ENFORCED)
+    symbols, digest = list_changed_symbols(subject.change), compute_digest(subject.change)
+    category = subject.context.category
+    repeated = find_repeated_change(category, size.files, symbols, digest, proof.known)
+    known = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
+    return ProofResult(
+        "\n".join((*known, *violations, *failing)),
+        findings=findings,
+        undecided=undecided,
+        gates=list_gated_files(size, settings, ci_config, ci_files),
+        symbols=symbols,
+        digest=digest,
+    )
 
 
 def prove(
@@ -102,7 +106,7 @@ def prove(
         if failed and not proof.baseline.red:
             return ProofResult(failed, commands)
         evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
-        notes = _format_notes(unrestored)
+        notes = (_describe_unrestored(unrestored),) if unrestored else ()
         for note in notes:
             proof.work.emit(Note(note, warning=True))
         findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
@@ -123,6 +127,7 @@ def _find_missing_proof(
     evidence: Evidence,
 ) -> str:
     """Why nothing that ran proves the change's code; "" if something does, or none is needed."""
+    # That tests ran on the base as on the change does not show that one runs the changed code.
     passed = any(
         check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
         for check in evidence.checks
@@ -137,7 +142,7 @@ def _find_missing_proof(
     )
 
 
-def _list_failing(findings: tuple[Finding, ...]) -> list[str]:
+def _list_failing(findings: Iterable[Finding]) -> list[str]:
     return [str(finding) for finding in findings if finding.level == "fail"]
 
 
@@ -167,7 +172,8 @@ def _gather_evidence(
     name: str,
     undecided: tuple[Finding, ...],
 ) -> Evidence:
-    """Gather canaries, the tests that ran, new tests without the change; more by category."""
+    """Gather what further runs show: planted faults, the tests that ran, new tests without the
+    change; more by category."""
     proof.work.emit(StepStarted(name, "What running the tests shows"))
     usual_s = sum(result.duration_s for result in proof.baseline.results)
     wanted = proof.work.settings.proof_time
@@ -185,11 +191,9 @@ def _gather_evidence(
     return evidence
 
 
-def _format_notes(unrestored: tuple[str, ...]) -> tuple[str, ...]:
-    if not unrestored:
-        return ()
-    some = ", ".join(unrestored[:5]) + (" …" if len(unrestored) > 5 else "")
+def _describe_unrestored(paths: tuple[str, ...]) -> str:
+    some = ", ".join(paths[:5]) + (" …" if len(paths) > 5 else "")
     return (
-        f"{len(unrestored)} files are not what they were before the night and could not be restored"
-        f" ({some}): commands that depend on them prove nothing.",
+        f"{len(paths)} files are not what they were before the night and could not be restored"
+        f" ({some}): commands that depend on them prove nothing."
     )

@@ -23,34 +23,35 @@ from gitlab_nightshift.system.raw_logs import open_log
 
 @dataclass(frozen=True)
 class Recorder:
-    """Records beads as they end; without a folder, nothing."""
+    """Records beads as they end, in a folder of the team (None: records nothing)."""
 
     folder: Path | None
     agent: str
     redact: Redactor
 
     def start(self, checkout: Path) -> None:
-        """Begin a recording; an older one in the folder is replaced.
+        """Begin a recording, which replaces an older one in the folder.
 
         Raises ``E_CONFIG`` for a folder that holds something else, and for one in the checkout:
-        new files there would be part of the change.
+        its new files would be part of the change.
         """
         if not self.folder:
             return
+        index = self.folder / INDEX
         if self.folder.resolve().is_relative_to(checkout.resolve()):
             raise build_config_error(
                 f"record_dir: {self.folder} is in the checkout; choose a folder outside it"
             )
         try:
-            if self.folder.exists() and not _is_recording(self.folder):
+            empty = self.folder.is_dir() and not any(self.folder.iterdir())
+            if self.folder.exists() and not (index.is_file() or empty):
                 raise build_config_error(
                     f"record_dir: {self.folder} holds something else; choose another folder"
                 )
             # Only after it was recognized as a recording: record_dir may name any folder.
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True, exist_ok=True)  # one that is mounted stays
-            index = json.dumps({"version": FORMAT, "agent": self.agent}, indent=2)
-            (self.folder / INDEX).write_text(index + "\n", encoding="utf-8")
+            self.folder.mkdir(parents=True, exist_ok=True)  # a mount point cannot be removed
+            _write_json(index, {"version": FORMAT, "agent": self.agent})
         except OSError as error:
             raise build_config_error(f"record_dir: {self.folder}: {error.strerror}") from None
 
@@ -60,29 +61,25 @@ class Recorder:
             return
         folder = self.folder / format_bead_folder(task.bead, task.category, task.attempt)
         folder.mkdir(exist_ok=True)
-        self._record_output(stdout, folder / "stdout.jsonl", task.checkout)
-        self._write(folder, {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []})
+        # A replay runs in another checkout, so this one's path is replaced.
+        paths = encode_json_path(task.checkout), encode_json_path(RECORDED_CHECKOUT)
+        with open_log(stdout) as output, (folder / "stdout.jsonl").open("wb") as recorded:
+            recorded.writelines(line.replace(*paths) for line in output)
+        entry = {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []}
+        _write_json(folder / "bead.json", entry)
         try:
             text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
         except RefusedFileError:
             return
         handoff = self.redact(text.decode("utf-8", "replace"))
+        # A stub that the agent did not replace is no hand-off.
         if handoff != json.dumps(STUBS.get(task.bead)):
             (folder / "handoff.json").write_text(handoff, encoding="utf-8")
-
-    @staticmethod
-    def _record_output(stdout: Path, target: Path, checkout: Path) -> None:
-        """The raw output; where it was recorded does not matter to a replay."""
-        with open_log(stdout) as old, target.open("wb") as new:
-            for line in old:
-                new.write(
-                    line.replace(encode_json_path(checkout), encode_json_path(RECORDED_CHECKOUT))
-                )
 
     def record_change(
         self, result: BeadResult, captured: CapturedChange, repository: Repository
     ) -> None:
-        """Record the files that an Implement bead left behind."""
+        """Record the files that an Implement bead has changed or deleted."""
         if not self.folder or captured.refusals:
             return
         folder = self.folder / format_bead_folder(result.bead, result.category, result.attempt)
@@ -91,18 +88,15 @@ class Recorder:
                 _write_file(repository, captured.tree_id, file.path, folder / "files" / file.path)
         deleted = [file.path for file in captured.files if file.status == "D"]
         entry = json.loads((folder / "bead.json").read_bytes())
-        self._write(folder, {**entry, "deleted": deleted})
-
-    @staticmethod
-    def _write(folder: Path, entry: dict[str, object]) -> None:
-        (folder / "bead.json").write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
+        _write_json(folder / "bead.json", {**entry, "deleted": deleted})
 
 
-def _is_recording(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / INDEX).is_file() or not any(folder.iterdir()))
+def _write_json(file: Path, entry: dict[str, object]) -> None:
+    file.write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
 
 
 def _write_file(repository: Repository, tree: str, name: str, target: Path) -> None:
+    """Write a file of a tree, with its mode, to the disk."""
     data = read_tree_file(repository, tree, name)
     assert data is not None, name
     mode, _ = find_rows(repository, tree, [name])[name]

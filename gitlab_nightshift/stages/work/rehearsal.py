@@ -1,7 +1,7 @@
-"""A rehearsal: all of a night that costs no tokens, in the real job, to see what is missing.
+"""A rehearsal: all steps of a night that cost no tokens, in the real job, to see what is missing.
 
-It is the night's own workflow with other steps: what would end a night is noted and checking
-continues, so that one job reports all problems.
+It is the night's workflow with other steps: a problem that would end a night is noted, and the
+checks continue, so that one job reports all problems.
 """
 
 import dataclasses
@@ -9,7 +9,6 @@ import shlex
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.events import Note, StepEnded, StepStarted
@@ -24,11 +23,19 @@ from gitlab_nightshift.stages.work.baseline import (
 from gitlab_nightshift.stages.work.bead_prompt import load_templates, preview_prompts
 from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import Ending
-from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders
+from gitlab_nightshift.stages.work.tool_access import find_tool_folders
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.workflows import Tools, Workflow, find_agent_program, prepare
+from gitlab_nightshift.stages.work.workflows import (
+    AgentSetup,
+    Workflow,
+    find_agent_program,
+    prepare_agent,
+)
 
-VERSION_S, LONGEST_VERSION = 60.0, 80
+VERSION_S = 60.0
+"""Seconds that the CLI may take to print its version."""
+LONGEST_VERSION = 80
+"""Characters."""
 READY = "rehearsed: a night can start here"
 NEXT = "Next: a dry run (dry_run: true), then the schedule"
 
@@ -40,16 +47,14 @@ class Rehearsal:
     plan: Plan
     errors: list[NightshiftError] = field(default_factory=list)
     skips: list[str] = field(default_factory=list)
-    work_context: WorkContext | None = None
 
-    def prepare(self, work_context: WorkContext) -> Tools:
-        """Check templates, the agent's CLI and key; without a key the rehearsal continues."""
-        self.work_context = work_context
+    def prepare(self, work_context: WorkContext) -> AgentSetup:
+        """Set up the agent; without its CLI or key the rehearsal continues."""
         try:
-            return prepare(work_context)
+            return prepare_agent(work_context)
         except NightshiftError as error:
             self._note_error(work_context, error)
-        return Tools(build_provider(work_context.settings), load_templates(work_context))
+        return AgentSetup(build_provider(work_context.settings), load_templates(work_context))
 
     def run_baseline(
         self, work_context: WorkContext, checkout: Checkout, runner: Runner
@@ -66,65 +71,52 @@ class Rehearsal:
 
     def report_needs(self, night: Night) -> Ending:
         """In place of the beads: report the CLI's version, tools and prompts, and problems."""
-        assert self.work_context
         night.emit(StepStarted("rehearsal", "Rehearsal · what a night needs"))
-        for text in (
-            self._describe_agent(night, self.work_context),
-            self._describe_tools(night, self.work_context),
-            self._describe_prompts(night, self.work_context),
-        ):
+        agent, tools = self._describe_agent(night), self._describe_tools(night)
+        brief = night.bead_context.brief
+        prompts = preview_prompts(night.bead_context.work, self.plan, brief)
+        sizes = ", ".join(f"{bead} {len(text):,}" for bead, text in prompts.items())
+        for text in (agent, tools, f"prompts, in characters: {sizes}"):
             night.emit(Note(text))
         ending = self._build_ending()
         night.emit(StepEnded("rehearsal", not (self.errors or self.skips), ending.reason))
         return ending
 
-    def _describe_agent(self, night: Night, work_context: WorkContext) -> str:
-        provider = night.bead_context.provider
+    def _describe_agent(self, night: Night) -> str:
+        """The agent, with the version that its CLI reports inside the sandbox."""
+        provider, work_context = night.bead_context.provider, night.bead_context.work
         if not provider.about.program:
             return f"agent {provider.name}: part of this program"
-        version = self._read_version(night, work_context, provider)
-        return f"agent {provider.name}: {version or 'its CLI does not run here'}"
-
-    def _read_version(self, night: Night, work_context: WorkContext, provider: Provider) -> str:
-        """Ask the CLI for its version, inside the sandbox."""
         runner, program = night.proof.runner, find_agent_program(work_context, provider)
         done = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)
-        lines = runner.logs.read_tail("agent-version.out", 4_000).decode("utf-8", "replace")
         if done.ok:
-            return next(iter(lines.strip().splitlines()), "version not reported")[:LONGEST_VERSION]
+            output = runner.logs.read_tail("agent-version.out", 4_000).decode("utf-8", "replace")
+            version = next(iter(output.strip().splitlines()), "version not reported")
+            return f"agent {provider.name}: {version[:LONGEST_VERSION]}"
+        # A CLI that is missing has been noted already.
         if not any(error.code is Code.PROVIDER_UNAVAILABLE for error in self.errors):
             how = done.error or f"exit status {done.exit_status}"
             text = f"the agent's CLI does not run in the sandbox: {program}: {how}"
             self._note_error(work_context, NightshiftError(Code.PROVIDER_UNAVAILABLE, text))
-        return ""
+        return f"agent {provider.name}: its CLI does not run here"
 
-    def _describe_tools(self, night: Night, work_context: WorkContext) -> str:
+    def _describe_tools(self, night: Night) -> str:
         """Programs and folders as seen from inside the sandbox."""
-        runner, settings = night.proof.runner, work_context.settings
+        runner, work_context = night.proof.runner, night.bead_context.work
+        settings = work_context.settings
         missing = find_missing_programs(runner, work_context.allowed_commands, "lookup-programs")
         if missing and settings.allowed_commands is not None:
             text = f"allowed_commands: not found in the commands' environment: {', '.join(missing)}"
             self.skips.append(f"{text}; agents will not find them")
-        folders = JobFolders(
-            work_context.home, work_context.checkout.resolve(), work_context.private
-        )
-        paths = tuple(dict.fromkeys(find_tool_folders(settings, work_context.env, folders)))
+        paths = find_tool_folders(settings, work_context.env, work_context.job_folders)
         unreadable = find_unreadable_paths(runner, paths)
         if unreadable:
             names = ", ".join(map(str, unreadable))
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
-        words = [shlex.split(command)[0] for command in work_context.allowed_commands]
-        found = sorted({word for word in words if word not in missing})
-        readable = [str(each) for each in paths if each not in unreadable]
-        programs = ", ".join(found) or "none"
-        named = ", ".join(readable) or "none"
-        return f"seen from inside the sandbox: {programs}; agent_paths: {named}"
-
-    def _describe_prompts(self, night: Night, work_context: WorkContext) -> str:
-        rendered = preview_prompts(work_context, self.plan, night.bead_context.brief)
-        sizes = {bead: len(text) for bead, text in rendered.items()}
-        shown = ", ".join(f"{bead} {size:,}" for bead, size in sizes.items())
-        return f"prompts, in characters: {shown}"
+        words = {shlex.split(command)[0] for command in work_context.allowed_commands}
+        programs = ", ".join(sorted(words.difference(missing))) or "none"
+        readable = ", ".join(str(each) for each in paths if each not in unreadable) or "none"
+        return f"seen from inside the sandbox: {programs}; agent_paths: {readable}"
 
     def _note_error(self, work_context: WorkContext, error: NightshiftError) -> None:
         self.errors.append(error)

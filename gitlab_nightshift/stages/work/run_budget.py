@@ -1,22 +1,29 @@
-"""The run's spending and remaining time, checked before every bead.
+"""The run's limits: the ledger of what is spent and left, checked before every bead, and the watch
+that ends a bead when it reaches one.
 
-During one, ``bead_watch.py`` watches it, and the gateway refuses each request that exceeds it
-(``gateway/cost_account.py``).
+The gateway enforces the same budget for each request (``gateway/cost_account.py``).
 """
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from gitlab_nightshift.agents.agent import OutputReader, Report
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.records.bead_results import BeadResult, CommandResult
-from gitlab_nightshift.records.events import read_clock
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
+from gitlab_nightshift.records.events import Progress, read_clock
 from gitlab_nightshift.records.products import FailedAttemptRecord, Outcome, Plan
-from gitlab_nightshift.records.usage import SpendingLimit, Usage
+from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
+from gitlab_nightshift.repository.disk_space import Disks, DiskWatch
+from gitlab_nightshift.stages.work.gateway_access import BeadAccess
+from gitlab_nightshift.stages.work.work_context import WorkContext
 
 SMALLEST_USD = 0.01
 """With less than a cent left no bead starts."""
 NOTARY_SHARE = 2
-"""Time reserved for the notary, in durations of the baseline."""
+"""Times that the baseline took, to reserve for the notary: it runs the commands on the change, and
+those that fail there also without it."""
 
 
 class Stop(Exception):
@@ -29,10 +36,11 @@ class Stop(Exception):
 
 @dataclass
 class Ledger:
-    """The beads so far, the failed attempts, and the boundary they run in.
+    """What the run may spend, and a record of it so far for the bundle.
 
-    ``deadline`` is a monotonic time in seconds, None without one. ``baseline`` are the results of
-    the commands before the change.
+    ``started`` and ``deadline`` are monotonic times in seconds, the latter None without one.
+    ``results`` are those of the beads, ``isolation`` describes the boundary that they run in,
+    ``baseline`` are the results of the commands before the change.
     """
 
     limit: SpendingLimit
@@ -49,8 +57,8 @@ class Ledger:
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
 
     def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
-        """Record the commands' results before the change, and reserve time for the notary to run
-        them again after the work: at most half of what is left."""
+        """Record the commands' results before the change, and bring the deadline forward, so that
+        the notary has time to run them again: by at most half of the time left."""
         self.baseline = tuple(replace(each, output="") for each in results)
         left_s = self.compute_left_s()
         if self.deadline is not None and left_s is not None:
@@ -61,7 +69,7 @@ class Ledger:
         """What each bead has used, failed ones too."""
         return [result.usage for result in self.results]
 
-    def compute_left(self) -> SpendingLimit:
+    def compute_budget_left(self) -> SpendingLimit:
         """USD and tokens left of the run's limits."""
         return self.limit.subtract(self.list_usage())
 
@@ -69,26 +77,24 @@ class Ledger:
         """Seconds until the run's deadline; None without one."""
         return None if self.deadline is None else self.deadline - read_clock()
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """True once the run's deadline has passed."""
         seconds = self.compute_left_s()
         return seconds is not None and seconds <= 0
 
     def check(self) -> None:
         """Raise :class:`Stop` if a limit is reached."""
-        left = self.compute_left()
+        left = self.compute_budget_left()
         if (left.usd is not None and left.usd < SMALLEST_USD) or left.tokens == 0:
             raise self.build_budget_stop()
-        if self.late():
+        if self.is_late():
             raise self.build_deadline_stop()
 
     def build_budget_stop(self) -> Stop:
-        """The stop for a used-up budget, which is not an error.
-
-        A request that does not fit stops the run while something of each limit is left: the one
-        with less left is named.
-        """
-        limit, left = self.limit, self.compute_left()
+        """The stop for a used-up budget, which is not an error."""
+        # The gateway refuses a request that does not fit, while some money and some tokens are
+        # left. The reason names the limit of which the smaller part is left.
+        limit, left = self.limit, self.compute_budget_left()
         budget = f"${limit.usd:g}"
         if limit.tokens and left.tokens is not None:
             usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
@@ -100,8 +106,120 @@ class Ledger:
         return Stop(Outcome.FAILED, "the run's deadline is reached", Code.TIMEOUT)
 
 
-def open_ledger(plan: Plan, seconds: float | None, before: Iterable[BeadResult] = ()) -> Ledger:
-    """A ledger for a run that may take ``seconds`` (None: no deadline), after the beads
-    ``before``."""
+def open_ledger(
+    plan: Plan, seconds: float | None, earlier_beads: Iterable[BeadResult] = ()
+) -> Ledger:
+    """The ledger of a run that may take ``seconds`` (None: no deadline), and has already run
+    ``earlier_beads``."""
     deadline = None if seconds is None else read_clock() + seconds
-    return Ledger(plan.limit, deadline, results=list(before))
+    return Ledger(plan.limit, deadline, results=list(earlier_beads))
+
+
+PACE_S, HEARTBEAT_S = 2.0, 60.0
+"""Least and most seconds between two lines of progress."""
+LONGEST_TEXT = 500
+"""Characters of such a line."""
+
+
+@dataclass
+class Pace:
+    """Paces progress. The first text is due at once, later the newest one every ``PACE_S``. After
+    ``HEARTBEAT_S`` without a text, "…" is due."""
+
+    clock: Callable[[], float] = read_clock
+    _newest: str = ""
+    _noted_at: float | None = None
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+
+    def note(self, text: str) -> None:
+        """Remember what the agent is doing now."""
+        self._newest = text[:LONGEST_TEXT]
+
+    def take_due_text(self) -> str:
+        """The text to log now; "" if none is due."""
+        now = self.clock()
+        passed = now - (self._began if self._noted_at is None else self._noted_at)
+        early = passed < PACE_S and self._noted_at is not None
+        text = self._newest or ("…" if passed >= HEARTBEAT_S else "")
+        if early or not text:
+            return ""
+        self._newest, self._noted_at = "", now
+        return text
+
+
+class Watch:
+    """Shows what a bead is doing, and ends it once the budget is spent, the provider unusable or a
+    disk full."""
+
+    def __init__(
+        self,
+        work: WorkContext,
+        ledger: Ledger,
+        disks: Disks,
+        reader: OutputReader,
+        access: BeadAccess,
+    ) -> None:
+        self._work, self._ledger = work, ledger
+        self._disks, self._disk_watch = disks, DiskWatch(disks)
+        self._reader, self._access = reader, access
+        self._started, self._pace = read_clock(), Pace()
+        self._tokens = 0
+        self._spent = False
+        self._full: Path | None = None
+
+    def handle_line(self, raw: bytes) -> bool:
+        """Read a line of output; True ends the bead."""
+        progress = self._reader.read_line(raw)
+        if progress is None:
+            return False
+        self._tokens = self._tokens if progress.tokens is None else progress.tokens
+        if progress.text:
+            self._pace.note(progress.text)
+            self._show()
+        left = self._ledger.compute_budget_left().tokens
+        self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
+        # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
+        return self._spent or bool(progress.unusable)
+
+    def tick(self) -> bool:
+        """Check limits even while nothing is printed; True ends the bead."""
+        self._show()
+        state = self._access.read_state()
+        self._spent = self._spent or bool(state and state.exhausted)
+        self._full = self._full or self._disk_watch.find_full()
+        return self._spent or bool(self._full or (state and state.unusable))
+
+    def override_report(self, report: Report) -> Report:
+        """The report, corrected by what this program knows better than the CLI.
+
+        A full disk fails the bead whatever its agent reports: its files may be truncated.
+        """
+        if full := self._full or self._disks.find_full():
+            error = f"the disk of {full} was full"
+            return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
+        if report.status is BeadStatus.OK:
+            return report
+        state = self._access.read_state()
+        if self._spent or (state and state.exhausted):
+            return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
+        if state and state.unusable:
+            return dataclasses.replace(report, status=BeadStatus.UNAVAILABLE, error=state.unusable)
+        return report
+
+    def _read_usage(self) -> Usage:
+        """The bead's usage so far, by the gateway's figures or, without one, the agent's."""
+        if state := self._access.read_state():
+            return state.usage
+        # An agent reports its cost only at the end. As 0 it lets the total show what earlier beads
+        # cost; the first bead's is unknown.
+        return Usage(0.0 if self._ledger.results else None, self._tokens)
+
+    def _show(self) -> None:
+        if text := self._pace.take_due_text():
+            total = add_usage([*self._ledger.list_usage(), self._read_usage()])
+            text = text.replace(f"{self._work.checkout}/", "")
+            elapsed = read_clock() - self._started
+            self._work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))

@@ -18,7 +18,6 @@ from gitlab_nightshift.sandbox.visible_system import look_at_system
 from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
 from gitlab_nightshift.stages.work.gateway_access import RunEgress, open_egress
 from gitlab_nightshift.stages.work.tool_access import (
-    JobFolders,
     SandboxView,
     check_tool_access,
     find_tool_folders,
@@ -32,9 +31,9 @@ from gitlab_nightshift.system.file_names import open_short_folder
 class SandboxContext:
     """The input of a sandboxed checkout.
 
-    ``gateway`` gives access to the model and to allowed hosts (None if neither is needed);
-    ``cli_files`` are the files that an agent's CLI needs; ``left_s`` gives the seconds left (None:
-    no deadline).
+    ``gateway`` gives access to the model and to allowed hosts (None if neither is needed).
+    ``cli_files`` are the files that an agent's CLI needs. ``left_s`` returns the seconds that the
+    run has left (None: no deadline).
     """
 
     work: WorkContext
@@ -43,16 +42,10 @@ class SandboxContext:
     cli_files: tuple[Path, ...]
     left_s: Callable[[], float | None]
 
-    @property
-    def temporary(self) -> Path:
-        """The job's folder for temporary files."""
-        prepared = self.work.prepared
-        return prepared.spare if prepared else self.work.private.parent
-
 
 @dataclass(frozen=True)
 class SandboxedCheckout:
-    """An opened checkout and its boundary; ``sockets`` is a folder for the gateway's sockets."""
+    """An open checkout and its boundary; ``sockets`` is a folder for the gateway's sockets."""
 
     checkout: Checkout
     boundary: Boundary
@@ -61,7 +54,8 @@ class SandboxedCheckout:
 
     @contextlib.contextmanager
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
-        """Open the network access and a command runner for the block.
+        """Open the network access and a command runner for the block. The boundary has the gates of
+        that access.
 
         Raises ``E_CONFIG`` for a needed program that is unreadable inside, ``E_TERMINATED`` if the
         broker was killed.
@@ -73,7 +67,7 @@ class SandboxedCheckout:
                 build_search_path(work.env, work.checkout, work.programs)
             ),
             self.boundary.is_readable,
-            _build_job_folders(work),
+            work.job_folders,
         )
         check_tool_access(work.settings, work.verify.commands, work.env, path, view, work.emit)
         socket = self.sockets / "egress"
@@ -94,12 +88,13 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
     """
     work = sandbox_context.work
     path = build_search_path(work.env, work.checkout)
-    hidden = list_hidden_paths(work.home, sandbox_context.temporary, work.checkout)
     prepared = work.prepared
+    temporary = prepared.spare if prepared else work.private.parent
+    hidden = list_hidden_paths(work.home, temporary, work.checkout)
     search = BoundarySearch(
         work=work,
         cli_files=sandbox_context.cli_files,
-        tools=find_tool_folders(work.settings, work.env, _build_job_folders(work)),
+        tools=find_tool_folders(work.settings, work.env, work.job_folders),
         path=path,
         look=functools.partial(look_at_system, hidden, work.system_walk),
     )
@@ -127,10 +122,6 @@ def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
         opener = functools.partial(open_prepared, work.prepared.checkout)
     warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
     return functools.partial(opener, private=work.private, search_path=path, warn=warn)
-
-
-def _build_job_folders(work: WorkContext) -> JobFolders:
-    return JobFolders(work.home, work.checkout.resolve(), work.private)
 
 
 def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: RunEgress) -> Runner:

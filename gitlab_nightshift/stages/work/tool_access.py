@@ -25,6 +25,7 @@ from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import list_parents, within
 
 KERNEL = ("/proc", "/sys", "/dev")
+"""File systems of the kernel, which show and control more than a tool needs."""
 INTERPRETERS = 3
 """Longest chain of interpreters by ``#!`` lines: execve(2) follows up to four."""
 FIRST_LINE = 256
@@ -58,19 +59,19 @@ def find_tool_folders(
     NightshiftError E_CONFIG for one that does not exist or that would expose secrets.
     """
     own = {"HOME": str(job_folders.home), "CI_PROJECT_DIR": str(job_folders.checkout)}
-    known = {**_find_named_variables(settings, env), **own}
-    named = [_resolve_tool(text, known, job_folders) for text in settings.agent_paths]
-    return tuple(dict.fromkeys(place for path in named for place in (path, path.resolve())))
+    variables = {**_find_named_variables(settings, env), **own}
+    named = [_resolve_tool(text, variables, job_folders) for text in settings.agent_paths]
+    return tuple(dict.fromkeys(form for path in named for form in (path, path.resolve())))
 
 
 def _find_named_variables(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in settings.agent_env if env.get(name)}
 
 
-def _resolve_tool(text: str, known: Mapping[str, str], job_folders: JobFolders) -> Path:
-    home = text == "~" or text.startswith("~/")
+def _resolve_tool(text: str, variables: Mapping[str, str], job_folders: JobFolders) -> Path:
+    in_home = text == "~" or text.startswith("~/")
     try:
-        whole = string.Template(f"$HOME{text[1:]}" if home else text).substitute(known)
+        whole = string.Template(f"$HOME{text[1:]}" if in_home else text).substitute(variables)
     except KeyError as error:
         name = error.args[0]
         raise _build_error(text, f"{name} is not set, or agent_env does not name it") from None
@@ -89,7 +90,8 @@ def _build_error(text: str, why: str) -> NightshiftError:
 
 
 def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
-    """The closed path that opening ``path`` would expose, None for none."""
+    """The closed path or credential that agents could read if ``path`` were opened to them; None
+    for none."""
     # Both forms count: the path as named may be a link into the home, and the home itself may be
     # reached through a link.
     forms = {path, path.resolve()}
@@ -98,6 +100,7 @@ def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
     for place in (*job_folders.list_closed_paths(), *job_folders.list_credentials()):
         if any(p.is_relative_to(form) for p in (place, place.resolve()) for form in forms):
             return place
+    # Within the home and the private folders a part may be opened, but nothing within these.
     for place in (*job_folders.list_credentials(), *map(Path, KERNEL)):
         if any(form.is_relative_to(place) for form in forms):
             return place
@@ -107,8 +110,8 @@ def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
 def open_tool_caches(
     settings: Settings, env: Mapping[str, str], home: Path, checkout: Path
 ) -> tuple[Settings, Mapping[str, str]]:
-    """The settings and environment that open tool caches to builds, as if ``agent_paths`` and
-    ``agent_env`` named them. Variables that the team named keep their values."""
+    """The settings and environment as if ``agent_paths`` and ``agent_env`` named the caches of
+    build tools. Variables that the team named keep their values."""
     caches = find_tool_caches(env, home, checkout)
     variables = {n: v for n, v in caches.variables.items() if n not in settings.agent_env}
     folders = [str(folder) for folder in caches.folders]
@@ -121,7 +124,8 @@ def open_tool_caches(
 
 @dataclass(frozen=True)
 class SandboxView:
-    """What a process in the sandbox sees: ``path`` is its PATH, ``readable`` tests other files."""
+    """What a process in the sandbox sees: the checkout, programs on its PATH (``path``), and other
+    files that are ``readable``."""
 
     path: str
     readable: Callable[[Path], bool]
@@ -132,8 +136,7 @@ class SandboxView:
         return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
 
     def may_exist(self, path: Path) -> bool:
-        """True if ``path`` may exist: this process sees only parts of the home, so any path there
-        may."""
+        """True if ``path`` exists or, as this process sees only parts of the home, lies there."""
         home = self.job_folders.home
         return os.path.lexists(path) or (home != Path("/") and path.is_relative_to(home))
 
@@ -163,18 +166,16 @@ def check_tool_access(
             if settings.verify_commands:
                 raise build_config_error(f"verify_commands: {text}")
             emit(Note(f"`{command}` cannot run: {text}", warning=True))
-    for name, place in find_hidden_variables(_find_named_variables(settings, env), view).items():
-        text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
-        emit(Note(text, warning=True))
-
-
-def find_hidden_variables(env: Mapping[str, str], view: SandboxView) -> dict[str, Path]:
-    """Variables that name an existing file or folder which is unreadable inside."""
-    named = {name: Path(value) for name, value in env.items() if value.startswith("/")}
-    return {n: p for n, p in named.items() if view.may_exist(p) and not view.can_read(p.resolve())}
+    for name, value in _find_named_variables(settings, env).items():
+        place = Path(value)
+        if value.startswith("/") and view.may_exist(place) and not view.can_read(place.resolve()):
+            text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
+            emit(Note(text, warning=True))
 
 
 def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None:
+    """The first of a program and its interpreters that is unreadable inside: the file itself, or
+    else the link to it. None if all are readable."""
     for program in _find_interpreters(word, path, view):
         if not view.can_read(real := program.resolve()):
             return real
@@ -184,7 +185,7 @@ def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None
 
 
 def _find_interpreters(word: str, path: str, view: SandboxView) -> Iterator[Path]:
-    """A program, and its chain of interpreters."""
+    """A program, then the interpreter of its script, and so on."""
     for _ in range(INTERPRETERS):
         program = _find_program(word, path, view)
         if program is None:
@@ -219,16 +220,6 @@ VIRTUAL_ENV = "VIRTUAL_ENV"
 """The activated environment's folder, by which uv and poetry find it."""
 
 
-@dataclass(frozen=True)
-class JobTools:
-    """The settings and the environment that open the job's tools to the sandbox; ``programs`` are
-    folders of the checkout, on the PATH of the sandbox alone."""
-
-    settings: Settings
-    env: Mapping[str, str]
-    programs: tuple[Path, ...]
-
-
 def open_job_tools(
     settings: Settings,
     env: Mapping[str, str],
@@ -237,10 +228,14 @@ def open_job_tools(
     emit: Emit,
     *,
     separate_checkout: bool = False,
-) -> JobTools:
-    """Open tool caches and programs installed in the checkout, as if ``agent_paths`` and
-    ``agent_env`` named them. ``separate_checkout``: work runs in another checkout, so these folders
-    are opened for reading, and kept off the PATH of trusted processes."""
+) -> tuple[Settings, Mapping[str, str], tuple[Path, ...]]:
+    """The settings and environment as if ``agent_paths`` and ``agent_env`` named tool caches and
+    programs installed in the checkout; and the folders of these programs, for the PATH of the
+    sandbox alone.
+
+    ``separate_checkout``: work runs in another checkout, so the folders of programs in this one are
+    opened for reading, and kept off the PATH of trusted processes.
+    """
     top = job_folders.checkout
     settings, env = open_tool_caches(settings, env, job_folders.home, top)
     programs = find_checkout_programs(env, git, top, settings.output_dir)
@@ -249,16 +244,14 @@ def open_job_tools(
         settings = settings.with_values(agent_env=[*settings.agent_env, VIRTUAL_ENV])
     if separate_checkout:
         env = {**env, "PATH": build_search_path(env, top)}
-        places = [str(_find_ignored_root(git, top.resolve(), folder)) for folder in programs]
-        opened = dict.fromkeys((*settings.agent_paths, *places))
+        opened = dict.fromkeys(settings.agent_paths)
+        for folder in programs:
+            name = str(folder.relative_to(top.resolve()))
+            # The outermost ignored folder is the whole environment, with its libraries.
+            root = min(list_ignored(git, top.resolve(), (*list_parents(name), name)), key=len)
+            opened[str(top.resolve() / root)] = None
         settings = settings.with_values(agent_paths=list(opened))
-    return JobTools(settings, env, programs)
-
-
-def _find_ignored_root(git: Git, top: Path, folder: Path) -> Path:
-    """The outermost ignored folder around this one: the whole environment with its libraries."""
-    name = str(folder.relative_to(top))
-    return top / min(list_ignored(git, top, (*list_parents(name), name)), key=len)
+    return settings, env, programs
 
 
 def find_checkout_programs(
@@ -266,8 +259,8 @@ def find_checkout_programs(
 ) -> tuple[Path, ...]:
     """The ignored folders of the checkout on the PATH, links resolved."""
     top = checkout.resolve()
+    # Relative parts are dropped; an empty one means the current folder, too (POSIX, PATH).
     parts = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    # An empty part, as any relative one, means the current folder (POSIX, PATH): it is dropped.
     real = dict.fromkeys(Path(part).resolve() for part in parts)
     inside = {str(f.relative_to(top)): f for f in real if f.is_relative_to(top) and f.is_dir()}
     names = [name for name in inside if not any(within(name, own) for own in (".git", output_dir))]
@@ -277,8 +270,8 @@ def find_checkout_programs(
 def open_linked_tools(
     settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
 ) -> Settings:
-    """Open the installations that links in these folders lead to, as if ``agent_paths`` named
-    them. Warn of those that must stay hidden."""
+    """The settings as if ``agent_paths`` named the installations to which links in these folders
+    lead. Warns of those that must stay hidden."""
     opened = list(settings.agent_paths)
     for place in dict.fromkeys(_list_installations(programs, job_folders)):
         if exposed := find_exposed_path(place, job_folders):
@@ -290,10 +283,9 @@ def open_linked_tools(
 
 
 def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
-    """The installations outside checkout and system that links lead to, at the first and last
-    hop."""
-    # A virtual environment's python links to a name such as /opt/bin/python3, which may itself be a
-    # link to the installation with the libraries.
+    """The installations to which links in these folders lead, outside the checkout and system."""
+    # Both where a link points and where a chain of them ends: a virtual environment's python links
+    # to a name such as /opt/bin/python3, itself perhaps a link to the installation's libraries.
     for folder in programs:
         links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
         for link in sorted(links)[:MOST_LINKS]:

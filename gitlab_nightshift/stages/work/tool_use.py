@@ -3,13 +3,15 @@
 import dataclasses
 import posixpath
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, ToolUse
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+# Capitalized names are Claude Code's, apply_patch is codex's, the others are of this program's
+# own agent for plain models (agents/model/tools.py).
 READS = frozenset({"Read", "read"})
 _NO_SHELL = READS | {"Edit", "Write", "StructuredOutput", "apply_patch", "search", "edit", "finish"}
 _READERS = frozenset(
@@ -43,25 +45,29 @@ NONE_READ = FilesRead(0)
 def merge_calls(
     answered: ToolUse | None, reported: tuple[ToolCall, ...] | None, *, trusted: bool
 ) -> ToolUse | None:
-    """The calls in the model's answers, with the results that the CLI reports. If no gateway saw
-    the answers, or nothing of the model's runs beside the CLI (``trusted``), the calls that the
-    CLI reports. None if unknown."""
+    """The tool calls of a bead; None if unknown.
+
+    These are the calls in the model's answers, as the gateway saw them (``answered``), with the
+    results that the CLI reports. The CLI's report alone counts if there was no gateway, or if it is
+    ``trusted``: the model starts no process that could forge it.
+    """
     if reported is not None and (trusted or answered is None):
         return ToolUse("cli", _drop_ids(reported[:MOST_CALLS]), len(reported[MOST_CALLS:]))
     if answered is None:
         return None
-    waiting = list(reported or ())
-    found = tuple(_add_result(call, waiting) for call in answered.calls)
-    return dataclasses.replace(answered, calls=_drop_ids(found))
+    unmatched = list(reported or ())
+    calls = tuple(_add_result(call, unmatched) for call in answered.calls)
+    return dataclasses.replace(answered, calls=_drop_ids(calls))
 
 
-def _add_result(call: ToolCall, waiting: list[ToolCall]) -> ToolCall:
-    """The call with its first report, found by id, or else by subject."""
-    same = [each for each in waiting if each.call_id == call.call_id]
-    same += [each for each in waiting if call.subject and each.subject == call.subject]
+def _add_result(call: ToolCall, unmatched: list[ToolCall]) -> ToolCall:
+    """The call with the result of its first report, found by id or else by subject. That report is
+    removed from ``unmatched``."""
+    same = [each for each in unmatched if each.call_id == call.call_id]
+    same += [each for each in unmatched if call.subject and each.subject == call.subject]
     if not same:
         return call
-    waiting.remove(same[0])
+    unmatched.remove(same[0])
     return dataclasses.replace(call, reported=same[0].reported)
 
 
@@ -69,17 +75,16 @@ def _drop_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
     return tuple(dataclasses.replace(call, call_id="") for call in calls)
 
 
-def count_files(uses: Iterable[ToolUse | None], root: Path, known: Collection[str]) -> FilesRead:
-    """Count the project's files (``known``, relative to ``root``) that these beads read."""
-    beads = list(uses)
-    known_uses = [use for use in beads if use is not None]
-    if beads and not known_uses:
+def count_files(
+    by_bead: Sequence[ToolUse | None], root: Path, tracked: Collection[str]
+) -> FilesRead:
+    """Count the ``tracked`` files (paths below ``root``) that beads read."""
+    known = [use for use in by_bead if use is not None]
+    if by_bead and not known:
         return FilesRead(None)
-    paths = {path for use in known_uses for call in use.calls for path in _list_paths(call, root)}
-    more = any(
-        use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in known_uses
-    )
-    return FilesRead(len(paths.intersection(known)), more or len(known_uses) < len(beads))
+    paths = {path for use in known for call in use.calls for path in _list_paths(call, root)}
+    more = any(use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in known)
+    return FilesRead(len(paths.intersection(tracked)), more or len(known) < len(by_bead))
 
 
 def _list_paths(call: ToolCall, root: Path) -> Iterator[str]:
@@ -100,20 +105,20 @@ def select_commands(use: ToolUse | None) -> ToolUse | None:
     """The shell calls that did more than read; None if unknown."""
     if use is None:
         return None
-    shell = (call for call in use.calls if call.tool not in _NO_SHELL)
-    return dataclasses.replace(use, calls=tuple(c for c in shell if not _only_reads(c.subject)))
-
-
-def _only_reads(command: str) -> bool:
-    rows = list(_split_commands(command))
-    return bool(rows) and all(words[0] in _READERS for words in rows)
+    chosen = []
+    for call in use.calls:
+        programs = {words[0] for words in _split_commands(call.subject)}
+        if call.tool not in _NO_SHELL and not (programs and programs <= _READERS):
+            chosen.append(call)
+    return dataclasses.replace(use, calls=tuple(chosen))
 
 
 def _split_commands(command: str) -> Iterator[list[str]]:
+    """The words of each command in a line of shell."""
     for part in _SEPARATOR.split(command):
         try:
             words = shlex.split(part)
-        except ValueError:
+        except ValueError:  # a quotation that ends in another part
             words = part.split()
         if words:
             yield words

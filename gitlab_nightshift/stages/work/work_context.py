@@ -1,9 +1,11 @@
-"""The input of the work stage: the part of a job that agents and commands may see, built from the
-job, and as JSON. Only the variables of ``agent_env`` in it may be secret."""
+"""The input of the work stage: the part of a job that agents and commands may see. It is built
+from the job, and crosses to the work process as JSON. Only its variables of ``agent_env`` may be
+secret.
+"""
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +40,7 @@ NOTHING_TO_RUN = "found no command that tests this project: set verify_commands"
 
 @dataclass(frozen=True)
 class Commands:
-    """The commands to run. ``implied``: the build files say so, not the settings."""
+    """The commands that prove a change; ``implied``: by the build files, not by the settings."""
 
     commands: tuple[str, ...]
     implied: bool
@@ -48,14 +50,15 @@ class Commands:
 class WorkContext(RunContext):
     """The input of the work stage, without any GitLab credential.
 
-    ``env`` is the part of the job's environment that agents may get; ``model_env`` what model
-    access needs, including the key; ``home`` this machine's real home (git settings); ``logs`` are
-    in ``private``; ``verify`` are the commands that prove a change; ``seconds`` is the time limit
-    (None: no deadline); ``secrets`` are files, besides the checkout's, that no agent may read;
-    ``named_folders`` folders of the checkout that the job's variables name; ``programs`` folders on
-    the PATH of the sandbox alone (``tool_access.py``); ``system_walk`` is a finished search of this
-    machine (None: not done yet); ``prepared`` are existing folders; ``own`` is the confinement of
-    this process (None: unknown).
+    ``env`` is the part of the job's environment that agents may get, ``model_env`` what model
+    access needs, including the key. ``home`` is this machine's real home (git settings). ``logs``
+    are in ``private``. ``verify`` are the commands that prove a change, ``build_commands`` those of
+    ``allowed_commands`` that the build files imply. ``seconds`` is the time limit (None: none).
+    ``secrets`` are files, besides the checkout's, that no agent may read, ``named_folders`` folders
+    of the checkout that the job's variables name, ``programs`` folders on the PATH of the sandbox
+    alone (``tool_access.py``). ``system_walk`` is a finished search of this machine (None: not done
+    yet), ``prepared`` are existing folders, ``own`` is the confinement of this process (None:
+    unknown).
     """
 
     home: Path
@@ -72,6 +75,11 @@ class WorkContext(RunContext):
     prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
     own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
 
+    @property
+    def job_folders(self) -> JobFolders:
+        """The job's folders, with links resolved in the checkout's."""
+        return JobFolders(self.home, self.checkout.resolve(), self.private)
+
 
 def build_job_context(
     run: RunContext,
@@ -83,18 +91,16 @@ def build_job_context(
     *,
     separate_checkout: bool = False,
 ) -> WorkContext:
-    """The input of the work stage, without any GitLab credential.
+    """The input of the work stage for a job.
 
-    ``network`` are the variables for this program's own connections, ``verify`` the commands that
-    prove a change, ``seconds`` the time limit. ``separate_checkout``: work runs in another
-    checkout.
+    ``network`` are the variables for this program's own connections; ``separate_checkout``: work
+    runs in another checkout. For the rest see ``WorkContext``.
     """
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
-    tools = open_job_tools(
+    settings, env, programs = open_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
-    settings, env = tools.settings, tools.env
     build = build_commands(build_files.files, build_files.read)
     default = list_default_allowed_commands(build_files.files, build_files.read)
     commands = settings.allowed_commands if settings.allowed_commands is not None else default
@@ -116,30 +122,28 @@ def build_job_context(
         redact=run.redact,
         emit=run.emit,
         named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
-        programs=tools.programs,
+        programs=programs,
     )
 
 
-def _encode_work_context(work_context: WorkContext) -> dict[str, Any]:
-    """A work context as JSON. Model variables are replaced by "set"."""
+def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
+    """As JSON the ``context`` of work, and the configuration of its ``gateway`` (None if the agent
+    needs none), which holds what the plan lets it spend. Raises NightshiftError ``E_CONFIG``."""
+    settings = work_context.settings
+    provider = build_provider(settings)
+    gateway = configure_gateway(settings, provider, work_context.model_env, plan.limit)
+    # Work checks which model variables are set; their values go to the gateway alone.
     handed = dataclasses.replace(
         work_context,
-        settings=work_context.settings.with_values(notify=[]),  # its addresses may be secret
+        settings=settings.with_values(notify=[]),  # its addresses may be secret
         model_env=dict.fromkeys(work_context.model_env, "set"),
     )
     # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,
     # clock_gettime(2)).
     until = None if work_context.seconds is None else read_clock() + work_context.seconds
-    return {**to_fields(handed), "until_s": until, "needed": _list_needed_paths(work_context)}
-
-
-def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
-    """The input of work and of its gateway, None if the agent needs none; what the job may spend
-    is in the plan."""
-    provider = build_provider(work_context.settings)
-    gateway = configure_gateway(work_context.settings, provider, work_context.model_env, plan.limit)
+    needed = _list_needed_paths(work_context)
     return {
-        "context": _encode_work_context(work_context),
+        "context": {**to_fields(handed), "until_s": until, "needed": needed},
         "gateway": to_data(gateway),
     }
 
@@ -147,7 +151,8 @@ def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
 def read_work_context(
     data: Mapping[str, Any], logs: Logs, emit: Emit, prepared: PreparedFolders
 ) -> WorkContext:
-    """The work context again. Its redactor knows no secret values, only the patterns of tokens."""
+    """The work context from the JSON of ``pack_work``. Its redactor knows no secret values, only
+    the patterns of tokens."""
     handed = {name: value for name, value in data.items() if name not in ("until_s", "needed")}
     until = data["until_s"]
     return make_record(
@@ -163,19 +168,15 @@ def read_work_context(
 
 
 def _list_needed_paths(work_context: WorkContext) -> list[str]:
-    """The agent's CLI, ``agent_paths`` and the templates. Invalid ones are skipped: work reports
-    them."""
+    """The agent's CLI, ``agent_paths`` and the templates, which work's own sandbox must show."""
     settings = work_context.settings
     path = build_search_path(work_context.env, work_context.checkout)
     named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
     files = [work_context.config_folder / name for name in named if name]
-    agent = build_provider(settings).list_readable_paths(path)
-    return list(map(str, (*files, *agent, *_list_tools(work_context))))
-
-
-def _list_tools(work_context: WorkContext) -> Iterator[Path]:
-    folders = JobFolders(work_context.home, work_context.checkout.resolve(), work_context.private)
-    for text in work_context.settings.agent_paths:
-        one = work_context.settings.with_values(agent_paths=[text])
+    needed = [*files, *build_provider(settings).list_readable_paths(path)]
+    for text in settings.agent_paths:
+        # One by one: an invalid one is skipped here, as work reports it.
         with contextlib.suppress(NightshiftError):
-            yield from find_tool_folders(one, work_context.env, folders)
+            one = settings.with_values(agent_paths=[text])
+            needed += find_tool_folders(one, work_context.env, work_context.job_folders)
+    return list(map(str, needed))

@@ -1,6 +1,6 @@
 """The process that runs agents and reads what they write. It holds no secret.
 
-Its logs and products go to the redactor, one way.
+It sends its logs and products to the redactor, which sends nothing back.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from gitlab_nightshift.stages.work.workflows import ASKED_REPAIR, NIGHT, REPAIR,
 
 
 def main(data: Mapping[str, Any]) -> int:
-    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` it examines the
-    machine before it gets its input, while the plan waits for GitLab."""
+    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` the machine is
+    examined while the plan, which is the input, still waits for GitLab."""
     return serve_work(_run_night, ahead=data["ahead"], failed={"failed": True})
 
 
@@ -29,7 +29,7 @@ def _run_night(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str,
         resources.gateway,
         resources.outlet.send_record,
         _choose_workflow(plan, resources.work_context),
-        [make_record(BeadResult, each) for each in inputs["earlier_beads"]],
+        [make_record(BeadResult, bead) for bead in inputs["earlier_beads"]],
     )
     return {"failed": False}
 
@@ -40,6 +40,7 @@ def _choose_workflow(plan: Plan, work_context: WorkContext) -> Workflow:
         return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
     if not work_context.settings.rehearse:
         return NIGHT
+    # Imported here, since almost every run is none.
     from gitlab_nightshift.stages.work.rehearsal import build_rehearsal
 
     return build_rehearsal(plan)

@@ -14,14 +14,14 @@ from gitlab_nightshift.records.events import Emit, Note, read_clock
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
-from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.baseline import Baseline, ProofContext
 from gitlab_nightshift.stages.work.bead import BeadContext
 from gitlab_nightshift.stages.work.bead_prompt import build_run_values
 from gitlab_nightshift.stages.work.boundary import Boundary, prove_boundary
 from gitlab_nightshift.stages.work.brief.repository_brief import make_run_brief
+from gitlab_nightshift.stages.work.cited_files import PathResolver
 from gitlab_nightshift.stages.work.gateway_access import ModelAccess, open_access
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files
-from gitlab_nightshift.stages.work.named_paths import PathResolver
 from gitlab_nightshift.stages.work.night import Night
 from gitlab_nightshift.stages.work.night_ending import (
     Ending,
@@ -31,7 +31,6 @@ from gitlab_nightshift.stages.work.night_ending import (
     run_to_ending,
 )
 from gitlab_nightshift.stages.work.program_allowlist import find_cli_interpreter, restrict_programs
-from gitlab_nightshift.stages.work.proof_context import ProofContext
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.sandboxed_checkout import (
@@ -40,11 +39,13 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
     open_sandboxed_checkout,
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.workflows import NIGHT, Tools, Workflow, find_agent_program
+from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, find_agent_program
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.text.printable_text import join_some
 
 MOST_NAMED = 8
+"""Hidden files that the job log names."""
 Store = Callable[[str, bytes], None]
 """Stores a product of the run, by its name below the output folder."""
 
@@ -54,21 +55,22 @@ def work(
     work_context: WorkContext,
     gateway: RemoteGateway | None,
     store: Store,
-    workflow: Workflow = NIGHT,
-    earlier: Iterable[BeadResult] = (),
+    workflow: Workflow,
+    earlier_beads: Iterable[BeadResult] = (),
 ) -> Bundle:
-    """Run the night, or another workflow; ``store`` stores ``change.patch`` and ``bundle.json``.
-    The beads ``earlier`` count towards the budget.
+    """Run the workflow, and ``store`` its ``change.patch`` and ``bundle.json``: before the checkout
+    is restored for good, and once more at the end. ``earlier_beads`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
-    started = read_clock()
-    ledger = open_ledger(plan, work_context.seconds, earlier)
+    started_s = read_clock()
+    ledger = open_ledger(plan, work_context.seconds, earlier_beads)
     work_context.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:
+        # The bundle must fit on the disk even if an agent has filled it.
         work_context.logs.reserve.release()
-        bundle = build_bundle(plan, ending, ledger, read_clock() - started)
+        bundle = build_bundle(plan, ending, ledger, read_clock() - started_s)
         patch = ending.captured.patch if ending.captured else b""
         store("bundle/change.patch", patch)
         store("bundle/bundle.json", encode_bundle(bundle))
@@ -85,25 +87,25 @@ def _run_plan(
     workflow: Workflow,
     write: Callable[[Ending], object],
 ) -> Ending:
-    """Run the workflow to its ending, and ``write`` it before the checkout is finally restored, so
-    that a failure to restore does not lose the night's work."""
+    """Run the workflow to its ending, and ``write`` that ending before the checkout is restored for
+    good, so that a failure to restore does not lose the night's work."""
     # A plan of another job may be older than the switch that stops all nights.
     plan = dataclasses.replace(plan, skip=plan.skip or work_context.settings.off_reason)
     if (plan.skip or not plan.scheduled) and not workflow.any_day:
         return build_unscheduled_ending(plan)
-    disks, written = (work_context.private, work_context.checkout), list[Ending]()
+    written: list[Ending] = []
 
     def run_and_write(run: Callable[[], Ending]) -> Ending:
-        written.append(run_to_ending(plan, work_context.logs, disks, run))
+        written.append(run_to_ending(plan, work_context, run))
         write(written[0])
         return written[0]
 
     def prepare_and_run() -> Ending:
-        own_plan, context = workflow.choose_checkout(plan, work_context)
-        tools = workflow.prepare(context)
-        return run_workflow(own_plan, context, tools, ledger, workflow, gateway, run_and_write)
+        chosen_plan, context = workflow.choose_checkout(plan, work_context)
+        setup = workflow.prepare(context)
+        return run_workflow(chosen_plan, context, setup, ledger, workflow, gateway, run_and_write)
 
-    ending = run_to_ending(plan, work_context.logs, disks, prepare_and_run)
+    ending = run_to_ending(plan, work_context, prepare_and_run)
     if written and ending is not written[0]:  # stopped while the checkout was being restored
         return dataclasses.replace(written[0], reason=ending.reason, error_code=ending.error_code)
     return ending
@@ -112,14 +114,14 @@ def _run_plan(
 def run_workflow(
     plan: Plan,
     work_context: WorkContext,
-    tools: Tools,
+    setup: AgentSetup,
     ledger: Ledger,
     workflow: Workflow,
     gateway: RemoteGateway | None,
     run_inside: Callable[[Callable[[], Ending]], Ending] = lambda run: run(),
 ) -> Ending:
-    """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` is called with
-    the workflow.
+    """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` gets a function
+    that runs the workflow, and calls it while the sandbox is open.
 
     Raises NightshiftError, Interruption.
     """
@@ -128,28 +130,26 @@ def run_workflow(
         work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
-        cli_files=tools.provider.list_readable_paths(path),
+        cli_files=setup.provider.list_readable_paths(path),
         left_s=ledger.compute_left_s,
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
-        _check_base(plan, sandboxed.checkout)
-        ledger.isolation = str(sandboxed.boundary)  # recorded however the run ends
-        return run_inside(_WorkflowRun(plan, work_context, tools, ledger, workflow, sandboxed).run)
-
-
-def _check_base(plan: Plan, checkout: Checkout) -> None:
-    if checkout.base_sha != plan.base_sha:
-        text = f"the plan was made for commit {plan.base_sha[:12]}, not {checkout.base_sha[:12]}"
-        raise NightshiftError(Code.CONFIG, text)
+        planned, found = plan.base_sha, sandboxed.checkout.base_sha
+        if planned != found:
+            text = f"the plan was made for commit {planned[:12]}, not {found[:12]}"
+            raise NightshiftError(Code.CONFIG, text)
+        # Now, so that the bundle names the boundary however the run ends.
+        ledger.isolation = str(sandboxed.boundary)
+        return run_inside(_WorkflowRun(plan, work_context, setup, ledger, workflow, sandboxed).run)
 
 
 @dataclass(frozen=True)
 class _WorkflowRun:
-    """A workflow in its open sandbox."""
+    """A workflow that runs in an open sandbox."""
 
     plan: Plan
     work_context: WorkContext
-    tools: Tools
+    setup: AgentSetup
     ledger: Ledger
     workflow: Workflow
     sandboxed: SandboxedCheckout
@@ -162,11 +162,11 @@ class _WorkflowRun:
         with self.sandboxed.open_runner() as (boundary, egress, runner):
             baseline = self.workflow.baseline(self.work_context, self.checkout, runner)
             self.ledger.note_baseline(baseline.results)
-            if baseline.skip and not self.ledger.late():
+            if baseline.skip and not self.ledger.is_late():
                 skipped = Ending(Outcome.SKIPPED, baseline.skip, self.plan.scheduled)
                 return dataclasses.replace(skipped, incomplete=baseline.incomplete)
             access = open_access(
-                self.tools.provider,
+                self.setup.provider,
                 self.work_context.env,
                 egress,
                 self.sandboxed.sandbox_context.gateway,
@@ -182,31 +182,30 @@ class _WorkflowRun:
     ) -> Night:
         work = self.work_context
         proof = self._build_proof_context(runner, baseline)
-        boundary = self._prove_boundary(boundary, access)
+        boundary = self._build_agent_boundary(boundary, access)
         recorder = Recorder(
             Path(work.settings.record_dir) if work.settings.record_dir else None,
-            self.tools.provider.name,
+            self.setup.provider.name,
             work.redact,
         )
         recorder.start(self.checkout.path)
-        values = build_run_values(
-            self.plan, work.settings, work.job, work.allowed_commands, work.build_commands
-        )
-        hidden = _find_hidden(self.tools, self.checkout, work.emit)
+        values = build_run_values(self.plan, work)
+        # A link may lead to the checkout, so an agent may know it by either path.
+        roots = dict.fromkeys((str(self.checkout.path), str(work.checkout)))
         brief = make_run_brief(
             self.plan, self.checkout, work.build_commands, baseline.results, work.emit
         )
         bead_context = BeadContext(
             work=work,
-            provider=self.tools.provider,
-            templates=self.tools.templates,
+            provider=self.setup.provider,
+            templates=self.setup.templates,
             ledger=self.ledger,
             access=access,
             boundary=boundary,
             record=recorder.record_bead,
-            paths=self._build_path_resolver(),
+            paths=PathResolver(tuple(roots), self.checkout.saved.entries),
             brief=brief,
-            hidden=hidden,
+            hidden=self._find_hidden_files(),
         )
         return Night(self.plan, bead_context, self.checkout, proof, values, recorder)
 
@@ -223,25 +222,31 @@ class _WorkflowRun:
             canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
         )
 
-    def _prove_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
-        """The agents' boundary, with the gate to the model and the programs on their PATH, once
-        nothing could break out of it."""
-        work, cli = self.work_context, find_agent_program(self.work_context, self.tools.provider)
+    def _build_agent_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
+        """Add the gate to the model and the agents' PATH to the commands' boundary, and prove that
+        nothing breaks out of the result. Raises NightshiftError."""
+        work = self.work_context
+        cli = find_agent_program(work, self.setup.provider)
         boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
-        boundary = restrict_programs(_keep_programs(boundary, cli, work.emit), work, cli)
+        boundary = restrict_programs(_open_program_folders(boundary, cli, work.emit), work, cli)
         secrets = (*self.checkout.secrets, *work.secrets)
         prove_boundary(boundary, dataclasses.replace(self.checkout, secrets=secrets), work)
         return boundary
 
-    def _build_path_resolver(self) -> PathResolver:
-        # A link may lead to the checkout, so an agent may know it by either path.
-        roots = dict.fromkeys((str(self.checkout.path), str(self.work_context.checkout)))
-        return PathResolver(tuple(roots), self.checkout.saved.entries)
+    def _find_hidden_files(self) -> tuple[str, ...]:
+        """Find and log the secret files that this agent must not see in the checkout."""
+        if not self.setup.provider.about.hides_secrets:
+            return ()
+        hidden = find_hidden_files(self.checkout.saved)
+        if hidden:
+            names = join_some(list(map(format_path, hidden)), MOST_NAMED)
+            self.work_context.emit(Note(f"taken away while the agent works: {names}"))
+        return hidden
 
 
-def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
-    """Let agents read the checkout's folders on PATH, except one that would shadow git, the agent's
-    CLI or its interpreter."""
+def _open_program_folders(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
+    """Let agents read the checkout's folders on PATH. One that would shadow git, the agent's CLI or
+    its interpreter is taken off their PATH instead."""
     names = {"git", cli.name, find_cli_interpreter(cli)} - {""}
     shadows = [p for p in boundary.programs if any((p / name).exists() for name in names)]
     for folder in shadows:
@@ -249,15 +254,3 @@ def _keep_programs(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
         emit(Note(f"{folder} is not on the agents' PATH: {text}"))
     kept = tuple(folder for folder in boundary.programs if folder not in shadows)
     return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
-
-
-def _find_hidden(tools: Tools, checkout: Checkout, emit: Emit) -> tuple[str, ...]:
-    """The files of secrets that this agent must not find in the checkout."""
-    if not tools.provider.about.hides_secrets:
-        return ()
-    found = find_hidden_files(checkout.saved)
-    if found:
-        more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-        names = ", ".join(map(format_path, found[:MOST_NAMED]))
-        emit(Note(f"taken away while the agent works: {names}{more}"))
-    return found

@@ -27,8 +27,8 @@ from gitlab_nightshift.wire.sent_logs import open_logs
 
 @dataclass(frozen=True)
 class WorkResources:
-    """What the process works with: its channel to the redactor, its context, and the gateway, None
-    if it needs none."""
+    """What the process works with: its channel to the redactor, its context, and the gateway (None
+    if it needs none)."""
 
     outlet: OutputChannel
     work_context: WorkContext
@@ -38,7 +38,7 @@ class WorkResources:
 Inputs = Mapping[str, Any]
 Step = Callable[[WorkResources, Inputs], dict[str, Any]]
 OpenLogs = Callable[[Path, OutputChannel, str], Logs]
-"""The folder, the channel, and how the logs' names begin."""
+"""Opens logs in a folder, for a channel, with names that begin with a prefix."""
 
 
 def serve_work(
@@ -49,27 +49,26 @@ def serve_work(
     log_prefix: Callable[[Inputs], str] = lambda _: "",
     failed: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Wait for the input and answer what ``step`` does with it, ``failed`` if that fails. With
-    ``ahead`` the machine is examined before that, while others prepare the input. The names of logs
-    begin with ``log_prefix``."""
+    """Wait for the input, and answer what ``step`` returns for it, or ``failed`` if it fails. With
+    ``ahead`` the machine is examined first, while others prepare the input. ``log_prefix`` tells
+    how the names of logs begin. Returns the exit status."""
     system_walk = walk_system() if ahead else None
 
     def answer(inputs: Inputs) -> dict[str, Any]:
         """The step's answer, or ``unfit``: why it cannot run in this process's namespaces."""
-        given = dict(failed)
+        answered = dict(failed)
 
         def run_step() -> int:
-            nonlocal given
-            given = step(
-                _open_resources(inputs, open_logs, log_prefix(inputs), system_walk), inputs
-            )
+            nonlocal answered
+            resources = _open_resources(inputs, open_logs, log_prefix(inputs), system_walk)
+            answered = step(resources, inputs)
             return 0
 
         try:
             run_guarded(run_step, {})
         except SandboxUnavailable as unfit:
             return {"unfit": str(unfit)}
-        return given
+        return answered
 
     return serve_stage(answer, forwarding=False)
 

@@ -1,11 +1,27 @@
-"""What a further Analyze is told of the ones before it."""
+"""What a further Analyze is told of the ones before it; texts from the analysis, where the MR bead
+gave none."""
 
-from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult, ThreadAnswer
+from gitlab_nightshift.records.events import Event, StepEnded
+from gitlab_nightshift.records.request import CommentAddress, TaskRequest
+from gitlab_nightshift.stages.work import night as night_module
+from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.night import (
     LONGEST_CANDIDATE,
     LONGEST_REASON,
+    LONGEST_TITLE,
     TAG,
+    Night,
+    draft_from_analysis,
     format_earlier,
+    select_answers,
+    write_draft,
 )
 from gitlab_nightshift.stages.work.night_ending import CategoryResult
 
@@ -52,3 +68,82 @@ def test_hostile_words_stay_bounded_data() -> None:
     assert text.count(f"</{TAG}>") == 1
     assert all(line.startswith("| ") and line.isprintable() for line in inside)
     assert len("".join(inside)) < 2 * LONGEST_REASON + 6 * LONGEST_CANDIDATE + 200
+
+
+def analysis(description: str, *others: AnalysisCandidate) -> AnalysisResult:
+    selected = AnalysisCandidate(("a.py",), description, 1, "It matters.")
+    return AnalysisResult("IMPROVEMENT_FOUND", candidates=(selected, *others), selected=selected)
+
+
+@pytest.mark.parametrize(
+    ("description", "title"),
+    [
+        ("Test the discount of total().", "Test the discount of total()"),
+        ("Test it. Use the fixture.", "Test it"),
+        ("Test\n  it", "Test it"),
+        ("Move v1.2 of a.b.c to x", "Move v1.2 of a.b.c to x"),
+        ("word " * 40, "word " * 13 + "word…"),
+        ("x" * 100, "x" * 72 + "…"),
+    ],
+)
+def test_the_title_is_the_first_sentence(description: str, title: str) -> None:
+    made = draft_from_analysis(analysis(description))
+    assert made.title == title
+    assert len(made.title) <= LONGEST_TITLE + 1
+    assert made.summary == description
+
+
+def test_reasons_come_from_the_candidates() -> None:
+    others = (AnalysisCandidate(("b",), "B", 2, "Rare."), AnalysisCandidate(("c",), "C", 3))
+    made = draft_from_analysis(analysis("A", *others))
+    assert made.reasoning == "It matters."
+    assert made.rejected_alternatives == ("B: Rare.", "C")
+    assert made.commit_message == ""
+
+
+FIRST, SECOND = (CommentAddress("merge_requests", 5, note) for note in (301, 302))
+REQUEST = TaskRequest(FIRST, "Do it", also=(SECOND,))
+
+
+def test_each_thread_has_one_answer() -> None:
+    given = (
+        ThreadAnswer(2, "Two."),
+        ThreadAnswer(1, "One.", ("a.py", "a.py", "b.py")),
+        ThreadAnswer(1, "One again."),
+        ThreadAnswer(3, "There is none."),
+    )
+    kept = (ThreadAnswer(1, "One.", ("a.py",)), ThreadAnswer(2, "Two."))
+    assert select_answers(given, REQUEST, ("a.py",)) == kept
+
+
+def test_an_answer_without_words_is_none() -> None:
+    assert select_answers([ThreadAnswer(1, " \n")], REQUEST) == ()
+
+
+def fail_mr_bead(
+    monkeypatch: pytest.MonkeyPatch, code: Code
+) -> tuple[Night, ProvenChange, list[Event]]:
+    """A night whose MR bead ends with an error of this code, and its events."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise NightshiftError(code, "the agent cannot be started: No such file or directory")
+
+    monkeypatch.setattr(night_module, "run_night_bead", refuse)
+    events: list[Event] = []
+    checkout = SimpleNamespace(apply_change=lambda _captured: ())
+    plan = SimpleNamespace(request=None)
+    night = SimpleNamespace(checkout=checkout, plan=plan, emit=events.append)
+    return cast(Night, night), cast(ProvenChange, SimpleNamespace(captured=None)), events
+
+
+def test_an_agent_that_starts_no_more_costs_only_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, proven, events = fail_mr_bead(monkeypatch, Code.PROVIDER_UNAVAILABLE)
+    assert write_draft(night, "tests", FOUND, proven) == draft_from_analysis(FOUND)
+    [ended] = events
+    assert isinstance(ended, StepEnded) and "cannot be started" in ended.text
+
+
+def test_a_process_that_cannot_be_ended_ends_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, proven, _ = fail_mr_bead(monkeypatch, Code.POLICY_DENY)
+    with pytest.raises(NightshiftError):
+        write_draft(night, "tests", FOUND, proven)

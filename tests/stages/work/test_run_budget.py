@@ -1,4 +1,4 @@
-"""Money, tokens and time of a run."""
+"""Money, tokens and time of a run, and how often its progress is shown."""
 
 import pytest
 
@@ -7,7 +7,14 @@ from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, Comma
 from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage, add_usage
-from gitlab_nightshift.stages.work.run_budget import Ledger, Stop
+from gitlab_nightshift.stages.work.run_budget import (
+    HEARTBEAT_S,
+    LONGEST_TEXT,
+    PACE_S,
+    Ledger,
+    Pace,
+    Stop,
+)
 
 
 def bead(usd: float | None, tokens: int | None, status: BeadStatus = BeadStatus.OK) -> BeadResult:
@@ -24,14 +31,14 @@ def ledger(
 def test_failed_beads_count_too() -> None:
     book = ledger(bead(0.25, 10), bead(0.5, 20, BeadStatus.CRASHED))
     assert add_usage(book.list_usage()) == Usage(0.75, 30)
-    assert book.compute_left() == SpendingLimit(0.25)
-    assert ledger(bead(0.25, 10), tokens=100).compute_left() == SpendingLimit(0.75, 90)
+    assert book.compute_budget_left() == SpendingLimit(0.25)
+    assert ledger(bead(0.25, 10), tokens=100).compute_budget_left() == SpendingLimit(0.75, 90)
 
 
 def test_unknown_stays_unknown_and_is_not_counted() -> None:
     book = ledger(bead(0.25, 10), bead(None, None), tokens=100)
     assert add_usage(book.list_usage()) == UNKNOWN_USAGE
-    assert book.compute_left() == SpendingLimit(0.75, 90)
+    assert book.compute_budget_left() == SpendingLimit(0.75, 90)
 
 
 def test_the_time_to_run_the_commands_once_more_is_kept_back() -> None:
@@ -52,7 +59,7 @@ def test_nothing_is_spent_at_the_start() -> None:
     book = ledger(tokens=5, left_s=60)
     book.check()
     assert add_usage(book.list_usage()) == Usage(0.0, 0)
-    assert not book.late()
+    assert not book.is_late()
 
 
 @pytest.mark.parametrize(
@@ -87,5 +94,37 @@ def test_the_last_cent_may_be_spent() -> None:
 def test_the_deadline_runs() -> None:
     assert ledger().compute_left_s() is None
     assert 59 < (ledger(left_s=60).compute_left_s() or 0) <= 60
-    assert ledger(left_s=-1).late()
-    assert not ledger().late()
+    assert ledger(left_s=-1).is_late()
+    assert not ledger().is_late()
+
+
+def told(times: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """What is logged of a bead that does something (or "" for nothing) at these seconds."""
+    now = 0.0
+    pace, out = Pace(lambda: now), []
+    for now, text in times:
+        if text:
+            pace.note(text)
+        if line := pace.take_due_text():
+            out.append((now, line))
+    return out
+
+
+def test_the_first_is_told_at_once_then_one_in_two_seconds_the_newest() -> None:
+    said = [(n / 1000, str(n)) for n in range(10_000)]
+    lines = told(said)
+    assert lines == [(0.0, "0"), (2.0, "2000"), (4.0, "4000"), (6.0, "6000"), (8.0, "8000")]
+
+
+def test_what_came_too_early_is_told_when_it_is_time() -> None:
+    assert told([(0, "a"), (1, "b"), (1.5, ""), (PACE_S, ""), (9, "")]) == [(0, "a"), (PACE_S, "b")]
+
+
+def test_silence_is_told_once_a_minute() -> None:
+    ticks = [(n / 5, "") for n in range(int(5 * HEARTBEAT_S * 2) + 1)]
+    assert told(ticks) == [(HEARTBEAT_S, "…"), (2 * HEARTBEAT_S, "…")]
+    assert told([(1, "a"), *ticks[10:]]) == [(1, "a"), (1 + HEARTBEAT_S, "…")]
+
+
+def test_a_text_is_bounded() -> None:
+    assert told([(0, "x" * 10**6)]) == [(0, "x" * LONGEST_TEXT)]

@@ -1,5 +1,5 @@
-"""The brief of a run: built once, from git, the checkout and the plan; bounded, and cleaned of what
-could be read as instructions."""
+"""The brief of a run, which begins every prompt: what git, the checkout and the plan tell of the
+repository. Built once, bounded, and cleaned of what could be read as instructions."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.stages.work.bead_prompt import describe_open, describe_rejected
+from gitlab_nightshift.stages.work.bead_prompt import describe_open_request, describe_rejected_idea
 from gitlab_nightshift.stages.work.brief.repository_facts import (
     MOST_COMMITS,
     RepositoryFacts,
@@ -31,11 +31,12 @@ from gitlab_nightshift.system.openat import RefusedFileError, open_parent, open_
 MOST_TOKENS = 2_000
 """Tokens of a brief, by :func:`estimate_tokens`."""
 ASCII_PER_TOKEN = 2.3
-"""Characters. Anthropic's published tokenizer needs one for 3.2 characters of a brief; its newer
-models need up to a third more tokens."""
+"""Characters of ASCII in a token. Anthropic's published tokenizer has 3.2 in the tokens of a brief;
+its newer models need up to a third more tokens."""
 TOKENS_PER_OTHER = 2
-"""Tokens for a character outside ASCII: Chinese takes one to two, an emoji up to three."""
+"""Tokens of a character outside ASCII: Chinese takes one to two, an emoji up to three."""
 LONGEST_LINE = 160
+"""Characters."""
 TAG = "repository_brief"
 _OPENING = (
     f"<{TAG}>\n"
@@ -47,22 +48,15 @@ _CLOSING = f"</{TAG}>\n"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the brief. ``share`` of the whole, between 0 and 1, is reserved for it; ``note``
-    follows its title."""
+    """A part of the brief. ``share`` (0 to 1) is the part of all tokens reserved for its lines."""
 
     title: str
     lines: Sequence[str]
     share: float
-    note: str = ""
-
-    @property
-    def head(self) -> str:
-        """The section's first line."""
-        return f"## {self.title}{f' ({self.note})' if self.note else ''}\n"
 
 
 def estimate_tokens(text: str) -> int:
-    """An upper bound of a text's tokens: models differ."""
+    """An upper bound of a text's tokens, for any model."""
     plain = sum(map(str.isascii, text))
     return -int(-plain // ASCII_PER_TOKEN) + TOKENS_PER_OTHER * (len(text) - plain)
 
@@ -76,11 +70,11 @@ def clean_line(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def write_brief(sections: Iterable[Section]) -> str:
-    """The whole brief, of ``MOST_TOKENS`` at most. Each section gets its share; what one does not
-    need goes to later ones that need more. A section without a line is left out."""
+    """The whole brief, of ``MOST_TOKENS`` at most. Each section gets its share, and what some do
+    not need goes to the first ones that need more. A section without lines is left out."""
     wanted = [section for section in sections if section.lines]
-    left = MOST_TOKENS - estimate_tokens(_OPENING + _CLOSING)
-    left -= sum(map(_estimate_frame, wanted))
+    frames = [f"\n## {each.title}\n- … and {len(each.lines)} more\n" for each in wanted]
+    left = MOST_TOKENS - estimate_tokens(_OPENING + _CLOSING) - sum(map(estimate_tokens, frames))
     shown = [_count_fitting(section.lines, int(left * section.share)) for section in wanted]
     left -= sum(
         _estimate_lines(section.lines[:count]) for section, count in zip(wanted, shown, strict=True)
@@ -90,12 +84,13 @@ def write_brief(sections: Iterable[Section]) -> str:
         more = _count_fitting(rest, left)
         left -= _estimate_lines(rest[:more])
         shown[index] += more
-    parts = (_format_section(s, count) for s, count in zip(wanted, shown, strict=True))
-    return _OPENING + "".join(parts) + _CLOSING
-
-
-def _estimate_frame(section: Section) -> int:
-    return estimate_tokens(f"\n{section.head}- … and {len(section.lines)} more\n")
+    parts = [_OPENING]
+    for section, count in zip(wanted, shown, strict=True):
+        left_out = len(section.lines) - count
+        end = [f"- … and {left_out} more"] if left_out else []
+        lines = ("", f"## {section.title}", *section.lines[:count], *end)
+        parts += [f"{line}\n" for line in lines]
+    return "".join(parts) + _CLOSING
 
 
 def _estimate_lines(lines: Iterable[str]) -> int:
@@ -108,19 +103,12 @@ def _count_fitting(lines: Sequence[str], tokens: int) -> int:
     return sum(1 for _ in itertools.takewhile(lambda used: used <= tokens, sums))
 
 
-def _format_section(section: Section, count: int) -> str:
-    lines = [*section.lines[:count]]
-    if left := len(section.lines) - count:
-        lines.append(f"- … and {left} more")
-    return f"\n{section.head}" + "".join(f"{line}\n" for line in lines)
-
-
-_SUBJECTS = 12
-_LARGEST = _MOST_CHANGED = 8
-_IDEAS = 6
+_SUBJECTS, _LARGEST, _MOST_CHANGED, _IDEAS = 12, 8, 8, 6
+"""Lines of a section at most; of ideas, for each kind."""
 _PROSE = frozenset("AGENTS.md CLAUDE.md CONTRIBUTING CONTRIBUTING.md CONTRIBUTING.rst".split())
+"""Texts for people that state conventions."""
 _READMES = frozenset(("README", "README.md", "README.rst", "README.adoc"))
-"""Only the one at the top describes the project."""
+"""Only one in the top folder describes the project."""
 _RULES = frozenset(
     """.clang-format .clang-tidy .editorconfig .eslintrc .eslintrc.cjs .eslintrc.js .eslintrc.json
     .eslintrc.yml .flake8 .golangci.yaml .golangci.yml .pre-commit-config.yaml .prettierrc
@@ -134,6 +122,7 @@ _PROJECT = "pyproject.toml"
 """Contains the settings of Python's tools, among others."""
 _TOOLS = ("[tool.ruff", "[tool.black", "[tool.mypy", "[tool.pytest", "[tool.pylint", "[tool.isort")
 MOST_FILES = 12
+"""Files that the conventions are quoted from."""
 _LINES_OF_PROSE, _LINES_OF_PROJECT, _LINES = 8, 10, 4
 """How many lines are shown of a text for people, of a Python project, of a tool's settings."""
 _READ_BYTES = 32_768
@@ -142,9 +131,9 @@ _READ_BYTES = 32_768
 
 @dataclass(frozen=True)
 class BriefSources:
-    """Where a brief comes from. ``baseline`` are the commands that this program ran on the
-    untouched checkout; ``coverage`` allows to read coverage reports: agents' data, so only
-    in a process without secrets."""
+    """What a brief is made of. ``baseline`` are the results of the commands on the untouched
+    checkout. ``coverage`` allows reading coverage reports, only in a process without secrets, as
+    they are data of builds."""
 
     plan: Plan
     checkout: Path
@@ -166,8 +155,8 @@ def make_run_brief(
     sources = BriefSources(plan, checkout.path, checkout.repository, build_commands, baseline)
     brief = make_brief(sources)
     seconds = read_clock() - started
-    text = f"repository brief: at most {estimate_tokens(brief)} tokens, written in {seconds:.1f} s"
-    emit(Note(f"  {text}"))
+    tokens = estimate_tokens(brief)
+    emit(Note(f"  repository brief: at most {tokens} tokens, written in {seconds:.1f} s"))
     return brief
 
 
@@ -177,13 +166,15 @@ def make_brief(sources: BriefSources) -> str:
         facts = read_repository_facts(sources.repository, sources.plan.base_sha)
     except GitError:
         facts = RepositoryFacts((), (), 0.0, shallow=False)
+    subjects = [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
+    # The shares add up to one.
     return write_brief(
         (
             Section("Layout", _list_entries(describe_layout(facts.files)), 0.25),
             Section("Commands", _list_commands(sources), 0.08),
             Section("Conventions", _quote_conventions(sources.checkout, facts), 0.22),
             Section("Functions that no test reaches", _list_uncovered(sources, facts), 0.12),
-            Section("Last commits", _list_subjects(facts), 0.1, describe_depth(facts)),
+            Section(f"Last commits ({_describe_depth(facts)})", subjects, 0.1),
             Section("Recently changed files", _list_entries(sources.plan.recent_files), 0.06),
             Section("Most changed files", _list_most_changed(facts), 0.05),
             Section("Largest files", _list_entries(list_largest(facts.files, _LARGEST)), 0.05),
@@ -192,8 +183,7 @@ def make_brief(sources: BriefSources) -> str:
     )
 
 
-def describe_depth(facts: RepositoryFacts) -> str:
-    """How far back the history of the checkout goes."""
+def _describe_depth(facts: RepositoryFacts) -> str:
     count = len(facts.commits)
     if facts.shallow:
         return f"history is shallow: only {count} commits of the main line are in this checkout"
@@ -230,14 +220,10 @@ def _list_uncovered(sources: BriefSources, facts: RepositoryFacts) -> list[str]:
     return _list_entries(list_uncovered(sources.checkout, paths, facts.committed_at))
 
 
-def _list_subjects(facts: RepositoryFacts) -> list[str]:
-    return [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
-
-
 def _list_most_changed(facts: RepositoryFacts) -> list[str]:
     """Files by how many of the commits changed them; only those that still exist."""
-    now = {file.path for file in facts.files}
-    counts = Counter(path for commit in facts.commits for path in commit.files if path in now)
+    existing = {file.path for file in facts.files}
+    counts = Counter(path for commit in facts.commits for path in commit.files if path in existing)
     often = [(path, count) for path, count in counts.items() if count > 1]
     ranked = sorted(often, key=lambda row: (-row[1], row[0]))[:_MOST_CHANGED]
     return _list_entries(f"{path} (in {count} commits)" for path, count in ranked)
@@ -245,40 +231,37 @@ def _list_most_changed(facts: RepositoryFacts) -> list[str]:
 
 def _list_ideas(plan: Plan) -> list[str]:
     known = (*plan.open_merge_requests, *plan.open_elsewhere)
-    waiting = [f"open: {describe_open(mr)}" for mr in known]
-    rejected = [f"rejected: {describe_rejected(mr)}" for mr in plan.rejected_ideas]
+    still_open = [f"open: {describe_open_request(mr)}" for mr in known]
+    rejected = [f"rejected: {describe_rejected_idea(mr)}" for mr in plan.rejected_ideas]
     merged = [f"merged: {each.title} (!{each.iid}, {each.day})" for each in plan.merged_ideas]
-    shown = (*waiting[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS])
-    return _list_entries(shown)
+    return _list_entries((*still_open[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS]))
 
 
 def list_convention_files(paths: Iterable[str]) -> list[str]:
-    """The files: first those of the top folder, and of these first those for people."""
-    known = [path for path in paths if _is_convention(path)]
-    known.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
-    return known[:MOST_FILES]
+    """The files that state conventions, outer folders first, and in each first texts for people."""
+    stating = [
+        path
+        for path in paths
+        if path == _PROJECT or posixpath.basename(path) in _RULES or _is_prose(path)
+    ]
+    stating.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
+    return stating[:MOST_FILES]
 
 
 def _is_prose(path: str) -> bool:
     return path in _READMES or posixpath.basename(path) in _PROSE
 
 
-def _is_convention(path: str) -> bool:
-    return path == _PROJECT or posixpath.basename(path) in _RULES or _is_prose(path)
-
-
 def quote_conventions(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:
-    """For each file its name and then its first lines that are not empty. No link is followed."""
+    """For each file its path, then its first lines that say something. No link is followed."""
     for path in list_convention_files(paths):
         text = _read_first(checkout, path).decode("utf-8", "replace")
+        # A line of these characters alone is a rule, a frame or an empty comment.
         lines = [line.strip() for line in text.splitlines() if line.strip(" \t#-=*/<!>;")]
-        yield [path, *_choose_lines(path, lines)]
-
-
-def _choose_lines(path: str, lines: list[str]) -> list[str]:
-    if path == _PROJECT:
-        return _choose_tool_lines(lines)[:_LINES_OF_PROJECT]
-    return lines[: _LINES_OF_PROSE if _is_prose(path) else _LINES]
+        if path == _PROJECT:
+            yield [path, *_choose_tool_lines(lines)[:_LINES_OF_PROJECT]]
+        else:
+            yield [path, *lines[: _LINES_OF_PROSE if _is_prose(path) else _LINES]]
 
 
 def _choose_tool_lines(lines: list[str]) -> list[str]:

@@ -1,5 +1,5 @@
-"""What git knows about a commit, read with few processes however large the repository; and its
-folders, with the sizes and languages of their files."""
+"""What git knows about a commit, read by two commands however large the repository; and a
+description of its folders by the sizes and languages of their files."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,7 @@ from gitlab_nightshift.repository.tree_listing import list_tree
 
 MOST_COMMITS = 100
 _MARK = "\1"
+"""Begins a commit's record in git's output."""
 _FILE = "100"
 """How the mode of a regular file begins: a link has 120000, a submodule 160000
 (git-fast-import(1))."""
@@ -36,8 +37,8 @@ class PastCommit:
 class RepositoryFacts:
     """A commit's files, and the commits before it, newest first, ``MOST_COMMITS`` at most.
 
-    ``committed_at`` is in seconds since 1970. ``shallow``: the clone is shallow, so its history
-    ends with the last of them.
+    ``committed_at`` is the commit's time in seconds since 1970. ``shallow``: the last of the
+    commits has parents that the clone lacks.
     """
 
     files: tuple[TrackedFile, ...]
@@ -47,7 +48,7 @@ class RepositoryFacts:
 
 
 def read_repository_facts(repository: Repository, commit: str) -> RepositoryFacts:
-    """Read the facts. Names are as git stores them, with surrogate escapes. Raises GitError."""
+    """Read the facts. Paths are as git stores them, with surrogate escapes. Raises GitError."""
     walk = ("-z", "--first-parent", "--diff-merges=first-parent", "--name-only", *PLAIN_DIFF)
     form = f"--format={_MARK}%ct%x00%d%x00%s"
     shown = (form, f"--max-count={MOST_COMMITS}", commit)
@@ -88,6 +89,7 @@ def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
 
 MOST_FOLDERS = 24
 _DEEPEST = 4
+"""Levels of folders that are told apart."""
 _LARGE = 10_000
 """Bytes; a smaller file is not listed as large."""
 _LANGUAGES = {
@@ -127,12 +129,13 @@ _LANGUAGES = {
     for extension in extensions.split()
 }
 _TEXT = {"JSON", "Markdown", "XML", "YAML"}
-"""Not programming languages: listed last."""
+"""Languages in which nothing is programmed: they are listed last."""
 
 
 @dataclass
 class _Folder:
-    """The files in a folder and below it; ``direct`` counts those in it."""
+    """The number, size (bytes) and languages of the files in a folder and below it; ``direct``
+    counts those in the folder itself."""
 
     files: int = 0
     size: int = 0
@@ -146,7 +149,7 @@ def describe_layout(files: Iterable[TrackedFile]) -> list[str]:
     whole = folders.pop("")
     lines = [f"all: {_describe(whole)}"]
     if whole.direct:
-        lines.append(f"top folder itself: {_count(whole.direct)}")
+        lines.append(f"top folder itself: {_count_files(whole.direct)}")
     return lines + [f"{path}/: {_describe(folders[path])}" for path in _choose_folders(folders)]
 
 
@@ -169,8 +172,8 @@ def _collect_folders(files: Iterable[TrackedFile]) -> dict[str, _Folder]:
 
 
 def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
-    """The top ones, then those with the most files, in the order of their names. A folder whose
-    files are all in one subfolder is replaced by that one."""
+    """The folders to show, in the order of their names: those of the top level, and of the others
+    those with the most files. A folder whose files are all in one subfolder is left out for it."""
     ranked = sorted(folders, key=lambda path: (-folders[path].files, path))
     top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
     deeper = [path for path in ranked if "/" in path and folders[path].files > 1]
@@ -186,11 +189,11 @@ def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
 def _describe(folder: _Folder) -> str:
     ranked = sorted(folder.languages.items(), key=lambda row: (row[0] in _TEXT, -row[1]))
     named = ", ".join(f"{language} {count}" for language, count in ranked[:4])
-    return ", ".join(filter(None, (_count(folder.files), format_size(folder.size), named)))
+    return ", ".join(filter(None, (_count_files(folder.files), format_size(folder.size), named)))
 
 
-def _count(files: int) -> str:
-    return "1 file" if files == 1 else f"{files} files"
+def _count_files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def format_size(size: int) -> str:

@@ -15,11 +15,12 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_REPORT = 8_000_000
 """Bytes. A larger report is not read: the brief may take one second."""
-MOST_REPORTS = 3
-MOST_FUNCTIONS = 12
+MOST_REPORTS, MOST_FUNCTIONS = 3, 12
+"""Reports that are read, and functions of each that are listed."""
 _MOST_PARSED = 8
-"""Source files that are looked into, those with the most missed lines first."""
+"""Source files that are parsed, those with the most missed lines first."""
 _MOST_FOLDERS = 30
+"""Folders in which reports are searched, outer ones first."""
 _BUILD_FILES = frozenset(
     """build.gradle build.gradle.kts build.sbt Cargo.toml go.mod package.json pom.xml
     pyproject.toml setup.py""".split()
@@ -44,10 +45,8 @@ class UnreadableReportError(Exception):
 
 @dataclass
 class _FileCoverage:
-    """What a report says of one file, by line numbers from 1.
-
-    ``functions`` are those that it names: (name, first line known) → was it ever called.
-    """
+    """What a report says of one file, by line numbers from 1: lines that ran (``hit``) or did not
+    (``missed``), and by name and first known line whether a function was ever called."""
 
     hit: set[int] = field(default_factory=set)
     missed: set[int] = field(default_factory=set)
@@ -56,15 +55,15 @@ class _FileCoverage:
 
 @dataclass
 class _CoverageReport:
-    """A report: its files by the names that it has for them, and when it was created (seconds since
-    1970, None if it does not say)."""
+    """A coverage report: the coverage of files by the names that it uses, and the time when it was
+    created (seconds since 1970, None if it does not say)."""
 
     files: dict[str, _FileCoverage] = field(default_factory=lambda: defaultdict(_FileCoverage))
     made_at: float | None = None
 
 
 class _XmlReport:
-    """Parses the XML of Cobertura and JaCoCo: no element's name means two things."""
+    """Parses the XML of Cobertura and of JaCoCo alike: no element means two things in them."""
 
     def __init__(self) -> None:
         self._report = _CoverageReport()
@@ -149,9 +148,6 @@ class _Source:
     text: bytes
     covered: _FileCoverage
 
-    def count_lines(self) -> int:
-        return len(self.text.splitlines())
-
 
 def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) -> list[str]:
     """A line for each function that was never called, the longest first, and a line for each report
@@ -174,7 +170,7 @@ def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) 
 
 
 def _find_reports(checkout: Path, tracked: Iterable[str]) -> Iterator[str]:
-    """Where builds leave reports: at the top, and in folders with a build file."""
+    """Existing reports, in the top folder and in those with a build file."""
     folders = {
         path.rpartition("/")[0] for path in tracked if posixpath.basename(path) in _BUILD_FILES
     }
@@ -209,7 +205,12 @@ def _find_functions(
     matched = {_match_path(name, by_name): covered for name, covered in report.files.items()}
     matched.pop("", None)
     sources = list(_read_sources(checkout, matched))
-    mismatched = [s for s in sources if max(s.covered.missed | s.covered.hit) > s.count_lines()]
+    # A report of another version names lines that a file does not have.
+    mismatched = [
+        each
+        for each in sources
+        if max(each.covered.missed | each.covered.hit) > len(each.text.splitlines())
+    ]
     if not matched or len(mismatched) * 2 > len(sources):
         raise UnreadableReportError("it covers other files than this commit's")
     found = [f for source in sources if source not in mismatched for f in _list_uncalled(source)]
@@ -217,7 +218,7 @@ def _find_functions(
 
 
 def _read_sources(checkout: Path, matched: Mapping[str, _FileCoverage]) -> Iterator[_Source]:
-    """The product files with the most missed lines."""
+    """Those product files that have the most missed lines."""
     ranked = sorted(matched.items(), key=lambda row: (-len(row[1].missed), row[0]))
     missed = [(path, covered) for path, covered in ranked if covered.missed and is_product(path)]
     for path, covered in missed[:_MOST_PARSED]:
@@ -243,8 +244,10 @@ def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
 
 
 def _list_uncalled(source: _Source) -> Iterator[_Function]:
-    """By syntax if the language has a parser, else those that the report names."""
-    from gitlab_nightshift.proof.syntax.definitions import list_functions  # few have a report
+    """The functions that were never called: by syntax if the language has a parser, else those that
+    the report names."""
+    # Imported here, since few repositories have a report.
+    from gitlab_nightshift.proof.syntax.definitions import list_functions
 
     covered = source.covered
     language = find_language(source.path)
@@ -256,16 +259,13 @@ def _list_uncalled(source: _Source) -> Iterator[_Function]:
             if missed and not function.is_class and not covered.hit & body:
                 yield _Function(source.path, function.qualified, function.line, len(missed))
         return
-    for (name, line), called in covered.functions.items():
+    starts = [line for _, line in covered.functions]
+    for (name, first), called in covered.functions.items():
+        # A report gives no last line: a function ends where the next one begins.
+        end = min((line for line in starts if line > first), default=None)
+        lines = [line for line in covered.missed if line >= first and (not end or line < end)]
         if not called:
-            yield _Function(source.path, name, line, _count_missed(covered, line))
-
-
-def _count_missed(covered: _FileCoverage, first: int) -> int:
-    """Missed lines from ``first`` to the next function that the report names."""
-    others = [line for _, line in covered.functions if line > first]
-    end = min(others, default=max(covered.missed, default=first) + 1)
-    return sum(first <= line < end for line in covered.missed)
+            yield _Function(source.path, name, first, len(lines))
 
 
 def parse_report(data: bytes) -> _CoverageReport:
@@ -310,8 +310,9 @@ def _parse_lcov(data: bytes) -> _CoverageReport:
 def _parse_lcov_row(
     current: _FileCoverage, starts: dict[str, int], key: str, parts: list[str]
 ) -> None:
-    """A record of a file: a line, or a function's first line or its calls. ``starts`` are the first
-    lines of functions by name, or by number in the records of LCOV 2.2 (FNL, FNA)."""
+    """Read a record of a file, of a kind that geninfo(1) describes: a line (DA), a function's first
+    line (FN) or its calls (FNDA). ``starts`` are the first lines of functions by name, or in the
+    records of LCOV 2.2 (FNL, FNA) by number."""
     if key == "DA":
         (current.hit if int(parts[1]) else current.missed).add(int(parts[0]))
     elif key == "FN":

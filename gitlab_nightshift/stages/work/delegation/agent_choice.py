@@ -1,9 +1,9 @@
-"""Chooses the agent of a delegation: by policy, else the team's, else codex, claude_code."""
+"""Chooses the agent of a delegation: as the payload or the policy says, else the team's, else codex
+or claude_code; and the fallback for an agent that cannot be used."""
 
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
@@ -15,6 +15,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
 
 AUTO = ("codex", "claude_code")
+"""The agents to choose from, in this order."""
 FALLBACK = "model"
 DEFAULT_RULE, CHEAPEST = "default", "cheapest"
 KINDS = (
@@ -25,7 +26,7 @@ KINDS = (
     ("refactor", r"refactor\w*|renam\w*|extract|simplif\w*|clean ?up|deduplicat\w*"),
     ("performance", r"performance|faster|slow\w*|speed|optimi[sz]\w*"),
 )
-"""Kinds of tasks by words of the prompt: the first match, else ``feature``."""
+"""Kinds of tasks, and the words of a prompt by which they are detected: the first match counts."""
 _USED: Mapping[str, ProviderUsed] = {
     "codex": "codex",
     "claude_code": "claude_code",
@@ -35,21 +36,9 @@ _USED: Mapping[str, ProviderUsed] = {
 }
 
 
-@dataclass(frozen=True)
-class ProviderChoice:
-    """The settings with the agent that does the task."""
-
-    settings: Settings
-
-    @property
-    def used(self) -> ProviderUsed:
-        """How the result names it."""
-        return _USED[self.settings.agent]
-
-    @property
-    def model(self) -> str | None:
-        """The model of Implement."""
-        return self.settings.models.implement or None
+def describe_agent(settings: Settings) -> tuple[ProviderUsed, str | None]:
+    """The agent of these settings as a result names it, and the model of Implement."""
+    return _USED[settings.agent], settings.models.implement or None
 
 
 def detect_task_kind(prompt: str) -> str:
@@ -58,10 +47,8 @@ def detect_task_kind(prompt: str) -> str:
     return next(found, "feature")
 
 
-def choose(
-    payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit
-) -> ProviderChoice:
-    """The agent, after checking that its CLI and its key exist.
+def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit) -> Settings:
+    """The settings with the agent that does the task, whose CLI and key exist.
 
     Raises NightshiftError ``E_POLICY_DENY`` if the policy assigns such tasks to another agent,
     ``E_PROVIDER_UNAVAILABLE``, ``E_CONFIG``.
@@ -75,9 +62,9 @@ def choose(
     names = _list_candidates(payload, settings, rule)
     missing: list[str] = []
     for name in names:
-        chosen = ProviderChoice(_with_model(_with_agent(settings, name, payload), payload.model))
+        chosen = _with_model(_with_agent(settings, name, payload), payload.model)
         try:
-            _check(chosen.settings, env, priced=len(names) > 1)
+            _check(chosen, env, priced=len(names) > 1)
         except NightshiftError as error:
             if error.code is not Code.PROVIDER_UNAVAILABLE and len(names) == 1:
                 raise
@@ -89,8 +76,8 @@ def choose(
 
 
 def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) -> None:
-    """Raise if it cannot be used; with ``priced`` also if its price is unknown, so that
-    ``max_budget_usd`` could not be enforced."""
+    """Raise NightshiftError if the settings' agent cannot be used; with ``priced`` also if a price
+    is unknown, although ``max_tokens`` limits the run."""
     provider = build_provider(settings)
     provider.check(env)
     bounds = settings.with_values(max_tokens=None) if priced else settings
@@ -98,7 +85,8 @@ def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) 
 
 
 def _find_rule(settings: Settings, kind: str) -> str:
-    """The policy's rule for this kind, for this profile, or the default."""
+    """The policy's rule for tasks of this kind, else for the profile, else the default; "" for
+    none."""
     rules = settings.policy.providers
     found = (rules[key] for key in (kind, settings.profile, DEFAULT_RULE) if key in rules)
     rule = next(found, "")
@@ -130,10 +118,10 @@ def _find_price(settings: Settings, name: str, payload: Payload) -> float:
 
 
 def _with_agent(settings: Settings, name: str, payload: Payload) -> Settings:
-    """The settings with this agent. ``agent_executable`` applies only to the team's own agent."""
-    words, own = payload.debug.codex_command, settings.agent in ("auto", name)
-    program = words[0] if words else settings.agent_executable if own else None
-    return settings.with_agent(name).with_values(agent_executable=program)
+    words = payload.debug.codex_command
+    # The team's agent_executable is the program of its own agent only.
+    own = settings.agent_executable if settings.agent in ("auto", name) else None
+    return settings.with_agent(name).with_values(agent_executable=words[0] if words else own)
 
 
 def _with_model(settings: Settings, model: str | None) -> Settings:
@@ -143,7 +131,7 @@ def _with_model(settings: Settings, model: str | None) -> Settings:
     return settings.with_values(models=models)
 
 
-# --- the fallback -----------------------------------------------------------------------------
+# --- the fallback ---------------------------------------------------------------------------------
 
 
 def may_fall_back(payload: Payload, code: Code) -> bool:
@@ -152,13 +140,14 @@ def may_fall_back(payload: Payload, code: Code) -> bool:
     return payload.execution.allow_fallback and code in denied
 
 
-def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> ProviderChoice:
-    """The agent ``model``, with the team's models, else codex's, which speak the same API.
+def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> Settings:
+    """The settings with the agent ``model``, and the team's models or else codex's, which speak the
+    same API.
 
     Raises NightshiftError if that cannot be used either.
     """
     model = payload.model if payload.provider == "codex" else None
     own = _with_model(settings.with_agent("codex"), model)
-    chosen = ProviderChoice(own.with_values(agent=FALLBACK))
-    _check(chosen.settings, env)
+    chosen = own.with_values(agent=FALLBACK)
+    _check(chosen, env)
     return chosen

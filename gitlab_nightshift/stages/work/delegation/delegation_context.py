@@ -23,7 +23,7 @@ TEST_LOG = "checks-"
 
 
 class Phase(StrEnum):
-    """In this order; Apply and Verify once for each attempt."""
+    """The phases of a delegation, in this order; Apply and Verify occur once for each attempt."""
 
     PREPARE = "Prepare"
     PLAN = "Plan"
@@ -35,13 +35,13 @@ class Phase(StrEnum):
 
 @dataclass
 class Phases:
-    """Reports phases as events: one ends where the next begins."""
+    """Reports phases as events: each ends where the next begins."""
 
     emit: Emit
     _open: tuple[Phase, int] | None = None
 
     def enter(self, phase: Phase, attempt: int = 1) -> None:
-        """Begin a phase, unless it is the current one, which goes on."""
+        """Begin a phase and end the current one; nothing changes if they are the same."""
         if self._open == (phase, attempt):
             return
         self.leave()
@@ -57,16 +57,16 @@ class Phases:
         self._open = None
 
 
-SHORTEST_S = 0.1
 Failure = tuple[Code, str] | None
+"""Why a delegation has failed, as code and text; None for one that has not."""
 
 
 @dataclass(frozen=True)
 class DelegationContext:
-    """What is the same from the first phase to the last; ``began`` is in monotonic seconds.
+    """What is the same in all phases of a delegation.
 
-    ``folder`` is the caller's, ``private`` one that no agent can access; ``emit`` takes the events
-    and the records to keep.
+    ``folder`` is the caller's current folder, ``private`` one that no agent can access. ``emit``
+    takes the events and the records to keep. ``began`` is a monotonic time in seconds.
     """
 
     payload: Payload
@@ -81,11 +81,12 @@ class DelegationContext:
     def compute_left_s(self) -> float:
         """Seconds until ``max_runtime_s``."""
         passed = read_clock() - self.began
-        return max(self.payload.execution.max_runtime_s - passed, SHORTEST_S)
+        # It limits what still has to run, so it is never 0.
+        return max(self.payload.execution.max_runtime_s - passed, 0.1)
 
 
 def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failure:
-    """Turn an exception into a result and the end of the current phase; None without one."""
+    """Call ``act``. An exception ends the current phase, and its code and reason are returned."""
     try:
         act()
     except (Exception, Interruption) as error:

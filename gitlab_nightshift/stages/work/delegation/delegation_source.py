@@ -36,31 +36,35 @@ from gitlab_nightshift.system.processes import refuse_installation_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 WORKSPACES = "NIGHTSHIFT_WORKSPACES"
+"""The variable that names the folder of all workspaces."""
 DEPTH = 50
 """Commits to fetch of a repository: enough to read its style."""
 _NO_URL = "repo.value: expected https://host/path and nothing else"
-_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WORKSPACE_ID = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def find_checkout(
     payload: Payload, folder: Path, env: Mapping[str, str], private: Path, job: JobFacts
 ) -> Path | None:
-    """The checkout on this machine that the payload names; None if it names a URL.
+    """The checkout on this machine that the payload names, with the traces of a killed run undone;
+    None if the payload names a URL.
 
-    Undoes what a killed run left there. Raises NightshiftError: ``E_CONFIG``,
-    ``E_WORKSPACE_DIRTY`` if another run works there.
+    Raises NightshiftError: ``E_CONFIG``, ``E_WORKSPACE_DIRTY`` if another run works in it.
     """
     if payload.repo.type == "git_url":
         return None
     top = _find_local_checkout(payload.repo, folder, env)
-    # First of all: git must not run in another user's repository, nor this program from an
-    # installation in it.
-    _check_owner(top, job)
+    # First of all: git must not run in another user's repository, whose settings can name programs
+    # for it (safe.directory, git-config(1)). A job's checkout may be another user's, as a runner
+    # may check out as one user and run the job as another.
+    if not job.in_ci and top.stat().st_uid != os.geteuid():
+        raise build_config_error(f"repo.value: {top} belongs to another user, who is not trusted")
     refuse_installation_in(top)
     remove_all_leftovers(private.parent, top)
     try:
         repair(top, private=private, search_path=build_search_path(env, top))
     except NightshiftError:
+        # Delegations that only read a checkout may do so at the same time.
         only_reads = payload.workspace.checkout_mode != "in_place"
         if not only_reads or not is_shared(top, private.parent):
             raise
@@ -74,19 +78,15 @@ def open_source(
     ``E_CONFIG``."""
     if top is None:
         return _fetch_source(payload, env, build_network_env(env, folder, private), private)
-    return build_source(top, build_search_path(env, top), _read_home(env), private)
+    return _build_source(top, env, private)
 
 
-def build_source(top: Path, path: str, home: Path, private: Path) -> DelegationSource:
-    """A checkout that exists. ``path`` is the PATH for programs, ``home`` this user's home."""
+def _build_source(top: Path, env: Mapping[str, str], private: Path) -> DelegationSource:
+    path, home = build_search_path(env, top), Path(env.get("HOME", "/"))
     git = build_isolated_git(private / "git", path)
     machine_git = with_machine_config(private / "machine-git", path, home)
     paths, head = find_paths_and_head(git, top)
     return DelegationSource(top, paths, git, machine_git, head, private.parent)
-
-
-def _read_home(env: Mapping[str, str]) -> Path:
-    return Path(env.get("HOME", "/"))
 
 
 # --- checkouts ------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _find_workspace(name: str, root: str) -> Path:
         raise build_config_error(
             f"repo: workspace_id needs {WORKSPACES}, the folder of all workspaces"
         )
-    if not _NAME.fullmatch(name):
+    if not _WORKSPACE_ID.fullmatch(name):
         raise build_config_error(
             "repo.value: a workspace_id consists of letters, digits, '.', '_' and '-'"
         )
@@ -117,16 +117,6 @@ def _find_workspace(name: str, root: str) -> Path:
     if top.is_symlink() or not top.is_dir():
         raise build_config_error(f"repo.value: {WORKSPACES} ({root}) has no folder {name}")
     return top
-
-
-def _check_owner(top: Path, job: JobFacts) -> None:
-    """Refuse another user's repository, as git does (safe.directory, git-config(1)): its settings
-    can name programs for git to run.
-
-    In a job that is normal: a runner may check out as one user, and the job run as another.
-    """
-    if not job.in_ci and top.stat().st_uid != os.geteuid():
-        raise build_config_error(f"repo.value: {top} belongs to another user, who is not trusted")
 
 
 # --- URLs -----------------------------------------------------------------------------------------
@@ -144,15 +134,16 @@ def _fetch_source(
     server = GitServer(url, "", env=network)
     commit = _fetch(repository, server, payload.workspace.base_ref)
     (top / ".git/HEAD").write_text(f"{commit}\n")
-    source = build_source(top, build_search_path(env, top), _read_home(env), private)
+    source = _build_source(top, env, private)
     return dataclasses.replace(source, git=git, head=commit, fetched=True)
 
 
 def _check_url(text: str) -> str:
-    """The URL, if it can be one; no message repeats it, since it may hold a credential."""
+    """The URL, if it is https and holds no credential. Raises NightshiftError ``E_CONFIG``."""
+    # No message repeats a URL, which may hold a credential; the text of ValueError would.
     try:
         parts = urlsplit(text)
-    except ValueError:  # its text repeats the URL
+    except ValueError:
         raise build_config_error(_NO_URL) from None
     if "@" in parts.netloc:
         raise build_config_error(
@@ -167,6 +158,7 @@ def _check_url(text: str) -> str:
 
 
 def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
+    """Fetch a branch, a tag or, without a ref, the default branch. Returns the commit's id."""
     names = [f"refs/heads/{ref}", f"refs/tags/{ref}"] if ref else ["HEAD"]
     if ref and not is_ref(repository.git, names[0], repository.folder):
         raise build_config_error(f"base_ref: {ref!r} is not the name of a branch or tag")
@@ -221,7 +213,7 @@ def is_ref(git: Git, name: str, folder: Path) -> bool:
 
 
 def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> str:
-    """A branch that does not exist yet: the requested one, else one of our own.
+    """A branch that does not exist yet: the requested one, else one of this program's.
 
     Raises NightshiftError ``E_CONFIG``: a branch is never overwritten.
     """
@@ -238,17 +230,16 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
 
 
 def _is_taken(source: DelegationSource, name: str) -> bool:
-    """True if a branch has that name, or one that conflicts with it: ``a`` and ``a/b`` cannot both
-    be files below ``refs/heads`` (gitrepository-layout(5))."""
-    asked = ("for-each-ref", "--format=%(refname)", "refs/heads")
-    out = source.git.run(*asked, cwd=source.top)
-    taken = os.fsdecode(out).split()
-    full = f"refs/heads/{name}"
+    """True if a branch has that name, or one that conflicts with it."""
+    out = source.git.run("for-each-ref", "--format=%(refname)", "refs/heads", cwd=source.top)
+    taken, full = os.fsdecode(out).split(), f"refs/heads/{name}"
+    # a and a/b cannot both be files below refs/heads (gitrepository-layout(5)).
     return any(within(ref, full) or within(full, ref) for ref in taken)
 
 
 def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
-    """The folder's path as git writes it. Raises NightshiftError ``E_CONFIG`` for none."""
+    """The path of ``subdir`` as git writes it, "" for the top. Raises NightshiftError ``E_CONFIG``
+    if the base has no such folder."""
     name = "/".join(part for part in subdir.split("/") if part not in ("", "."))
     if not name:
         return ""
@@ -260,8 +251,8 @@ def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
 
 @dataclass(frozen=True)
 class DelegationWorkspace:
-    """Where the work is done. ``base`` is the commit checked out there; ``local``: it has
-    uncommitted changes of the caller."""
+    """The checkout in which the task is done. ``base`` is the commit that work starts from;
+    ``local``: that commit holds uncommitted changes of the caller."""
 
     path: Path
     base: str
@@ -269,7 +260,7 @@ class DelegationWorkspace:
 
 
 def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> None:
-    """Raise ``E_WORKSPACE_DIRTY`` if the caller's uncommitted changes would be used unasked."""
+    """Raise ``E_WORKSPACE_DIRTY`` if uncommitted changes would be used although not allowed."""
     workspace = payload.workspace
     if workspace.checkout_mode != "worktree" and workspace.clean_before:
         refuse_changed(source.machine_git, source.top)
@@ -279,7 +270,8 @@ def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> 
 def make_workspace(
     source: DelegationSource, payload: Payload, base: str, path: Path, output_dir: str
 ) -> DelegationWorkspace:
-    """The workspace; a private one is created at ``path`` (new). Raises NightshiftError."""
+    """The workspace: the caller's checkout for ``in_place``, else a private one that is created at
+    ``path``. Raises NightshiftError."""
     mode = payload.workspace.checkout_mode
     if mode == "in_place":
         return DelegationWorkspace(source.top, base)
@@ -288,14 +280,10 @@ def make_workspace(
         check_out(source.git, path, source.paths, base, config)
         return DelegationWorkspace(path, base)
     copy_out(source.git, path, source.paths, base, config, source.top, output_dir)
-    return _with_local_changes(source, path, base)
-
-
-def _with_local_changes(source: DelegationSource, path: Path, base: str) -> DelegationWorkspace:
-    """Commit changed tracked files in the private checkout: the snapshot to start from."""
     changed = list_changed_files(source.machine_git, path)
     if not changed:
         return DelegationWorkspace(path, base)
+    # A commit in the private checkout alone, so that the work starts from the caller's state.
     try:
         commit = commit_changed(source.machine_git, path, changed)
     except GitError as error:

@@ -1,4 +1,5 @@
-"""Reads the payload: bounded, strict, every mistake in one line; and both JSON Schemas."""
+"""Reads a delegation's payload strictly, and tells all its mistakes in one line. With the JSON
+Schemas of payload and result."""
 
 import json
 from pathlib import PurePosixPath
@@ -15,8 +16,10 @@ from gitlab_nightshift.text.printable_text import make_printable
 LARGEST = 1_000_000
 """Bytes of a payload."""
 MOST_NAMED = 10
+"""Mistakes that an error names."""
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_CHARACTERS = set("*?[]!#\\")
+"""The folder becomes a pattern of ``paths``, in which these have a meaning (gitignore(5))."""
 
 
 def read_payload(raw: bytes) -> Payload:
@@ -67,15 +70,11 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _describe_error(loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    place = ".".join(_format_key(str(part)) for part in loc)
+    keys = (make_printable(str(part), "?") for part in loc)
+    place = ".".join(key if len(key) <= 60 else f"{key[:60]}…" for key in keys)
     if kind == "unexpected_keyword_argument":
         return f"{place}: unknown key"
     return f"{place}: {message}" if place else message
-
-
-def _format_key(text: str) -> str:
-    flat = make_printable(text, "?")
-    return flat if len(flat) <= 60 else f"{flat[:60]}…"
 
 
 def _build_error(why: str) -> NightshiftError:
@@ -100,7 +99,6 @@ def _check(payload: Payload) -> None:
 
 
 def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
-    args = [("execution.test_args", text) for text in payload.execution.test_args]
     return [
         ("model", payload.model or ""),
         ("repo.value", payload.repo.value),
@@ -108,7 +106,7 @@ def _list_plain_texts(payload: Payload) -> list[tuple[str, str]]:
         ("workspace.base_ref", payload.workspace.base_ref),
         ("workspace.branch_name", payload.workspace.branch_name),
         ("execution.test_command_id", payload.execution.test_command_id or ""),
-        *args,
+        *(("execution.test_args", text) for text in payload.execution.test_args),
     ]
 
 

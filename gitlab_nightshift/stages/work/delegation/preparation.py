@@ -33,7 +33,6 @@ from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.delegation.agent_choice import (
     FALLBACK,
-    ProviderChoice,
     choose,
     choose_fallback,
     may_fall_back,
@@ -50,44 +49,48 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
     find_base,
     find_commit,
 )
-from gitlab_nightshift.stages.work.delegation.packaged_change import find_author
+from gitlab_nightshift.stages.work.delegation.delivery import find_author
 from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.network_settings import build_network_env
 
-_POLICY_KEYS = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
-_ENFORCED = {"outside-paths": "fail"}
+_POLICY_PREFIXES = ("NIGHTSHIFT_POLICY", "NIGHTSHIFT_PROFILE")
+"""Prefixes of the variables that set the policy and its profile."""
 _ORCHESTRATOR = "NIGHTSHIFT_ORCHESTRATOR"
+"""The variable by which an orchestrator names itself."""
 
 
 @dataclass
 class PreparationState:
-    """What is known so far. ``output_dir`` is set once results may be kept."""
+    """What preparation has found out so far, for the result if it fails. ``output_dir`` is set once
+    results may be kept; ``chosen`` are the settings with the chosen agent."""
 
     output_dir: str | None = None
     base: str | None = None
-    chosen: ProviderChoice | None = None
+    chosen: Settings | None = None
 
 
 @dataclass(frozen=True)
 class PreparedDelegation:
-    """What is fixed before the workspace is created. ``person`` is the committer; without a commit
-    it is None, and ``branch`` "". ``fallback`` takes over if the chosen agent cannot be used; a
-    text says why that cannot be used either; None: no fallback was requested."""
+    """What is decided before the workspace is created. ``chosen`` and ``fallback`` are the settings
+    with an agent each: the second takes over if the first cannot be used. A text says why there is
+    no fallback, None that none was requested. ``person`` is the committer; without a commit it is
+    None, and ``branch`` ""."""
 
     source: DelegationSource
     base: str
     branch: str
     person: CommitIdentity | None
     plan: Plan
-    chosen: ProviderChoice
-    fallback: ProviderChoice | str | None
+    chosen: Settings
+    fallback: Settings | str | None
 
 
 def prepare(
     context: DelegationContext, state: PreparationState, source: DelegationSource
 ) -> PreparedDelegation:
-    """Settings, gates, refs, the agent. Raises NightshiftError for the first problem."""
+    """Read the settings, pass the gates, resolve the refs, choose the agent. Raises NightshiftError
+    for the first problem."""
     payload = context.payload
     search_path = build_search_path(context.env, source.top)
     context = dataclasses.replace(context, env={**context.env, "PATH": search_path})
@@ -98,44 +101,35 @@ def prepare(
     subdir = check_subdir(source, base, payload.workspace.workspace_subdir)
     settings = narrow_settings(settings, payload, subdir)
     check_clean(source, payload, settings.output_dir)
-    makes_commit = _makes_commit(context, source)
+    applied = payload.execution.apply_changes and not payload.execution.dry_run
+    in_place = payload.workspace.checkout_mode == "in_place"
+    makes_commit = applied and not in_place and not source.fetched
     branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
     person = find_author(source, context.job) if makes_commit else None
-    chosen = state.chosen = _choose_provider(context, settings)
+    chosen = state.chosen = _choose_agent(context, settings)
     plan = _build_plan(context, settings, base, branch)
-    return PreparedDelegation(
-        source, base, branch, person, plan, chosen, _prepare_fallback(context, settings, chosen)
-    )
+    fallback: Settings | str | None = None
+    if may_fall_back(payload, Code.PROVIDER_UNAVAILABLE) and chosen.agent != FALLBACK:
+        fallback = _try_fallback(context, settings)
+    return PreparedDelegation(source, base, branch, person, plan, chosen, fallback)
 
 
-def _makes_commit(context: DelegationContext, source: DelegationSource) -> bool:
-    in_place = context.payload.workspace.checkout_mode == "in_place"
-    execution = context.payload.execution
-    handed_over = execution.apply_changes and not execution.dry_run
-    return handed_over and not in_place and not source.fetched
-
-
-def _choose_provider(context: DelegationContext, settings: Settings) -> ProviderChoice:
+def _choose_agent(context: DelegationContext, settings: Settings) -> Settings:
     try:
         return choose(context.payload, settings, context.env, context.emit)
     except NightshiftError as error:
         if not may_fall_back(context.payload, error.code):
             raise
-        try:
-            chosen = choose_fallback(context.payload, settings, context.env)
-        except NightshiftError as failure:
-            text = describe_no_fallback(error.message, failure.message)
+        chosen = _try_fallback(context, settings)
+        if isinstance(chosen, str):
+            text = describe_no_fallback(error.message, chosen)
             raise NightshiftError(error.code, text) from None
         context.emit(build_fallback_note(error.message))
         return chosen
 
 
-def _prepare_fallback(
-    context: DelegationContext, settings: Settings, chosen: ProviderChoice
-) -> ProviderChoice | str | None:
-    requested = may_fall_back(context.payload, Code.PROVIDER_UNAVAILABLE)
-    if not requested or chosen.settings.agent == FALLBACK:
-        return None
+def _try_fallback(context: DelegationContext, settings: Settings) -> Settings | str:
+    """The settings with the fallback's agent, or why it cannot be used."""
     try:
         return choose_fallback(context.payload, settings, context.env)
     except NightshiftError as failure:
@@ -143,7 +137,7 @@ def _prepare_fallback(
 
 
 def _build_plan(context: DelegationContext, settings: Settings, base: str, branch: str) -> Plan:
-    """A night's plan, of one task; files of recent commits may change, as a person asked for it."""
+    """A night's plan for the task. Files of recent commits may change: somebody asked for it."""
     return Plan(
         run_id=context.job.run_id,
         date=f"{datetime.now(UTC):%A %Y-%m-%d}",
@@ -167,7 +161,7 @@ def _read_settings(source: DelegationSource, env: Mapping[str, str], job: JobFac
     stranger's, and is not read. Raises NightshiftError ``E_CONFIG``.
     """
     if job.in_ci:
-        named = [name for name in env if name.startswith(_POLICY_KEYS) and env[name].strip()]
+        named = [name for name in env if name.startswith(_POLICY_PREFIXES) and env[name].strip()]
         if named:
             text = "a delegation's policy and profile come from the default branch only"
             raise build_config_error(f"{', '.join(sorted(named))}: {text}")
@@ -188,9 +182,8 @@ def _read_config_file(source: DelegationSource, job: JobFacts) -> ConfigFile | N
 
 
 def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
-    """The default branch's commit, as far as this repository knows it; without a remote, the
-    checked-out one. Raises NightshiftError ``E_CONFIG`` if it lacks the job's default
-    branch."""
+    """The default branch's commit, as far as this repository knows it, else the checked-out one.
+    Raises NightshiftError ``E_CONFIG`` if that is another branch's."""
     name = job.default_branch
     refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] if name else []
     found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
@@ -207,7 +200,12 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     """The settings with what the payload asks for: it may restrict them, never extend them."""
     execution, policy = payload.execution, settings.policy
     hosts = policy.egress_hosts if execution.network == "on" else []
-    flags = {**policy.flags, **(_ENFORCED if subdir else {}), **_build_set_up_flags(payload)}
+    # Whatever flags the team has set: manifests, lock files and settings of tools may change only
+    # with allow_install, and files outside workspace_subdir never.
+    level = "off" if execution.dependency_policy == "allow_install" else "fail"
+    flags = {**policy.flags, "dependency-file": level, "tool-settings": level}
+    if subdir:
+        flags["outside-paths"] = "fail"
     words = build_test_command(payload, policy.test_commands)
     narrowed: dict[str, object] = {
         "policy": policy.with_values(egress_hosts=hosts, flags=flags),
@@ -219,15 +217,8 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
     return settings.with_values(**narrowed)
 
 
-def _build_set_up_flags(payload: Payload) -> dict[str, str]:
-    """Manifests, lock files and tool settings may change only with ``allow_install``, whatever the
-    flags of the settings."""
-    level = "off" if payload.execution.dependency_policy == "allow_install" else "fail"
-    return {"dependency-file": level, "tool-settings": level}
-
-
 def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:
-    """Allow only this folder, and within it only what the settings allow."""
+    """The settings that allow changes only in this folder, and there only where they do so now."""
     if not settings.paths:
         return {"paths": [f"/{subdir}/"]}
     # gitignore(5) rules: a file cannot be re-included if its parent is excluded, so each level is
@@ -256,7 +247,8 @@ def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) ->
 
 
 def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit) -> None:
-    """Decide exec, network and in_place; ``approver`` is who approved it, "" for none.
+    """Decide the gates exec, network and in_place; ``approver`` is who approved the delegation, ""
+    for nobody.
 
     Raises NightshiftError ``E_POLICY_DENY``, ``E_APPROVAL_REQUIRED``, and ``E_CONFIG`` for a
     network without hosts.
@@ -280,20 +272,14 @@ def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit)
             continue
         emit(GateRequired(each.gate, each.why))
         if not approver:
-            raise NightshiftError(
-                Code.APPROVAL_REQUIRED, f"{each.why}: {_describe_approval(settings)}"
-            )
+            named = ", ".join(settings.policy.orchestrators) or "nobody"
+            text = f"{each.why}: nobody has approved it; policy.orchestrators of the default branch"
+            text += f" lists who may ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
+            raise NightshiftError(Code.APPROVAL_REQUIRED, text)
         emit(GateApproved(each.gate, approver))
 
 
-def _describe_approval(settings: Settings) -> str:
-    named = ", ".join(settings.policy.orchestrators) or "nobody"
-    return (
-        "nobody has approved it; policy.orchestrators of the default branch lists who may"
-        f" ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
-    )
-
-
+# As each package manager documents the installation from a lock file in CI.
 _LOCKED = {
     "package-lock.json": "npm ci",
     "npm-shrinkwrap.json": "npm ci",
@@ -316,18 +302,19 @@ _INSTALLERS = frozenset(
     """npm yarn pnpm bun pip pip3 uv poetry pdm pipenv bundle gem composer cargo go mix dotnet
     apt-get apk""".split()
 )
+"""Programs that install packages, which deny_install takes away."""
 
 
 def build_delegated_context(
-    context: DelegationContext, source: DelegationSource, base: str, chosen: ProviderChoice
+    context: DelegationContext, source: DelegationSource, base: str, chosen: Settings
 ) -> WorkContext:
-    """Everything that the work is given, as if it were done in the caller's checkout; no GitLab
-    credential is in it."""
+    """The input of work in the caller's checkout; a workspace replaces that later. ``chosen`` are
+    the settings with the agent."""
     in_place = context.payload.workspace.checkout_mode == "in_place"
     files = list_revision_files(source.git, source.top, base)
     read = functools.partial(read_committed_file, source.git, source.top, base)
     run = RunContext(
-        settings=chosen.settings,
+        settings=chosen,
         job=context.job,
         env=context.env,
         checkout=source.top,
@@ -341,7 +328,7 @@ def build_delegated_context(
         source.git,
         build_network_env(context.env, context.folder, context.private),
         BuildFiles(files, read),
-        Commands(tuple(chosen.settings.verify_commands), implied=False),
+        Commands(tuple(chosen.verify_commands), implied=False),
         context.compute_left_s(),
         separate_checkout=not in_place,
     )
@@ -357,14 +344,15 @@ def build_delegated_context(
 def with_installs(
     commands: Collection[str], execution: Execution, files: Collection[str]
 ) -> tuple[str, ...]:
-    """The commands that an agent may run, with those that the dependency policy adds."""
+    """The commands that an agent may run: ``commands``, with installations added or taken away as
+    the dependency policy says."""
     policy = execution.dependency_policy
     if policy == "deny_install":
         locked = set(_LOCKED.values())
         return tuple(c for c in commands if c not in _INSTALLERS and c not in locked)
     if execution.network == "off":
         return tuple(commands)
-    own = [command for lock, command in _LOCKED.items() if lock in files]
+    installs = [command for lock, command in _LOCKED.items() if lock in files]
     if policy == "allow_install":
-        own = [command.split()[0] for command in own]
-    return tuple(dict.fromkeys((*commands, *own)))
+        installs = [command.split()[0] for command in installs]
+    return tuple(dict.fromkeys((*commands, *installs)))

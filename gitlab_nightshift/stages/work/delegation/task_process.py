@@ -1,8 +1,9 @@
-"""The process that does a delegation's task as a night does one, in a workspace of its own: it runs
-agents and reads what they write. It holds no secret, and sends its logs and products to the
-redactor, one way.
+"""The process that does a delegation's task in a workspace, by the same steps as a night's given
+task. It runs agents and reads what they write, holds no secret, and sends its logs and products to
+the redactor, which sends nothing back.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +13,11 @@ from typing import Any
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import (
-    AnalysisResult,
     BeadResult,
     BeadStatus,
     CommandResult,
-    Draft,
 )
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
@@ -42,8 +40,8 @@ from gitlab_nightshift.repository.delegated_repository import DelegationSource, 
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.attempt import ProvenChange
 from gitlab_nightshift.stages.work.baseline import Baseline
+from gitlab_nightshift.stages.work.bead_prompt import FailedAttempt
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     Phase,
     Phases,
@@ -53,21 +51,23 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
     DelegationWorkspace,
     make_workspace,
 )
-from gitlab_nightshift.stages.work.draft_texts import draft_from_analysis
-from gitlab_nightshift.stages.work.given_task import TaskPolicy, do_task
-from gitlab_nightshift.stages.work.night import Night
+from gitlab_nightshift.stages.work.night import Night, draft_from_analysis
 from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
-from gitlab_nightshift.stages.work.step_input import FailedAttempt
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.stages.work.work_stage import Store, work
+from gitlab_nightshift.stages.work.work_stage import work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.stages.work.workflows import Tools, Workflow, prepare
+from gitlab_nightshift.stages.work.workflows import (
+    AgentSetup,
+    TaskPolicy,
+    Workflow,
+    do_task,
+    prepare_agent,
+)
 
 _UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
-
-
+"""Failures of a bead that the result reports as E_PARSE_ERROR."""
 _PHASES = {
     "implement": Phase.APPLY,
     "checks": Phase.VERIFY,
@@ -79,12 +79,13 @@ _PHASES = {
 
 @dataclass
 class DelegationProgress:
-    """Receives the events of work, keeps what the report needs, and passes each on in its phase.
+    """Receives the events of work, enters the phases that they belong to, keeps what the report
+    needs, and passes the events on.
 
-    ``change`` is what the last recorded attempt changed, even if that was undone, None if none was
-    recorded; ``exit_code`` is the last agent process's; ``tests`` are the runs of the test that
-    was asked for. ``agent_started``: an agent process has been started; ``last_message``: the last
-    Implement's words on its change.
+    ``agent_started``: an agent's process has been started; ``exit_code`` is that of the last one.
+    ``change`` is the change of the last recorded attempt, even if it was undone (None: no attempt
+    was recorded), ``last_message`` what the last Implement said. ``tests`` are the runs of the
+    requested test.
     """
 
     emit: Emit
@@ -97,7 +98,7 @@ class DelegationProgress:
     tests: list[CommandResult] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
-        """Note what the event tells, and pass it on."""
+        """Receive an event."""
         match event:
             case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
                 self.phases.enter(phase, int(key.rpartition("-")[2]))
@@ -111,22 +112,6 @@ class DelegationProgress:
                 self.tests.append(result)
         self.emit(event)
 
-    @property
-    def changed(self) -> bool:
-        """True if the last recorded attempt changed something."""
-        return self.change is not None and not self.change.empty
-
-
-@dataclass(frozen=True)
-class DelegationTask:
-    """A task and everything prepared for it; ``scratch`` is the folder for a private workspace."""
-
-    payload: Payload
-    source: DelegationSource
-    plan: Plan
-    work_context: WorkContext
-    scratch: Path
-
 
 def main(_data: Mapping[str, Any]) -> int:
     """Run as a process (``sandbox/supervised_process.py``)."""
@@ -136,98 +121,75 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the task; ``fallback_reason`` is why the first agent could not be used."""
-    if inputs["fallback_reason"]:
-        resources.outlet(build_fallback_note(str(inputs["fallback_reason"])))
-    task = DelegationTask(
-        payload=make_record(Payload, inputs["payload"]),
-        source=open_source_record(inputs["source"], resources.work_context.private),
-        plan=make_record(Plan, inputs["plan"]),
-        work_context=resources.work_context,
-        scratch=Path(inputs["scratch"]),
-    )
-    return dataclasses.asdict(
-        do_delegated_task(task, resources.gateway, resources.outlet.send_record)
-    )
-
-
-def do_delegated_task(
-    task: DelegationTask, gateway: RemoteGateway | None, store: Store
-) -> WorkReport:
-    """Work until the change is proven or has failed. Never raises: a failure, a signal or a bug
-    is in the report. ``store`` gets the bundle of a proven change, or ``failed.patch``."""
-    emit = task.work_context.emit
-    progress = DelegationProgress(emit, Phases(emit))
-    products = dict[str, bytes]()
+    """Do the task, and report how that went (``WorkReport``): failures, signals and bugs, too. The
+    bundle of a proven change is stored, or else the last attempt's change as ``failed.patch``."""
+    outlet, work_context = resources.outlet, resources.work_context
+    if inputs["fallback_reason"]:  # the first agent could not be used
+        outlet(build_fallback_note(str(inputs["fallback_reason"])))
+    payload = make_record(Payload, inputs["payload"])
+    source = open_source_record(inputs["source"], work_context.private)
+    progress = DelegationProgress(work_context.emit, Phases(work_context.emit))
+    workflow = _build_workflow(payload, source, Path(inputs["scratch"]), progress)
+    work_context = dataclasses.replace(work_context, emit=progress)
+    products: dict[str, bytes] = {}
     progress.phases.enter(Phase.APPLY)
-    work_context = dataclasses.replace(task.work_context, emit=progress)
-    workflow = _build_workflow(task, progress)
-    bundle = work(task.plan, work_context, gateway, products.__setitem__, workflow)
+    plan = make_record(Plan, inputs["plan"])
+    bundle = work(plan, work_context, resources.gateway, products.__setitem__, workflow)
     progress.phases.leave(bundle.reason if bundle.error_code else "")
     if bundle.error_code:
         change = progress.change
         products = {"failed.patch": change.patch} if change and change.patch else {}
     for name, data in products.items():
-        store(name, data)
-    return _build_report(task, progress, bundle)
+        outlet.send_record(name, data)
+    return dataclasses.asdict(_build_report(source, progress, bundle))
 
 
-def _build_report(task: DelegationTask, progress: DelegationProgress, bundle: Bundle) -> WorkReport:
-    unavailable = bundle.error_code == Code.PROVIDER_UNAVAILABLE
+def _build_report(
+    source: DelegationSource, progress: DelegationProgress, bundle: Bundle
+) -> WorkReport:
+    workspace, fall_back = progress.workspace, False
+    if workspace and bundle.error_code == Code.PROVIDER_UNAVAILABLE:
+        # Another agent can take over only if the workspace is known to be as it was.
+        with contextlib.suppress(GitError, NightshiftError):
+            fall_back = not list_changed_files(source.machine_git, workspace.path)
+    # The logs of the last Implement bead, else of the last bead.
+    beads = [bead for bead in bundle.beads if bead.bead == "implement"] or bundle.beads
+    logs = beads[-1].logs if beads else ()
+    test_result: TestResult = "skipped"
+    if progress.tests:
+        test_result = "passed" if progress.tests[-1].ok else "failed"
     return WorkReport(
         error_code=bundle.error_code,
         reason=bundle.reason,
-        local=progress.workspace is not None and progress.workspace.local,
+        local=workspace is not None and workspace.local,
         began=progress.agent_started,
-        changed=progress.changed,
-        fall_back=unavailable and _is_restored(task, progress),
+        changed=progress.change is not None and not progress.change.empty,
+        fall_back=fall_back,
         exit_code=progress.exit_code,
-        test_result=_find_test_result(progress),
+        test_result=test_result,
         said=progress.last_message,
-        logs=_find_last_logs(bundle.beads),
+        logs=tuple(Path(name).name.removesuffix(".gz") for name in logs),
     )
-
-
-def _is_restored(task: DelegationTask, progress: DelegationProgress) -> bool:
-    """True if the workspace is as it was, so that another agent can take over."""
-    if progress.workspace is None:
-        return False
-    try:
-        return not list_changed_files(task.source.machine_git, progress.workspace.path)
-    except (GitError, NightshiftError):
-        return False
-
-
-def _find_test_result(progress: DelegationProgress) -> TestResult:
-    if not progress.tests:
-        return "skipped"
-    return "passed" if progress.tests[-1].ok else "failed"
-
-
-def _find_last_logs(beads: Sequence[BeadResult]) -> tuple[str, ...]:
-    """The logs of the last Implement bead, else of the last bead."""
-    implementing = [each for each in beads if each.bead == "implement"] or beads
-    logs = implementing[-1].logs if implementing else ()
-    return tuple(Path(name).name.removesuffix(".gz") for name in logs)
 
 
 # --- what a delegation does differently from a night ---------------------------------------------
 
 
-def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workflow:
-    """The work in a workspace of its own. The commands are not tried before it: the task may be to
-    fix the test."""
+def _build_workflow(
+    payload: Payload, source: DelegationSource, scratch: Path, progress: DelegationProgress
+) -> Workflow:
+    """The task in its workspace; a private one is created in ``scratch``."""
 
     def open_workspace(plan: Plan, work_context: WorkContext) -> tuple[Plan, WorkContext]:
-        path = task.scratch / (task.source.top.name or "checkout")
+        path = scratch / (source.top.name or "checkout")
         output_dir = work_context.settings.output_dir
-        workspace = progress.workspace = make_workspace(
-            task.source, task.payload, plan.base_sha, path, output_dir
-        )
+        workspace = make_workspace(source, payload, plan.base_sha, path, output_dir)
+        progress.workspace = workspace
         context = dataclasses.replace(work_context, checkout=workspace.path)
         return dataclasses.replace(plan, base_sha=workspace.base), context
 
     def build_baseline(work_context: WorkContext, _checkout: Checkout, _runner: Runner) -> Baseline:
+        # Nothing is run: the task may be to fix the test.
         requested = work_context.verify.commands
         return Baseline(commands=requested, no_test_requested=not requested)
 
@@ -235,7 +197,7 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
         baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
         choose_checkout=open_workspace,
-        prepare=lambda work_context: _prepare_tools(work_context, task.payload),
+        prepare=lambda work_context: _prepare_agent(work_context, payload),
         any_day=True,
     )
 
@@ -243,26 +205,23 @@ def _build_workflow(task: DelegationTask, progress: DelegationProgress) -> Workf
 def _do_task(night: Night, progress: DelegationProgress) -> Ending:
     def end_attempt(night: Night, failed: FailedAttempt) -> None:
         progress.phases.leave(failed.why)
-        night.bead_context.ledger.check()  # raises Stop at a limit
+        # Raises Stop at a limit, before the next attempt's phase begins.
+        night.bead_context.ledger.check()
 
     def end_failed(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
-        # Nothing tried: a limit stopped the bead, which may have changed something unrecorded.
+        # Without a failed attempt a limit has stopped a bead, and its change is not recorded yet.
         if not tried and not (now := night.checkout.capture()).empty:
             progress.change = now
         return _build_failed_ending(night, stop, tried)
 
     recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
     policy = TaskPolicy(
-        on_failure=end_attempt, write_draft=_write_draft, build_failed_ending=end_failed
+        on_failure=end_attempt,
+        # No bead writes texts: whoever delegates gets the agent's own words.
+        write_draft=lambda _night, _category, analysis, _proven: draft_from_analysis(analysis),
+        build_failed_ending=end_failed,
     )
     return do_task(dataclasses.replace(night, recorder=recorder), policy)
-
-
-def _write_draft(
-    _night: Night, _category: str, analysis: AnalysisResult, _proven: ProvenChange
-) -> Draft:
-    """No bead writes the texts: whoever delegates gets the agent's own words."""
-    return draft_from_analysis(analysis)
 
 
 def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
@@ -277,7 +236,7 @@ def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResul
 
 @dataclass(frozen=True)
 class _ChangeRecorder(Recorder):
-    """Records as the night's recorder does, and keeps the last attempt's change."""
+    """A night's recorder that also keeps the last attempt's change for the report."""
 
     progress: DelegationProgress
 
@@ -289,23 +248,21 @@ class _ChangeRecorder(Recorder):
 
 
 class _CustomCodex(Codex):
-    """Codex, started as ``debug.codex_command``, whose first word is already in the settings."""
+    """Codex, started by ``debug.codex_command``. Its first word, the program, is in the settings
+    already (``agent_executable``)."""
 
     def __init__(self, settings: Settings, words: tuple[str, ...]) -> None:
         super().__init__(settings)
         self._words = words[1:]
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The program, its own first arguments, then codex's."""
+        """The program, the command's other words, then the arguments for codex."""
         program, *args = super().build_bead_args(task, path)
         return [program, *self._words, *args]
 
 
-def _prepare_tools(work_context: WorkContext, payload: Payload) -> Tools:
-    """The agent and the templates, checked. Raises what ``prepare`` raises."""
-    words = payload.debug.codex_command
+def _prepare_agent(work_context: WorkContext, payload: Payload) -> AgentSetup:
+    setup, words = prepare_agent(work_context), payload.debug.codex_command
     if not words or work_context.settings.agent != "codex":
-        return prepare(work_context)
-    return dataclasses.replace(
-        prepare(work_context), provider=_CustomCodex(work_context.settings, words)
-    )
+        return setup
+    return dataclasses.replace(setup, provider=_CustomCodex(work_context.settings, words))

@@ -1,11 +1,14 @@
-"""Finalize: keep the artifacts and send the one result."""
+"""Package and Finalize: a proven change becomes a commit on a branch of its own, or files in the
+checkout; then the artifacts and the one result are sent."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import CANCELLED, Code
+from gitlab_nightshift.errors import CANCELLED, Code, NightshiftError, build_config_error
+from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import (
     LONGEST,
     Artifacts,
@@ -23,7 +26,18 @@ from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.usage import Usage, format_usd
+from gitlab_nightshift.repository import changed_files
+from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, claim_source
+from gitlab_nightshift.repository.git import CommitIdentity, GitError, read_identity
+from gitlab_nightshift.repository.private_repository import (
+    Repository,
+    commit_tree,
+    list_diff_files,
+)
+from gitlab_nightshift.repository.tree_objects import resolve_tree
+from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
     TEST_LOG,
     DelegationContext,
@@ -35,17 +49,108 @@ from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.wire.channel import OutputChannel
 
-_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
+
+@dataclass(frozen=True)
+class RebasedChange:
+    """The change, applied from its patch to the real base: what is committed or written."""
+
+    repository: Repository
+    base: str
+    captured: CapturedChange
+
+
+# --- a commit -----------------------------------------------------------------------------------
+
+
+def find_author(source: DelegationSource, job: JobFacts) -> CommitIdentity:
+    """The commit's author: this machine's git identity, else the pipeline's user.
+
+    Raises NightshiftError ``E_CONFIG`` if there is neither.
+    """
+    configured = read_identity(source.machine_git, source.top)
+    person = configured or CommitIdentity(job.user_name, job.user_email)
+    if not person.name or not person.email:
+        raise build_config_error(
+            "no name and e-mail for the commit: set git's user.name and user.email on this machine"
+        )
+    return person
+
+
+def commit(
+    source: DelegationSource,
+    rebased: RebasedChange,
+    branch: str,
+    run_id: str,
+    person: CommitIdentity,
+) -> str:
+    """One commit on a new branch of the caller's repository; no hook is run, nothing is pushed.
+
+    Raises NightshiftError ``E_PUBLISH`` if the repository rejects it.
+    """
+    commit_id = commit_tree(
+        rebased.repository,
+        rebased.captured.tree_id,
+        parent=rebased.base,
+        message=f"nightshift: {run_id}\n".encode(),
+        author=person,
+        committer=person,
+        date=f"{datetime.now(UTC).timestamp():.0f} +0000",
+    )
+    # Through a pack, as the caller's repository does not know the objects of this one; ^ leaves out
+    # what it has (git-pack-objects(1), --revs).
+    wanted = f"{commit_id}\n^{rebased.base}\n".encode()
+    pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
+    who = {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
+    # An old value of zeros makes update-ref fail if the branch exists (git-update-ref(1)).
+    create = ("update-ref", f"refs/heads/{branch}", commit_id, "0" * len(commit_id))
+    try:
+        source.git.run("unpack-objects", "-q", cwd=source.top, stdin=pack)
+        source.git.run(*create, cwd=source.top, env=who)
+    except GitError as error:
+        text = f"branch {branch} cannot be created in {source.top}: {error}; the bundle is kept"
+        raise NightshiftError(Code.PUBLISH, text) from None
+    return commit_id
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def apply_in_place(source: DelegationSource, run_id: str, rebased: RebasedChange) -> None:
+    """Write the change into the caller's checkout, uncommitted.
+
+    Raises NightshiftError: ``E_WORKSPACE_DIRTY`` if somebody changed the checkout in the meantime;
+    ``E_APPLY_FAILED``, after the files were restored.
+    """
+    top, repository, change = source.top, rebased.repository, rebased.captured
+    with claim_source(source, run_id):
+        if changed_files.list_changed_files(source.machine_git, top):
+            text = f"{top} was changed in the meantime: the change is only in the bundle"
+            raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+        before = scan(top)
+        try:
+            apply_captured_change(top, before, repository, change)
+        except (OSError, GitError) as error:
+            old = resolve_tree(repository, rebased.base)
+            undo = CapturedChange(old, list_diff_files(repository, change.tree_id, old), b"")
+            apply_captured_change(top, before, repository, undo)
+            text = f"the change cannot be written into {top}: {error}"
+            raise NightshiftError(Code.APPLY_FAILED, text) from None
+
+
+def apply_to_workspace(path: Path, rebased: RebasedChange) -> None:
+    """Write the change into a workspace, which nobody else uses. Raises OSError, GitError."""
+    apply_captured_change(path, scan(path), rebased.repository, rebased.captured)
 
 
 @dataclass
 class DelegationState:
-    """What the phases found out and did; ``final`` is the folder for the results.
+    """What the phases found out and did, for the result.
 
-    ``killed``: the work ended without an answer. ``bundle`` and ``captured`` are the proven change;
-    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept;
+    ``final`` is the folder for the results, ``used`` the agent. ``worked`` is the work process's
+    report; ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change.
+    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept.
     ``dirty``: the caller's checkout has uncommitted changes. ``usage`` is the gateway's count,
-    ``notary`` the independent measurement of the change.
+    ``notary`` the record of the commands run once more.
     """
 
     final: Path
@@ -68,7 +173,7 @@ class DelegationState:
 def finalize(
     context: DelegationContext, state: DelegationState, failure: Failure, results: Path
 ) -> None:
-    """Send the artifacts and the result. ``results`` is the folder of those kept so far."""
+    """Send the artifacts and the result. ``results`` is the folder of the records stored so far."""
     with defer_signals():
         context.phases.enter(Phase.FINALIZE)
         if state.bundle and state.captured:
@@ -81,7 +186,9 @@ def finalize(
         context.emit.close()
 
 
-# --- artifacts --------------------------------------------------------------------------------
+# --- artifacts ----------------------------------------------------------------------------------
+
+_LOG_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 
 def _collect_artifacts(
@@ -89,9 +196,12 @@ def _collect_artifacts(
 ) -> Artifacts:
     logs = context.private / "logs"
     out, err = state.worked.logs if state.worked and state.worked.logs else ("", "")
+    patch = "bundle/change.patch" if state.bundle else ""
+    if failure and not patch and (results / "failed.patch").exists():
+        patch = "failed.patch"  # the last attempt's change
     names = {
         "diff_bundle": "bundle" if state.bundle else "",
-        "patch_file": _find_patch(state, failure, results),
+        "patch_file": patch,
         "test_log": _write_test_log(context.emit, logs),
         "raw_stdout": _find_log(logs, out),
         "raw_stderr": _find_log(logs, err),
@@ -102,15 +212,8 @@ def _collect_artifacts(
     return Artifacts(**paths)
 
 
-def _find_patch(state: DelegationState, failure: Failure, results: Path) -> str:
-    """The proven change, or the last attempt's under the name ``failed.patch``."""
-    if state.bundle:
-        return "bundle/change.patch"
-    return "failed.patch" if failure and (results / "failed.patch").exists() else ""
-
-
 def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
-    """Both outputs of the last run of the test, in one file."""
+    """Write stdout and stderr of the last run of the test into one log. Its name, "" for no run."""
     runs = list(logs.glob(f"*{TEST_LOG}*.out*"))
     if not runs:
         return ""
@@ -125,8 +228,9 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
 
 
 def _find_log(logs: Path, name: str) -> str:
-    """A log by its plain name, "" if it does not exist; the redactor may have compressed it."""
-    exists = _NAME.fullmatch(name) and find_stored_log(logs / name).exists()
+    """The path of a log in the results by its plain name, "" if it does not exist."""
+    # The name is work's claim.
+    exists = _LOG_NAME.fullmatch(name) and find_stored_log(logs / name).exists()
     return f"logs/{name}" if exists else ""
 
 
@@ -184,13 +288,13 @@ def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
 
 
 def _is_log_cut(path: Path) -> bool:
-    """True if a log says that part of it was left out. It is read in blocks, as it may be large."""
-    last = b""
+    """True if a log says that part of it was left out."""
+    end = b""
     with open_log(path) as file:
         while part := file.read(LARGE):
-            if LEFT_OUT in last + part:
+            if LEFT_OUT in end + part:
                 return True
-            last = part[-len(LEFT_OUT) :]
+            end = part[-len(LEFT_OUT) :]  # the note may lie across two parts
     return False
 
 
