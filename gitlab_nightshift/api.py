@@ -1,6 +1,6 @@
-"""The package for other Python programs; ``gitlab_nightshift.delegate`` is this one's.
+"""Delegations, for other Python programs (``gitlab_nightshift.delegate``) and for the command.
 
-Nothing here reads ``os.environ``: the caller says which environment counts.
+Nothing here reads ``os.environ``: the caller passes the environment that counts.
 """
 
 import dataclasses
@@ -57,8 +57,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
-    """The result of the task in a payload file, ``-`` for ``stdin``; progress goes to ``log``. No
-    more is read than a payload may hold."""
+    """Do the task in a payload file, ``-`` for ``stdin``, and return the result; progress goes to
+    ``log``. Of a file that is too large, only so much is read as shows that."""
     try:
         if name == "-":
             raw = stdin.read(LARGEST + 1)

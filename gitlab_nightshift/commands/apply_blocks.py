@@ -1,4 +1,4 @@
-"""``nightshift execute``: applies all blocks exactly, or none."""
+"""``nightshift execute``: applies all blocks, or none if one does not fit exactly."""
 
 import tempfile
 from collections.abc import Iterable

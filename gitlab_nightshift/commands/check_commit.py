@@ -35,14 +35,15 @@ from gitlab_nightshift.system.raw_logs import build_logs
 def check_and_run(request: CheckRequest, emit: Emit) -> Judgement:
     """Judge the checked-out commit, then run its tests in the sandbox of a night.
 
-    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the change is not committed.
+    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the judged commit is not checked out,
+    or files differ from it.
     """
     judgement = check(request)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
-        return _with_runs(request, judgement, Path(folder), emit)
+        return _add_runs(request, judgement, Path(folder), emit)
 
 
-def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
+def _add_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
     private = folder / "private"
     private.mkdir(mode=0o700)
     redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
@@ -71,18 +72,20 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
         emit=emit,
         programs=tools.programs,
     )
-    hosts = build_gateway_config(settings, (), request.env, SpendingLimit(0.0, 0))
-    with open_gateway(hosts, request.env, emit) as gateway:
+    # No model and no budget: the gateway only opens the hosts that the settings name.
+    gateway_config = build_gateway_config(settings, (), request.env, SpendingLimit(0.0, 0))
+    with open_gateway(gateway_config, request.env, emit) as gateway:
         sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
-        read = judgement.findings
-        tried = try_commit(sandbox_context, judgement.base, commit, judgement.context, read)
+        trial = try_commit(
+            sandbox_context, judgement.base, commit, judgement.context, judgement.findings
+        )
     return dataclasses.replace(
         judgement,
-        findings=map_texts(tried.findings, redact),
+        findings=map_texts(trial.findings, redact),
         ran=True,
-        commands=map_texts(tried.commands, redact),
-        checks=map_texts(tried.checks, redact),
-        incomplete=redact(tried.incomplete),
+        commands=map_texts(trial.commands, redact),
+        checks=map_texts(trial.checks, redact),
+        incomplete=redact(trial.incomplete),
     )
 
 

@@ -20,9 +20,9 @@ from gitlab_nightshift.settings.config_file import FILE_NAME
 
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"
-"""For an executor without images."""
+"""Named in place of the image, which jobs of a shell or SSH executor do not have."""
 LEAST_CONTEXT = 32_768
-"""Tokens of a model's context, below which its work suffers."""
+"""Tokens of context that a model should have (docs/providers.md)."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
@@ -52,7 +52,8 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
-    """A job reads only the committed file. The row of the history reports one that was changed."""
+    """A warning if the file is not committed, as jobs read only the commit. For changes that are
+    not committed, the row ``history`` has an error."""
     exists = (session.checkout / FILE_NAME).is_file()
     if exists and not read_committed_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
@@ -149,33 +150,34 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
         return
     where = config.upstream.base_url
     for model in config.models:
-        found = ask_for_model(config.upstream, model)
-        status = found.status
+        answer = ask_for_model(config.upstream, model)
+        status = answer.status
+        # A local endpoint may need no key, a provider's own does.
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
             yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
             return
-        yield (row := _judge_answer(model, where, found))
-        if row.exit_status:  # the next model would fail as well
+        yield (row := _judge_answer(model, where, answer))
+        if row.exit_status:  # the endpoint fails, so the next model would, too
             return
 
 
-def _judge_answer(model: str, where: str, found: ProbedModel) -> DoctorRow:
-    status = found.status
-    if status == 200 and 0 < found.context < LEAST_CONTEXT:
-        text = f"{where} gives {model} a context of {found.context} tokens: start it with at least"
+def _judge_answer(model: str, where: str, answer: ProbedModel) -> DoctorRow:
+    status = answer.status
+    if status == 200 and 0 < answer.context < LEAST_CONTEXT:
+        text = f"{where} gives {model} a context of {answer.context} tokens: start it with at least"
         return DoctorRow("model", "warn", f"{text} {LEAST_CONTEXT} (docs/providers.md)")
     if status == 200:
-        known = f", with a context of {found.context} tokens" if found.context else ""
+        known = f", with a context of {answer.context} tokens" if answer.context else ""
         return DoctorRow("model", "ok", f"{where} accepts the key and has {model}{known}")
     if status in (401, 403):
         return _refuse_model(f"{where} rejects the key ({status}): set another")
     if not status:
         return _refuse_model(
-            f"{where} cannot be reached: {found.why} (docs/how-to/company-network.md)"
+            f"{where} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
         )
-    if status == 404:
-        has = f"; it has {', '.join(found.listed)}" if found.listed else ""
+    if status == 404:  # some endpoints list no models and serve them all the same
+        has = f"; it has {', '.join(answer.listed)}" if answer.listed else ""
         text = f"{where} does not have {model}, or does not list its models: correct models{has}"
         return DoctorRow("model", "warn", text)
     return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")

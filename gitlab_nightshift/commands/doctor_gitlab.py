@@ -38,41 +38,42 @@ from gitlab_nightshift.text.secret_texts import is_secret_name
 ROLES = {40: "Maintainer", 50: "Owner"}
 """GitLab's access levels (lib/gitlab/access.rb)."""
 A_NIGHT = timedelta(days=1)
-
-
+"""A token is judged by the next night, not by today."""
 _ENVIRONMENT = "nightshift"
 """The environment of the template's jobs that get the token."""
 _MOST_NAMES = 5
+"""Variables that one row names."""
 
 
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
-    """The rows; only the first if GitLab rejects the token."""
+    """The rows about GitLab; only the first if there is no token that GitLab accepts."""
     project: Project | None = None
 
-    def open_it() -> Iterator[DoctorRow]:
+    def open_row() -> Iterator[DoctorRow]:
         nonlocal project
         if (found := find_project(session)) is None:
             raise _build_missing_token(session)
         project = found
         yield _describe_access(session, found)
 
-    yield from try_rows("GitLab", open_it)
+    yield from try_rows("GitLab", open_row)
     if project is None:
         return
-    known = project
-    yield from try_rows("token expiry", lambda: _describe_expiry(known))
-    yield from try_rows("project", lambda: _describe_project(known))
-    yield from try_rows("branches", lambda: _describe_branches(session, known))
-    yield from try_rows("reviewer", lambda: _describe_reviewers(session, known))
-    yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
-    yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
-    yield from try_rows("job token", lambda: describe_job_token(session, known))
-    yield from try_rows("schedule", lambda: _describe_schedules(session, known))
-    yield from try_rows("variables", lambda: _describe_variables(session, known))
+    opened = project  # not None any more, which a closure over a reassigned name does not show
+    yield from try_rows("token expiry", lambda: _describe_expiry(opened))
+    yield from try_rows("project", lambda: _describe_project(opened))
+    yield from try_rows("branches", lambda: _describe_branches(session, opened))
+    yield from try_rows("reviewer", lambda: _describe_reviewers(session, opened))
+    yield from try_rows("push rule", lambda: _describe_push_rule(session, opened))
+    yield from try_rows("pipeline", lambda: describe_pipeline(session, opened))
+    yield from try_rows("job token", lambda: describe_job_token(session, opened))
+    yield from try_rows("schedule", lambda: _describe_schedules(session, opened))
+    yield from try_rows("variables", lambda: _describe_variables(session, opened))
 
 
 def _build_missing_token(session: Session) -> NightshiftError:
-    """In a job the variable is missing; on a person's machine it is merely not set."""
+    """The error for a missing token: in a job a night would fail, on a person's machine less can be
+    checked."""
     if session.job.in_ci:
         return build_missing_token_error()
     text = "is not set in this environment: with an api token more can be checked from here"
@@ -152,7 +153,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     except NightshiftError as error:
         if session.job.in_ci or session.settings.commit_author == "token":
             yield refuse("commit author", error)
-        else:
+        else:  # elsewhere git's identity decides, and a job has another one
             text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
@@ -318,6 +319,8 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
 
 def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
     """Check that jobs may fetch this program from the project that the template names."""
+    # A job token reads another project if the job's project is on that project's allowlist
+    # (docs.gitlab.com/ci/jobs/ci_job_token).
     name, here = session.job.ci_config_path, project.facts
     data = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     source = find_source(data.decode(errors="replace"), name, here.path)

@@ -1,4 +1,4 @@
-"""One row of ``nightshift doctor``: what was checked, its state, what to do."""
+"""The row of ``nightshift doctor``."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ RowState = Literal["ok", "warn", "fail", "not known"]
 
 @dataclass(frozen=True)
 class DoctorRow:
-    """``exit_status`` is what a night would end with because of it, 0 if it would start."""
+    """One checked point: its state, and in ``text`` what was found and what to do. ``exit_status``
+    is that of a night that would end because of it, 0 if none would."""
 
     name: str
     state: RowState

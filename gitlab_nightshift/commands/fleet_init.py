@@ -18,10 +18,12 @@ examples:
   nightshift fleet init                      show which projects would be asked, and why others not
   nightshift fleet init --yes                ask them
   nightshift fleet init --yes --model-key ANTHROPIC_API_KEY   where no group holds the key"""
-SCOPE = "a Maintainer's token, scope api: a person's or a service account's"
+REQUIRED = "a Maintainer's token, scope api: a person's or a service account's"
 ACTED = ("ask", "complete")
+"""States of projects that ``--yes`` does something for."""
 LEFT_OUT = ("CI", "GITLAB_", "NIGHTSHIFT_")
-"""What the control project's job says of itself, and settings meant for it."""
+"""Prefixes of variables that describe the control project's job or set its settings: a project's
+own setup must not see them."""
 
 
 def register(commands: "options.Commands") -> None:
@@ -43,7 +45,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.fleet.onboarding import choose_projects, read_requests
 
     options.check_linux()
-    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, SCOPE)
+    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, REQUIRED)
     found = discover_all(api, file).projects
     asked = [each for each in found if not each.set_up]
     rows = choose_projects(found, read_requests(api, asked), file.settings)
@@ -73,8 +75,9 @@ def _format_rows(rows: "Iterable[OnboardingRow]") -> Iterator[str]:
 
 
 def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> Iterator[str]:
-    """The lines of ``init`` on a copy of the default branch. None of the project is run: its files
-    are data, and git has no filters. Raises NightshiftError."""
+    """Set the project up as ``init`` does, in a copy of its default branch; yields the lines. No
+    code of the project runs: its files are read as data, and git runs no filters. Raises
+    NightshiftError."""
     import tempfile
     from pathlib import Path
 

@@ -15,7 +15,7 @@ EXAMPLES = """\
 examples:
   nightshift fleet report                    page, JSON and metrics of the last 30 days, here
   nightshift fleet report --days 90 --output public"""
-SCOPE = "the scope read_api is enough, or api for a dashboard"
+REQUIRED = "the scope read_api is enough, or api for a dashboard"
 
 
 def register(commands: "options.Commands") -> None:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.fleet.fleet_history import build_message, make_report
 
     settings, since = fleet_options.read_fleet(args).settings, find_first_day(args.days)
-    api = fleet_options.open_connection(env, SCOPE)
+    api = fleet_options.open_connection(env, REQUIRED)
     control = fleet_options.read_control_job(env)
     figures = make_report(api, settings, since, Path(args.output), control)
     message = build_message(figures, env.get("CI_JOB_URL", ""))

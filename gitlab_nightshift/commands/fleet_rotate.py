@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.fleet.rotation import Rotation
 
-SCOPE = "a Maintainer's token, scope api: a person's or a service account's"
+REQUIRED = "a Maintainer's token, scope api: a person's or a service account's"
 
 
 def register(commands: "options.Commands") -> None:
@@ -23,7 +23,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Rotate them; the exit status is 13 where a project failed."""
+    """Rotate the tokens that are due; the exit status is 13 if a project failed."""
     from collections import Counter
     from datetime import UTC, datetime
     from functools import partial
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.fleet.rotation import describe_own_end, rotate_token
     from gitlab_nightshift.gitlab.project import open_project
 
-    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, SCOPE)
+    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, REQUIRED)
     today = datetime.now(UTC).date()
     token, server = env["GITLAB_TOKEN"].strip(), env["CI_SERVER_URL"].strip()
     paths = [each.path for each in discover_all(api, file).projects if each.set_up]

@@ -20,7 +20,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Start them; exit status 13 if some could not be started."""
+    """Start the nights that are due; the exit status is 13 if some could not be started."""
     from collections import Counter
     from datetime import UTC, datetime
     from pathlib import Path
@@ -51,10 +51,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def _read_shard(env: Env) -> "Shard":
-    """This job's shard, by ``parallel:`` in the pipeline file."""
+    """The part of the plan that this job starts."""
     from gitlab_nightshift.errors import build_config_error
     from gitlab_nightshift.fleet.night_start import Shard
 
+    # GitLab sets both for the jobs of `parallel:` (docs.gitlab.com/ci/variables).
     index, total = env.get("CI_NODE_INDEX") or "1", env.get("CI_NODE_TOTAL") or "1"
     if not (index.isdecimal() and total.isdecimal() and 1 <= int(index) <= int(total)):
         raise build_config_error(f"CI_NODE_INDEX {index!r} of CI_NODE_TOTAL {total!r}: no shard")

@@ -11,7 +11,7 @@ examples:
   nightshift fleet stop                      the top-level groups of fleet.yaml
   nightshift fleet stop --running            also cancel the nights that run now
   nightshift fleet stop --group acme         without a fleet.yaml"""
-SCOPE = "an Owner's token of each top-level group, scope api, writes the variable"
+REQUIRED = "an Owner's token of each top-level group, scope api, writes the variable"
 
 
 def register(commands: "options.Commands") -> None:
@@ -25,18 +25,18 @@ def register(commands: "options.Commands") -> None:
 
 
 def stop(args: argparse.Namespace, env: Env) -> int:
-    """Stop them; the exit status is 13 where something was not reached."""
+    """Stop the nights; the exit status is 13 if something was not reached."""
     from gitlab_nightshift.fleet.switch import stop_nights
 
     groups = fleet_options.find_groups(args)
-    api = fleet_options.open_connection(env, SCOPE)
+    api = fleet_options.open_connection(env, REQUIRED)
     return fleet_options.print_switch_lines(stop_nights(api, groups, running=args.running))
 
 
 def start(args: argparse.Namespace, env: Env) -> int:
-    """Start them; the exit status is 13 where something was not reached."""
+    """Let nights start again; the exit status is 13 if something was not reached."""
     from gitlab_nightshift.fleet.switch import start_nights
 
     groups = fleet_options.find_groups(args)
-    api = fleet_options.open_connection(env, SCOPE)
+    api = fleet_options.open_connection(env, REQUIRED)
     return fleet_options.print_switch_lines(start_nights(api, groups))

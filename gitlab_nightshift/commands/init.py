@@ -64,6 +64,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     options.check_linux()
     call = options.build_invocation(args, env)
+    # Here --dry-run is about init: it must not become the setting of this name.
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
     request = InitRequest(
         source=args.source or "",

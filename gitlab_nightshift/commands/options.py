@@ -1,5 +1,5 @@
-"""What commands share: adding one to the command line, common options and input, and dropping the
-rights that a command does not need."""
+"""Shared by the commands: adding one to the command line, common options and input, and dropping
+the rights that a command does not need."""
 
 import argparse
 import os
@@ -56,7 +56,8 @@ def build_formatter(prog: str) -> argparse.HelpFormatter:
     except OSError:  # no terminal
         columns = 80
     formatter = argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
-    # argparse measures commands without their second indentation, and would wrap the longest.
+    # argparse measures commands without their second indentation, and would wrap the longest, which
+    # has 9 characters, after 4 spaces.
     formatter._action_max_length = 13
     return formatter
 
@@ -142,9 +143,9 @@ def keep_to_row(
     output: "Collection[Path]" = (),
     ports: tuple[int, ...] = (),
 ) -> None:
-    """Keep only the rights of ``row``, on Linux. Its repository is ``checkout`` with git's folders,
-    its output the folders ``output``, its network only TCP to ``ports``. A kernel without Landlock
-    causes a warning."""
+    """Give up all rights but those of ``row``, on Linux: its repository is ``checkout`` with git's
+    folders, its output the folders ``output``, its network TCP to ``ports`` alone. Where the kernel
+    has no Landlock, a warning is printed and nothing is given up."""
     if sys.platform != "linux":
         return
     import tempfile

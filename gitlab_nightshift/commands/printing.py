@@ -1,4 +1,4 @@
-"""What commands print: for a person, for a pipe, as JSON."""
+"""Printing for a person, for a pipe, as JSON."""
 
 import difflib
 import json

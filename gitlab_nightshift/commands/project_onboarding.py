@@ -1,4 +1,4 @@
-"""``nightshift init --gitlab`` and ``--merge-request``: what is set up in GitLab, step by step."""
+"""``nightshift init --gitlab`` and ``--merge-request``: the setup in GitLab, step by step."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,8 +27,8 @@ from gitlab_nightshift.stages.publish.merge_request import list_usual_labels
 from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
-"""Rows about the token, which is not the nights' own, and about the pipeline file, which the merge
-request changes."""
+"""Rows that the merge request does not show: they are about this command's token, not the nights',
+and about the pipeline file before the change."""
 REHEARSED = {FILE_NAME, ".gitlab-ci.yml"}
 """The files whose change in a merge request makes the template rehearse it."""
 SCOPE = "nightshift*"
@@ -55,7 +55,8 @@ def open_for_setup(session: Session, model_key: str) -> Project:
 
 
 def _find_open_project(session: Session) -> Project | None:
-    """A rejected token's error names the role for setting up, which is higher than a night's."""
+    """The project, with a token that GitLab accepts; None without a token. The error for a rejected
+    token names the role that the setup needs, which is higher than a night's."""
     try:
         if project := find_project(session):
             project.check_access()
@@ -127,6 +128,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
 def _open_request(
     examined: ProjectExamination, project: Project, to_do: list[str]
 ) -> Iterator[str]:
+    """Open the merge request with the changed files; with ``--dry-run`` show its text."""
     session = examined.session
     changed = {
         each.name: (each.text, each.before is None) for each in examined.files if each.is_changed
@@ -160,10 +162,12 @@ def _open_request(
 
 
 def _describe_rehearsal(examined: ProjectExamination) -> str:
-    """Judged by the file with all its includes, if GitLab has shown that."""
+    """How the template's rehearsal will show whether a night can start; "" if it is not switched
+    on."""
     file = examined.files[-1]
     if not find_rehearsal(file.text, file.name):
         return ""
+    # With all includes, if GitLab has shown them: they may have workflow rules.
     config = parse_config(examined.merged_config or file.before or "", file.name)
     jobs = find_request_jobs(config, BRANCH, examined.branch)
     return describe_rehearsal(jobs, file.name, "this and every later merge request")

@@ -61,7 +61,8 @@ amount of comment, indentation.
 
 @dataclass(frozen=True)
 class PatchRequest:
-    """A call of ``patch``; ``files`` are those to begin with."""
+    """The arguments of ``patch``; None for those of the settings. ``files`` are those that the
+    model is told to begin with."""
 
     task: str | None
     model: str | None
@@ -70,7 +71,7 @@ class PatchRequest:
 
 @dataclass(frozen=True)
 class PatchProposal:
-    """The model's edits, each of which fits its file; ``reason`` is why there are none."""
+    """The model's edits, each of which fits its file; without edits, ``reason`` is the model's."""
 
     edits: tuple[Edit, ...]
     model: str
@@ -87,16 +88,17 @@ def propose(
     ``E_PARSE_ERROR`` (its answers cannot be used), ``E_APPLY_FAILED`` (outside ``paths``).
     """
     with (
-        _open_settings(call, request.model) as (top, git, own),
+        _open_settings(call, request.model) as (top, git, loaded),
         open_short_folder(Path(tempfile.gettempdir())) as sockets,
     ):
-        settings = _with_one_model(own.with_agent(Model.name))
+        settings = _with_one_model(loaded.with_agent(Model.name))
         task = (request.task if request.task is not None else settings.task or "").strip()
         if not task:
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
         provider = Model(settings)
         provider.check(call.env)
         check_bounds(settings, provider, call.env)
+        # All that the gateway gets of the job's environment: the key, and the way to the network.
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
         emit = _build_note_reporter(report)
@@ -105,6 +107,7 @@ def propose(
         with open_gateway(config, env, emit) as gateway:
             run_access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
             with run_access.open_bead("patch", settings.models.implement, limit) as access:
+                # Rights are given up once the gateway listens, before the model's first answer.
                 port = urlsplit(access.env[BASE_URL]).port
                 keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
                 loop = _PatchLoop(top, git, settings, call, request, task, access, report)
@@ -191,7 +194,7 @@ class _PatchLoop:
     def _to_error(self, error: EndpointError) -> NightshiftError:
         if self.access.exhausted():
             return NightshiftError(Code.BUDGET, "the request does not fit into the budget")
-        if error.status == 200:
+        if error.status == 200:  # an answer, of a form that cannot be used
             return NightshiftError(Code.PARSE_ERROR, str(error))
         return NightshiftError(
             Code.PROVIDER_UNAVAILABLE, self.access.describe_stop_reason() or str(error)

@@ -61,6 +61,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         except NightshiftError as error:
             _notify_mistake(call, error)
             raise
+        # Before the bundle is read, which comes from a job that agents ran in.
         options.keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)

@@ -80,7 +80,7 @@ class GitRefusedError(Exception):
 
 @dataclass(frozen=True)
 class GitCall:
-    """A Git request without its transport."""
+    """A Git request, apart from its body and connection."""
 
     method: str
     path: str
@@ -104,6 +104,7 @@ def authorize_call(state: State, call: GitCall) -> BackendRequest:
     project = next((each for each in state.projects if each.path == name), None)
     token = _authenticate(state, call.credentials)
     pushing = call.service == PUSH_SERVICE
+    # GitLab does not tell a hidden project from none; without a token, git asks for one at 401.
     if project is None or not _may_see(project, token):
         raise GitRefusedError(404, NOT_FOUND) if token else GitRefusedError(401, ACCESS_DENIED)
     if call.service not in (PUSH_SERVICE, "git-upload-pack"):
@@ -121,6 +122,7 @@ def _authenticate(state: State, credentials: tuple[Credential, ...]) -> StandinT
         return None
     for token in state.tokens:
         if token.value == offered.secret:
+            # A job token needs its user name; other tokens accept any.
             if token.kind == "job" and offered.username != JOB_USER:
                 break
             return token
@@ -169,9 +171,11 @@ def _build_backend_request(
 # --- the server -----------------------------------------------------------------------------------
 
 CHUNK = 64 * 1024
+"""Bytes of a body that are read at once."""
 TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
 _POLL_S = 0.02
+"""Seconds that a shutdown waits at most: socketserver looks for it so often."""
 
 
 class StandinServer(ThreadingHTTPServer):

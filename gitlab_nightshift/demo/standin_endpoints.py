@@ -139,11 +139,11 @@ def _show_status(call: StandinCall) -> StandinAnswer:
 
 
 def list_merge_requests(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests: newest first."""
+    """GET merge_requests: the newest first by default."""
     query = check_filters(call.request, *FILTERS, *AUTHORS)
     if query.get("state", "all") not in STATES:
         raise StandinApiError(400, {"error": "state does not have a valid value"})
-    refresh(call.project)
+    refresh(call.project)  # pushes since the last request have moved the branches
     found = [each for each in call.project.merge_requests if _matches(each, query)]
     moment = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
     found.sort(
@@ -179,7 +179,7 @@ def create_merge_request(call: StandinCall) -> StandinAnswer:
 
 
 def refresh(project: StandinProject) -> None:
-    """Open merge requests follow their source branch."""
+    """Give open merge requests the newest commit of their source branch, if it still exists."""
     branches = read_heads(project.bare_repository)
     for request in project.merge_requests:
         if request.state == "opened":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 92
 """Columns; only code may be wider."""
+# SGR parameters (ECMA-48, 8.3.117; 38;5 and 48;5 are xterm's 256 colours).
 BOLD, DIM, REVERSE, RED, GREEN, CODE, WHITE = "1", "2", "7", "31", "32", "36", "38;5;231"
 RESET, NO_BREAK = "\x1b[0m", "\xa0"
 _CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
@@ -161,7 +162,7 @@ def _render_inline(tokens: "Sequence[Token]") -> str:
             made += " "
         elif token.type != "html_inline":
             made += token.content
-    # Zero-width spaces, by which escaping.py takes references apart.
+    # The zero-width spaces that escaping.py puts into references are invisible in GitLab.
     return made.replace("\u200b", "")
 
 
@@ -169,6 +170,7 @@ def _wrap_text(text: str, indent: str, first: str) -> Iterator[str]:
     line, used = first, len(first)
     for word in text.split(" "):
         width = len(_STYLE.sub("", word))
+        # A word that is longer than a line gets one of its own.
         if used > len(indent) and used + width > WIDTH:
             yield line.rstrip()
             line, used = indent, len(indent)

@@ -29,17 +29,19 @@ from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 RECENT = dt.timedelta(days=28)
-"""How long a night counts for the order of projects."""
+"""Nights of this period count as recent when projects are ranked."""
 OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
 """A project whose last night is older no longer counts as having a schedule of its own."""
 NIGHT_ACTIVITY = dt.timedelta(hours=1)
 """Activity so soon after a night is the night's own: its branch, its merge request."""
-_NOT_USER_NAMES = (":", "code_owners", "approval_rules")
+_NO_USER = (":", "code_owners", "approval_rules")
+"""Marks of an entry of ``reviewers`` that names no user: ``group:PATH`` or a rule."""
 
 
 @dataclass
 class _Tally:
-    """How much of each limit is used so far."""
+    """The use of each limit so far: USD, running nights, and nights by group and reviewer.
+    ``reserved`` is the part of the USD that no night has spent yet."""
 
     spent_night: float = 0.0
     spent_month: float = 0.0
@@ -51,7 +53,8 @@ class _Tally:
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """The input of a choice; ``account`` plays the schedules."""
+    """What the decisions about all projects share; ``account`` is the user who plays the
+    schedules."""
 
     settings: FleetSettings
     window: NightWindow
@@ -87,7 +90,8 @@ def choose_tonight(
 def _decide_without_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject, pending: frozenset[int]
 ) -> PlannedProject | None:
-    """The decision about a project if it does not depend on limits; None if a night is due."""
+    """The row of a project about which the limits need not decide; None if a night is due, within
+    them."""
     if reason := find_obstacle(choice, project):
         return _build_row(choice, project, "no", reason)
     if tonight := list_tonight(choice, project):
@@ -128,6 +132,7 @@ def _build_plan(
 def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     newest = tonight[0]
     text = f"pipeline {newest.pipeline} is {newest.status}"
+    # GitLab's states before a runner has taken a job (docs.gitlab.com/api/pipelines).
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
     if waits and parse_moment(newest.created) < choice.now - NIGHT_ACTIVITY:
         text += ", for an hour already: does the project have a free runner?"
@@ -189,8 +194,8 @@ def _list_reasons_not_due(choice: FleetChoice, project: FleetProject) -> Iterato
     nights_ago = (choice.window.night - _find_night(choice, last)).days
     if cadence == "weekly" and nights_ago < 7:
         yield f"weekly: its last night was {_find_night(choice, last)}"
-    worked = parse_moment(project.last_activity) - NIGHT_ACTIVITY
-    if cadence == "when active" and worked <= parse_moment(last.finished or last.created):
+    last_work = parse_moment(project.last_activity) - NIGHT_ACTIVITY
+    if cadence == "when active" and last_work <= parse_moment(last.finished or last.created):
         yield f"when active: nothing has happened since its last night, {last.created[:10]}"
 
 
@@ -215,6 +220,7 @@ def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]
 def _find_own_schedule(choice: FleetChoice, project: FleetProject) -> str:
     """The owner of the project's own schedule; "" for none. It has one if the last two nights are
     of the same user, and not of the fleet's account."""
+    # One night of somebody may be a run by hand; two in a row are a schedule's.
     users = [each.user for each in project.nights[:2]]
     recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE_WITHIN
     own = len(users) == 2 and users[0] == users[1] and users[0] != choice.account
@@ -232,7 +238,8 @@ def list_tonight(choice: FleetChoice, project: FleetProject) -> list[FleetNight]
 
 
 def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]:
-    """Sort key: the fewest recent nights first, then the best merge rate, then the oldest night."""
+    """The sort key of a project: the fewest recent nights first, then the best merge rate, then the
+    longest time without a night."""
     recent = sum(parse_moment(each.created) > now - RECENT for each in project.nights)
     last = project.nights[0].created if project.nights else ""
     return (
@@ -259,9 +266,7 @@ def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -
 def list_reviewers(project: FleetProject) -> tuple[str, ...]:
     """Likely reviewers: the user names in its settings, else those of its last merge request."""
     named = [
-        each
-        for each in project.settings.reviewers
-        if not any(mark in each for mark in _NOT_USER_NAMES)
+        each for each in project.settings.reviewers if not any(mark in each for mark in _NO_USER)
     ]
     if named:
         return tuple(named)
@@ -271,7 +276,7 @@ def list_reviewers(project: FleetProject) -> tuple[str, ...]:
 def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tally:
     """What earlier nights use of the limits."""
     tally, month = _Tally(), find_month_start(choice.settings, choice.window)
-    shown: set[str] = set()
+    listed: set[str] = set()
     for project in projects:
         tally.reviewers.update(
             name
@@ -282,7 +287,7 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tal
         tonight = list_tonight(choice, project)
         for night in project.nights:
             usd = choice.costs.count(project, night, choice.settings)
-            shown.add(f"{project.id}/{night.pipeline}")
+            listed.add(f"{project.id}/{night.pipeline}")
             tally.running += night.running
             tally.spent_month += usd if parse_moment(night.created) >= month else 0
             tally.spent_night += usd if night in tonight else 0
@@ -295,12 +300,13 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tal
     tally.spent_month += sum(
         each.counted_usd
         for key, each in choice.costs.ended.items()
-        if key not in shown and each.day >= first
+        if key not in listed and each.day >= first
     )
     return tally
 
 
 def _list_limited_groups(settings: FleetSettings, project: FleetProject) -> list[str]:
+    """The groups around a project that ``group_limits`` names."""
     return [each for each in settings.group_limits if project.path.startswith(f"{each}/")]
 
 

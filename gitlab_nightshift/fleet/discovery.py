@@ -22,6 +22,7 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 LARGEST_FILE = 200_000
 """Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
+# GraphQL fields that an older GitLab lacks.
 _MISSING_FIELDS = {
     "isForked": "which projects are forks",
     "markedForDeletionOn": "which will be deleted",
@@ -82,7 +83,7 @@ def is_chosen(project: FleetProject, settings: FleetSettings) -> bool:
 
 
 def read_project(node: Node) -> FleetProject:
-    """A project from a node of GraphQL's answer (``gitlab/fleet_api.py``)."""
+    """The project of a node in GraphQL's answer to the queries of ``gitlab/fleet_api.py``."""
     repository = node.get("repository") or {}
     files = {
         str(each.get("path")): str(each.get("rawTextBlob") or "")
@@ -91,6 +92,7 @@ def read_project(node: Node) -> FleetProject:
     # Another file may include the template, but was not fetched.
     has_default_ci_file = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
+        # GraphQL answers null for what the token may not read.
         id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
         branch=str(repository.get("rootRef") or ""),
@@ -131,7 +133,7 @@ def read_night_settings(text: str | None) -> NightSettings:
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
     data = _as_dict(documents[0] if documents else None)
-    # The keys may be below code_agent: too.
+    # The keys may be below the key code_agent, too; those at the top go before them.
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")

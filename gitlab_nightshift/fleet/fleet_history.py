@@ -2,7 +2,7 @@
 
 Merge requests come by group, 100 a page. A night's result is read once, before its artifacts
 expire, and kept for the next report in ``fleet-nights.json``, in the report job's artifacts.
-Without that file, remaining results are read again, and the others are unknown.
+Without that file, results whose artifacts still exist are read again, and the others are unknown.
 """
 
 import datetime as dt
@@ -35,6 +35,7 @@ NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1
 KEPT = dt.timedelta(days=400)
 """How long the file keeps a night."""
+# GraphQL's fields of a merge request; the two queries differ only in where they look.
 _REQUEST = """
   pageInfo { hasNextPage endCursor }
   nodes { iid title state createdAt mergedAt updatedAt webUrl sourceProjectId
@@ -58,8 +59,8 @@ Nights = Mapping[str, PastNight]
 
 @dataclass(frozen=True)
 class FleetHistory:
-    """A fleet's history. ``silent`` are projects that are set up but had no night; ``nights`` need
-    not be read again by the next report."""
+    """A fleet's history. ``silent`` are the projects that are set up but had no night, ``nights``
+    those that the next report need not read again, ``found`` the projects."""
 
     history: NightHistory
     silent: tuple[str, ...]
@@ -163,7 +164,7 @@ def _read_nights(
             elif not night.running:
                 todo.append((project, night))
     first = since.date().isoformat()
-    # Also known nights that GitLab no longer lists.
+    # GitLab no longer lists some nights that the last report knew.
     own = {str(each.id) for each in projects}
     nights |= {
         key: each
@@ -181,12 +182,12 @@ def _read_nights(
 def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tuple[str, PastNight]:
     """The night with its result. Without one it has failed, unless the pipeline succeeded: then its
     artifacts have expired."""
-    place = f"{project.settings.output_dir}/result.json"
+    path = f"{project.settings.output_dir}/result.json"
     url = f"{api.server_url}/{project.path}/-/pipelines/{night.pipeline}"
     key = build_key(project, night)
     lost = PastNight(project.path, str(night.pipeline), url, night.created)
     try:
-        data = api.read_json_artifact(project.id, night.job, place)
+        data = api.read_json_artifact(project.id, night.job, path)
     except ApiError:
         return key, lost
     if data is not None:
@@ -226,8 +227,9 @@ def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
 MOST_PIPELINES = 90
-"""Of the control project, searched for the last report: plans add one each hour."""
-MOST_TOLD = 3
+"""Pipelines of the control project that are searched for the last report: each hour's plan adds
+one."""
+MOST_FAILURES = 3
 """Kinds of failures in the notification."""
 
 
@@ -290,7 +292,7 @@ def build_message(figures: HistoryFigures, link: str) -> Notification:
     lines += [
         f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"
         f" {alike.reason}"
-        for alike in figures.failures[:MOST_TOLD]
+        for alike in figures.failures[:MOST_FAILURES]
     ]
     if figures.silent:
         lines.append(f"{count_words(len(figures.silent), 'project')} had no night")

@@ -154,7 +154,7 @@ class FleetSettings(SettingsGroup):
 
 @dataclass(frozen=True)
 class FleetFile:
-    """The settings, and where in the file they are."""
+    """The settings of ``fleet.yaml``, with the places in the file of all values."""
 
     settings: FleetSettings
     assignments: tuple[Assignment, ...]

@@ -19,8 +19,8 @@ from gitlab_nightshift.records.fleet_records import FleetNight, FleetProject, Ni
 
 @dataclass(frozen=True)
 class CostRequest:
-    """Which costs to read: of nights from ``since`` on, except for those ``known`` to the last
-    plan; the settings have the limits."""
+    """The costs to read: of nights from ``since`` on, except for those ``known`` to the last plan,
+    by ``build_key``. The settings have the limits."""
 
     since: dt.datetime
     known: Mapping[str, NightCost]
@@ -61,8 +61,8 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
 def list_nights(
     api: FleetApi, project: FleetProject, since: dt.datetime, known: Container[str]
 ) -> Iterator[FleetNight]:
-    """A project's nights from ``since`` on. Nights beyond the first page are read only if the
-    oldest on it is not ``known``: else the last reader has seen them."""
+    """A project's nights from ``since`` on. Nights beyond GitLab's first page are read only if the
+    oldest on that page is not in ``known``: otherwise the last reader has seen the others."""
     for night in project.nights:
         if parse_moment(night.created) >= since:
             yield night

@@ -21,13 +21,15 @@ from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE, Schedule
 from gitlab_nightshift.records.fleet_records import FleetPlan, PlannedProject
 
 PLAN_VALID_FOR = dt.timedelta(minutes=40)
-"""How long after its creation a plan may be started. The next plan counts its nights longer."""
+"""Nights of a plan may be started this long after it was made. The next plan takes them for pending
+a little longer (``PLAN_PENDING_FOR``)."""
 SETTLING_S = 5.0
-"""For the pipelines of schedules that a killed job has just played."""
+"""Seconds before the first look: GitLab may still create pipelines that a killed job has asked
+for."""
 LOOK_PAUSES_S = (1.0, 2.0, 3.0, 5.0, 8.0, *[10.0] * 9)
 """Pauses between looks for a played schedule's pipeline: two minutes in all."""
 PLAYS = 6
-"""Tries to play a schedule, with a look for its pipeline before each retry."""
+"""Attempts to play a schedule."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class Shard:
 
 @dataclass(frozen=True)
 class StartResult:
-    """The result for a project; ``own``: it has an active schedule of its own, so none is
-    played."""
+    """The result for a project. ``already``: tonight's pipeline existed; ``own``: the project has
+    an active schedule of its own, so the fleet's is not played."""
 
     path: str
     outcome: Literal["started", "already", "own", "failed"]

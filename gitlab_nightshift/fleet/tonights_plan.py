@@ -27,13 +27,15 @@ from gitlab_nightshift.settings.load import build_mistakes_error
 PLAN_FILE, PLAN_JOB = "fleet-plan.json", "fleet:plan"
 GONE = "moved, deleted, or hidden from this token since the last plan"
 PLAN_PENDING_FOR = PLAN_VALID_FOR + dt.timedelta(minutes=5)
-"""How long the next plan counts a plan's nights as pending: longer, as runners' clocks differ."""
+"""The next plan takes a plan's nights for pending this long: a little longer than they may be
+started, as runners' clocks differ."""
 
 
 @dataclass(frozen=True)
 class LastPlan:
-    """What the next plan needs of the last one: its costs, when it was made, the ids of projects
-    that it ``started``, the ``paths`` of all; ``note`` is why there is no last plan."""
+    """The last plan, as far as the next one needs it. ``started`` are the ids of projects whose
+    nights it had started, ``paths`` those of all its projects; ``note`` is why there is no last
+    plan, "" if there is one or none is expected."""
 
     costs: tuple[NightCost, ...] = ()
     made_at: str = ""
@@ -43,8 +45,8 @@ class LastPlan:
     note: str = ""
 
     def knows(self, path: str) -> bool:
-        """True if it had this project, or one of this group. Then its absence now is no mistake in
-        the file."""
+        """True if the plan had this project, or one of this group: then a typing mistake in the
+        file is not why GitLab lacks it now."""
         return any(f"{each}/".startswith(f"{path}/") for each in self.paths)
 
     def list_pending(self, window: NightWindow, now: dt.datetime) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""How each build tool fetches dependencies for tests without a network: docs/how-to/.
+"""How each build tool fetches dependencies, so that tests run without a network (docs/how-to/).
 
 To add a tool: one row of ``STACKS``.
 """
@@ -20,8 +20,8 @@ from gitlab_nightshift.sandbox.tool_caches import CACHES, find_tool_caches
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, recognized by a ``file`` at the root and, if given, a ``pattern`` in it. Of the
-    stacks with the same ``installer``, a project has the first that matches.
+    """A build tool, recognized by a ``file`` at the root and, if there is one, a ``pattern`` in
+    that file. Of the stacks with the same ``installer``, a project has the first that matches.
 
     ``fetch`` is a shell command for the night's job, run before its agent, and ``local_fetch`` its
     variant for a person's machine, "" for the same. The test command then needs ``option``, and the
@@ -104,7 +104,7 @@ def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> 
 
 _INSTALLABLE = r"(?m)^\[(project|build-system)\]"
 _GROUPS_PIP = "'pip>=25.1'"
-"""The first with ``--group`` (PEP 735)."""
+"""The first pip with ``--group`` (PEP 735)."""
 
 STACKS = (
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
@@ -131,7 +131,8 @@ STACKS = (
     ),
     Stack("build.gradle", "gradle:8-jdk21"),
     Stack("build.gradle.kts", "gradle:8-jdk21"),
-    # goindex=0: go cannot write its index into a read-only module cache.
+    # `build std`: since Go 1.20 the cache has the compiled standard library, too. goindex=0: go
+    # cannot write its index into a read-only module cache.
     Stack(
         "go.mod",
         "golang:1",
@@ -192,8 +193,9 @@ _RUNS_PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """The counterpart of a night's job on a person's machine: ``variables`` for the commands,
-    ``folders`` to open, and ``moves``, the night's folders → the local ones."""
+    """What a trial on a person's machine has instead of a night's job: ``variables`` for the
+    commands, ``folders`` that the sandbox opens, and ``moves``, the night's folders → the local
+    ones."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
@@ -218,10 +220,11 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
 
 
 def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
-    """The stack with the tests' requirements. It installs into a virtual environment if the test
-    command names an interpreter; a Makefile uses the one on PATH."""
-    if stack.file == "uv.lock" and (needs := _find_test_needs(build))[1]:
-        more = f" --{needs[0]} {needs[1]}"
+    """The stack, installing the tests' requirements, too: into a virtual environment if the test
+    command names an interpreter, else for the ``python`` on PATH, which a Makefile uses."""
+    kind, name = _find_test_needs(build)
+    if stack.file == "uv.lock" and name:
+        more = f" --{kind} {name}"
         return replace(stack, fetch=stack.fetch + more, local_fetch=stack.local_fetch + more)
     if not stack.fetch.startswith("pip install -"):
         return stack
@@ -297,7 +300,7 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
 def find_trial_place(
     stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
 ) -> TrialPlace:
-    """The counterpart of these stacks on this machine."""
+    """Where the commands of these stacks are tried on this machine."""
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     moves = {each.night_folder: str(local) for each in stacks if each.night_folder}

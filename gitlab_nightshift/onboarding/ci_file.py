@@ -28,8 +28,9 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class TemplateInclude:
-    """The include: the ``project`` on this GitLab, a tag, and inputs with the ``reasons`` for their
-    values; lines that ``prepare`` the checkout, and ``variables``, for the jobs that run tests."""
+    """The include to write: the ``project`` on this GitLab, the tag ``ref``, and inputs with
+    ``reasons`` for their values. The jobs that run tests get ``variables``, and script lines that
+    ``prepare`` the checkout."""
 
     project: str
     ref: str
@@ -145,7 +146,7 @@ def _find_include_node(text: str) -> Any:
 
 
 def _find_template(include: Any) -> dict[str, Any] | None:
-    """The nodes of this program's include, by key."""
+    """The nodes of this program's include, by key; None if ``include`` has none."""
     import yaml
 
     items = include.value if isinstance(include, yaml.SequenceNode) else [include]
@@ -180,7 +181,8 @@ def _append(text: str, block: str) -> str:
 
 
 def _split_ends(text: str) -> tuple[str, str, str]:
-    """The byte order mark, the text, and the rest from a line ``...`` on."""
+    """The byte order mark, the text, and the rest from a line ``...`` on, which ends a YAML
+    document."""
     import yaml
 
     body = text.removeprefix("\ufeff")
@@ -192,7 +194,7 @@ def _split_ends(text: str) -> tuple[str, str, str]:
 
 
 def keep_line_ends(before: str, after: str) -> str:
-    """``after`` with CRLF if every line of ``before`` ends so."""
+    """``after``, with CRLF as line ends if every line of ``before`` has it."""
     if "\n" not in before or re.search(r"(?<!\r)\n", before):
         return after
     return re.sub(r"(?<!\r)\n", "\r\n", after)
@@ -277,7 +279,8 @@ def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
     """True if the text means the same as before, plus the include."""
     try:
         after = parse_config(text, name)
-        after.pop(JOB, None) if JOB not in before else None
+        if JOB not in before:
+            after.pop(JOB, None)
         old, new = before.get("include"), after.pop("include", None)
         items = old if isinstance(old, list) else [] if old is None else [old]
         rest = {key: value for key, value in before.items() if key != "include"}

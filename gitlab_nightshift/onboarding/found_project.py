@@ -1,4 +1,5 @@
-"""Where a project's tests run, by its own files: image, stage, and what has to be fetched."""
+"""The environment of a project's tests, by its own files: image, stage, and what has to be
+fetched."""
 
 import json
 import re
@@ -11,14 +12,15 @@ from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
 from gitlab_nightshift.proof.implied_commands import BuildFiles
 
 _OWN_IMAGE = "the image your own jobs use"
+# Without .pre and .post (docs.gitlab.com/ci/yaml, "stages").
 DEFAULT_STAGES = ("build", "test", "deploy")
 
 
 @dataclass(frozen=True)
 class FoundEnvironment:
-    """Where the tests run; "" for the template's default, and ``reasons`` for the other values.
-    ``fetch`` is a shell command, ``prepare`` are script lines instead that reuse a job of the
-    project, ``variables`` those of the night's job."""
+    """The environment of the tests: "" for the template's default, else with a reason in
+    ``reasons``. ``fetch`` is a shell command that gets the dependencies; ``prepare`` are script
+    lines in its place, which reuse a job of the project. ``variables`` are for the night's job."""
 
     image: str = ""
     stage: str = ""
@@ -40,6 +42,7 @@ def find_environment(
     config: Mapping[str, Any], build: BuildFiles, commands: tuple[str, ...]
 ) -> FoundEnvironment:
     """The environment of the job that runs these commands, else what the build files imply."""
+    # The first is the most certain; without one, GitLab's defaults and the build files decide.
     name, job = next(iter(_list_test_jobs(config, commands)), ("", {}))
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)

@@ -28,10 +28,11 @@ LONGEST_ROW = 300
 
 @dataclass(frozen=True)
 class OnboardingFacts:
-    """The content of the description: the ``tried`` commands, ``rows`` (name, state, text) of the
-    checks, what a first night would examine, what is left to do by hand, the old and new
-    ``versions`` of the include ("" for a first time), how to see a rehearsal ("" for not), and
-    ``has_form`` if New pipeline accepts variables."""
+    """The facts that the description shows. ``tried`` are the test commands with their results,
+    ``rows`` (name, state, text) the checks of ``doctor``, ``first_night`` says what a first night
+    would look at, ``to_do`` is left to people. ``versions`` are the old and the new one of the
+    include, "" for a first time. ``rehearsal`` says where to see one, "" for nowhere; ``has_form``:
+    New pipeline accepts variables."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
@@ -67,20 +68,20 @@ def render_description(facts: OnboardingFacts) -> str:
 
 
 def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge request") -> str:
-    """How the template's input ``rehearse`` shows whether a night can start; ``jobs`` are those of
-    a merge request's pipeline by the file ``name``."""
+    """A sentence on how the template's input ``rehearse`` shows whether a night can start. ``jobs``
+    are those that the file ``name`` runs in a merge request's pipeline."""
     if jobs.excluded:
         return (
             f"the workflow rules of `{name}` keep merge request pipelines from starting, in which a"
             " job would show whether a night can start: add"
             ' `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`'
         )
-    begins = (
+    condition = (
         "if the workflow rules let merge request pipelines start, " if jobs.excluded is None else ""
     )
     alone = jobs.never and not jobs.sure + jobs.perhaps
     return (
-        f"{begins}the job `nightshift:rehearse` shows, in {which} that changes `nightshift.yaml`"
+        f"{condition}the job `nightshift:rehearse` shows, in {which} that changes `nightshift.yaml`"
         " or `.gitlab-ci.yml`, whether a night can start in your CI image"
         "; expect a warning about the model key, which is protected and hidden from it"
         f"{'; none of your own jobs runs in that pipeline' if alone else ''}"

@@ -13,14 +13,17 @@ _NONE_PASSED = (
     "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
 )
 DASHBOARD = "One issue shows open merge requests, past nights, rejected ideas, with boxes to tick."
+# As _write_commands writes them if no command passed.
 _DISABLED_COMMANDS = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
 LACKS = "cannot run here: "
+"""The beginning of ``why`` for a command whose program or dependency is missing."""
 
 
 @dataclass(frozen=True)
 class TriedCommand:
     """A test command and its result in the sandbox. ``seconds`` is None if it was not run; ``why``
-    is its failure, "" if it passed or was not tried yet, with the end of its ``output``."""
+    is why it proves nothing, "" if it passed or was not tried yet; ``output`` has the last lines of
+    a failed one."""
 
     command: str
     seconds: float | None = None

@@ -1,5 +1,5 @@
-"""The gates decided before an agent starts, of a night and of a delegation, and the settings that
-apply to a delegation, whose change is judged later like any other.
+"""The gates that are decided before an agent starts, and the settings that apply to a delegation.
+Its change is judged later, like any other (``write_gate.py``).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ GateName = Literal["start", "exec", "network", "write"]
 
 @dataclass(frozen=True)
 class GateDecision:
-    """A gate that a delegation has to pass, what it does, and why it applies."""
+    """A gate that a delegation has to pass; ``does`` is the decision, ``why`` the reason for it."""
 
     gate: GateName
     does: Gate
@@ -92,6 +92,7 @@ def build_test_command(payload: Payload, listed: dict[str, TestCommand]) -> tupl
     return (*listed[wanted].command, *payload.execution.test_args)
 
 
+# The lists that hold in a night whatever the gate says.
 _LISTS = {"exec": "allowed_commands", "network": "policy.egress_hosts"}
 
 

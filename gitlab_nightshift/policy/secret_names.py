@@ -35,7 +35,8 @@ def is_secret(path: str) -> bool:
 
 
 def is_installed(path: str) -> bool:
-    """True in a folder of dependencies or build products, which ships certificates of its own."""
+    """True for a file in a folder of dependencies or build products: they ship certificates and the
+    like, which are nobody's secret."""
     return _INSTALLED.search(path) is not None
 
 

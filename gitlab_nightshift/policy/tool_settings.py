@@ -20,8 +20,8 @@ FileVersions = tuple[str, bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Files that contain tool settings beside others: below ``tables``, or in ``blocks`` of scripts
-    (``settings_parser.py``)."""
+    """Files that have tool settings beside other content: below ``tables``, or in the ``blocks`` of
+    a build script (``settings_parser.py``)."""
 
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()

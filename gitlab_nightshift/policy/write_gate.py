@@ -1,4 +1,4 @@
-"""The write gate: which files of a change need a second look or an approval, or are denied.
+"""The write gate decides which files of a change make it a draft, need an approval, or are denied.
 
 ``policy.gates.write`` decides about files outside ``policy.writable_paths`` and about sensitive
 ones; each class of sensitive files has a least strict decision, which no setting lowers. The files
@@ -298,6 +298,7 @@ HARMLESS = (
     ("a test by its end", r"[._-](test|spec|tests)\.\w+$", "auth/login.spec.ts"),
     ("a test by its class", r"\w(Test|Tests|Spec|IT)\.\w+$", "auth/LoginTest.java"),
 )
-"""Tests and documents about access are not sensitive: description, pattern, example."""
+"""Files that do not count as ``auth``, such as tests and documents: description, pattern,
+example."""
 
 ANY_HARMLESS = compile_lazily("|".join(pattern for _, pattern, _ in HARMLESS))

@@ -16,10 +16,12 @@ from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct
 MOST_FILES = 150
 """GitLab's own limit (ci_max_includes, app/models/application_setting_implementation.rb)."""
 LARGEST_FILE = 1_000_000
+"""Bytes; a larger file is not parsed, and may include anything."""
 ANY_YAML = "**/*.{yml,yaml}"
 """Every YAML file, for includes that cannot be read."""
 
 _PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
+# docs.gitlab.com/ci/yaml/includes: `*` does not match a slash, `**` does.
 _LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
@@ -63,7 +65,7 @@ def follow(
     waiting, seen = [first], set[str]()
     while waiting and len(seen) < MOST_FILES:
         name = waiting.pop(0)
-        if name in seen:
+        if name in seen:  # files may include each other
             continue
         seen.add(name)
         for pattern in _find_includes(read(name)):

@@ -30,7 +30,7 @@ _TOKEN = compile_lazily(
 
 _ADVICE = "a secret; put it into a masked CI variable"
 _CREDENTIAL = compile_lazily(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w.-]{16,}", re.ASCII)
-"""A part of a URL that looks random."""
+"""A part of a URL that looks random: 16 characters or more, with a digit and a letter."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def _describe_yaml_error(file: ConfigFile, error: Exception) -> str:
 
 def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
     """Keys that are set twice: YAML silently uses the last one."""
+    # A node is visited once: an alias (`*name`) refers to a node that stands elsewhere, too.
     todo, seen = [root], set()
     while todo:
         node = todo.pop()
@@ -129,6 +130,7 @@ def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
 
 
 def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignment]:
+    """The assignments with those below ``code_agent`` moved to the top."""
     plain = {a.path for a in found}
     result = []
     for a in found:
@@ -186,7 +188,8 @@ def is_group(kind: Any) -> bool:
 
 
 def find_inner_kind(kind: Any, name: str) -> Any:
-    """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
+    """The type of the key ``name`` in a group of keys, or of a mapping's values; None if there is
+    no such key."""
     if typing.get_origin(kind) is dict:
         return typing.get_args(kind)[1]
     return typing.get_type_hints(kind).get(name) if is_group(kind) else None

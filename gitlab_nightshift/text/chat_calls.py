@@ -21,7 +21,8 @@ LONGEST_ARGUMENTS = 4_000_000
 
 @dataclass
 class ChatCall:
-    """One call as it arrives; ``extra`` goes back to the endpoint with it."""
+    """One call, put together as its pieces arrive; ``extra`` goes back to the endpoint with the
+    call, as Gemini asks."""
 
     index: object
     call_id: object
@@ -51,7 +52,8 @@ class ChatCalls:
     more: int = 0
 
     def add(self, given: object) -> int:
-        """Read the ``tool_calls`` of a message or of a piece; returns how much was new."""
+        """Add the ``tool_calls`` of a message, or of a piece of one; returns how much they grew, in
+        characters and calls."""
         before = sum(call.size + 1 for call in self.calls) + self.more
         for part in filter_objects(given):
             self._add_piece(part)
@@ -86,7 +88,7 @@ class ChatCalls:
 
 
 LARGEST, MOST = 400_000, 100
-"""Characters of a text that is read, and calls that are taken from it."""
+"""Characters of a text that are searched for calls, and calls that are taken from it."""
 _NAMES, _INPUTS = ("tool", "name"), ("arguments", "parameters", "input")
 _CALL = compile_lazily(
     r"""

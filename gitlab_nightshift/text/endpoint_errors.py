@@ -1,4 +1,4 @@
-"""What a model endpoint says of a failure, in each of the forms that servers have for it.
+"""Reads the errors of model endpoints: message, tokens, pause, in each form that servers use.
 
 Servers share no codes for these cases, so their words are read; the tests quote each server.
 """
@@ -11,6 +11,7 @@ from typing import Any
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST = 500
+"""Characters of a message."""
 _PLACES = ("error", "detail", "message", "msg", "error_description")
 _EMPTY_ACCOUNT = compile_lazily(
     r"insufficient[_ ](quota|balance|credit|fund)|billing|payment|exceeded your current quota"

@@ -1,7 +1,7 @@
 """Finds the secrets in a credential file: of the runner, of tools, of a home folder.
 
 This is a guess: values with a key such as ``password``, words that look random, the bodies of
-private keys, and a line that is the whole file. Not every line, or ``apiVersion: v1`` would be
+private keys, and a line that is the whole file. Other lines stay, or ``apiVersion: v1`` would be
 redacted everywhere. Certificates and public keys are not secret. Standard library only.
 """
 
@@ -18,9 +18,12 @@ LARGEST = 64 * 1024
 """Bytes of a file; larger ones, such as bundles of certificates, are not searched."""
 SHORTEST = 8
 _SHORTEST_NAMED = 4
+"""Characters of a secret; shorter ones would redact words of every log. One that a key names may be
+shorter."""
 LONGEST_LINE = 4096
 """Characters: the patterns take quadratic time."""
 _SHORTEST_WORD = 16
+"""Characters of a word that may look random."""
 _PUBLIC_BLOCK = compile_lazily(
     r"-----BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PUBLIC KEY|CRL|REQUEST)[A-Z ]*)-----"
     r"(?:[^-]|-(?!----BEGIN ))*?-----END \1-----",
@@ -32,14 +35,14 @@ _KEY_VALUE = compile_lazily(
 )
 IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
 _HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
-"""A line without it matches none of the next two."""
+"""A line without a match has none for ``_MARKED_SECRETS`` and ``_KEY_VALUE_INSIDE`` either."""
 _MARKED_SECRETS = (
     r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
     r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
     r"""|(?:private|job|deploy)-token:)\s{0,9}([^\s"']+)""",
     r"""\bCredentials\((?:\s{0,9}"[^"]*"\s{0,9},){3}\s{0,9}"([^"]+)"\)""",  # sbt's
 )
-"""Words marked as secret. These and the next are compiled by ``re`` when needed."""
+"""Words that are marked as secret."""
 _KEY_VALUE_INSIDE = (
     r"""["']([\w.@/:-]{1,200})["']\s{0,9}[:=]?\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""(?<![\w.:-])([\w.:-]{1,200})\s{0,9}[:=]\s{0,9}["']([^"'\s][^"']*)["']""",
@@ -63,6 +66,7 @@ _SECRET_NAME = compile_lazily(
     r"|(^|_)PASS$|_AUTH(?!OR)",
     re.I,
 )
+# The names of a limit, of a runner's feature flag, and of a socket.
 _NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 
 
