@@ -17,8 +17,8 @@ from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_too
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_objects, parse_json
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),

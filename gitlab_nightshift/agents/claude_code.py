@@ -31,7 +31,7 @@ from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import clean_line
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,

@@ -33,7 +33,8 @@ from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.tool_calls import unwrap_command
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.process import ProgramEnd, capture
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,
@@ -41,7 +42,6 @@ from gitlab_nightshift.text.json_parts import (
     parse_json,
     take_first_line,
 )
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 KEY = "OPENAI_API_KEY"
 SCHEMA = "schema.json"

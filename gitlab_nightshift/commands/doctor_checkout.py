@@ -1,11 +1,13 @@
-"""``nightshift doctor`` on this machine: the checkout, the pipeline file, the agent, its model."""
+"""The row of ``nightshift doctor``, and the rows about this machine: the checkout, the pipeline
+file, the agent, its model."""
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
@@ -17,6 +19,33 @@ from gitlab_nightshift.run.work_setup import find_verify_commands
 from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
+
+RowState = Literal["ok", "warn", "fail", "not known"]
+
+
+@dataclass(frozen=True)
+class DoctorRow:
+    """One checked point: its state, and in ``text`` what was found and what to do. ``exit_status``
+    is that of a night that would end because of it, 0 if none would."""
+
+    name: str
+    state: RowState
+    text: str
+    exit_status: int = 0
+
+
+def refuse(name: str, error: NightshiftError) -> DoctorRow:
+    """The row of an error that ends a night."""
+    return DoctorRow(name, "fail", error.message, error.exit_status)
+
+
+def try_rows(name: str, look: Callable[[], Iterable[DoctorRow]]) -> Iterator[DoctorRow]:
+    """The rows of ``look``; an error becomes a row too, so that the next checks still run."""
+    try:
+        yield from look()
+    except NightshiftError as error:
+        yield refuse(name, error)
+
 
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"

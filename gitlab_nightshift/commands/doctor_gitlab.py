@@ -5,19 +5,23 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.commands.doctor_checkout import find_missing_include
-from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
+from gitlab_nightshift.commands.doctor_checkout import (
+    DoctorRow,
+    find_missing_include,
+    refuse,
+    try_rows,
+)
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
 from gitlab_nightshift.gitlab.project_settings import CiVariable, Schedule
 from gitlab_nightshift.job.job_secrets import TOKEN
-from gitlab_nightshift.onboarding.ci_file import find_source, parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import (
     NightMarks,
     find_marks,
     find_scheduled_jobs,
     is_night,
 )
+from gitlab_nightshift.onboarding.project_files import find_source, parse_config
 from gitlab_nightshift.repository.git import read_committed_file, read_identity
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import build_missing_token_error

@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from gitlab_nightshift.commands.doctor_boundary import describe_verdict, examine
-from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
+from gitlab_nightshift.commands.doctor_checkout import (
+    DoctorRow,
+    RowState,
+    list_checkout_rows,
+    try_rows,
+)
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_run

@@ -1,5 +1,5 @@
-"""``nightshift init``: a project's first nightshift.yaml (``onboarding/settings_file.py``), and the
-include of the template (``onboarding/ci_file.py``)."""
+"""``nightshift init``: a project's first nightshift.yaml (``onboarding/project_files.py``), and the
+include of the template (``onboarding/project_files.py``)."""
 
 import argparse
 

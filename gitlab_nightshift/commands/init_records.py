@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.onboarding.project_files import TriedCommand
 from gitlab_nightshift.proof.implied_commands import BuildFiles
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.session import Session

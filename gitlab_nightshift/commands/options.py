@@ -136,6 +136,22 @@ def read_input(name: str, option: str) -> str:
         raise NightshiftError(Code.PARSE_ERROR, f"{option}: not UTF-8 text") from None
 
 
+def write_result(text: str) -> None:
+    """Write a command's result to stdout. A model may have written it, so a terminal does not get
+    its control characters; a pipe gets it unchanged."""
+    from gitlab_nightshift.text.printable_text import replace_controls
+
+    sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
+
+
+def write_note(line: str) -> None:
+    """Write a line for a person to stderr; a model may have written a part of it."""
+    from gitlab_nightshift.system.retry import write_notice
+    from gitlab_nightshift.text.printable_text import replace_controls
+
+    write_notice(replace_controls(line, "?"))
+
+
 def keep_to_row(
     row: "ProcessRow",
     env: Env,

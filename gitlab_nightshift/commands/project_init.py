@@ -26,15 +26,6 @@ from gitlab_nightshift.onboarding.build_stacks import (
     find_trial_place,
     list_installs,
 )
-from gitlab_nightshift.onboarding.ci_file import (
-    TemplateInclude,
-    add_include,
-    find_rehearsal,
-    find_schedule_description,
-    find_usual_source,
-    find_version,
-    parse_config,
-)
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
@@ -43,12 +34,19 @@ from gitlab_nightshift.onboarding.pipeline_rules import (
     find_request_jobs,
     find_scheduled_jobs,
 )
-from gitlab_nightshift.onboarding.settings_file import (
+from gitlab_nightshift.onboarding.project_files import (
     DASHBOARD,
     LACKS,
+    TemplateInclude,
     TriedCommand,
+    add_include,
     enable_commands,
+    find_rehearsal,
+    find_schedule_description,
+    find_usual_source,
+    find_version,
     lacks_commands,
+    parse_config,
     write_settings,
 )
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands

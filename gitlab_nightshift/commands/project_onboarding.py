@@ -9,7 +9,6 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
-from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, SetupStep, list_steps
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
@@ -19,6 +18,7 @@ from gitlab_nightshift.onboarding.onboarding_request import (
     render_description,
 )
 from gitlab_nightshift.onboarding.pipeline_rules import find_marks, find_request_jobs
+from gitlab_nightshift.onboarding.project_files import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session

@@ -83,8 +83,7 @@ def _notify(session: "Session") -> None:
 
 def _notify_mistake(call: "Invocation", error: "NightshiftError") -> None:
     """Notify people: of the three jobs only this one does, and it also runs if plan has failed."""
-    from gitlab_nightshift.commands.printing import write_note
     from gitlab_nightshift.run.supervisor.notices import notify_of_error
 
     for line in notify_of_error(call, error, dict(os.environ)):
-        write_note(f"warning: {line}")
+        options.write_note(f"warning: {line}")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.fleet.discovery import FleetCosts, find_limit
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import (
     FleetFile,
@@ -15,7 +16,6 @@ from gitlab_nightshift.fleet.fleet_settings import (
     find_window,
     parse_moment,
 )
-from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.records.fleet_records import (
     Decision,
     Discovery,

@@ -14,9 +14,8 @@ from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.fleet.choice import find_exclusion
-from gitlab_nightshift.fleet.discovery import discover
+from gitlab_nightshift.fleet.discovery import build_key, discover, list_nights
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
-from gitlab_nightshift.fleet.night_costs import build_key, list_nights
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi, Node
 from gitlab_nightshift.gitlab.history import read_result

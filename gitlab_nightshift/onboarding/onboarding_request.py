@@ -7,7 +7,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
 from gitlab_nightshift.onboarding.pipeline_rules import PipelineJobs
-from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.onboarding.project_files import TriedCommand
 from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_line
 
 BRANCH = "night-shift-onboarding"

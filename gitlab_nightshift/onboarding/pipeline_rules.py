@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.gitlab.project_settings import SWITCH, Schedule
-from gitlab_nightshift.onboarding.ci_file import RULES_JOB, find_schedule_description, parse_config
+from gitlab_nightshift.onboarding.project_files import (
+    RULES_JOB,
+    find_schedule_description,
+    parse_config,
+)
 
 GLOBAL_KEYWORDS = frozenset(
     "default include stages variables workflow image services cache before_script after_script"

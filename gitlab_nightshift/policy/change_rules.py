@@ -2,9 +2,13 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
-from gitlab_nightshift.policy.tool_settings import TOOL_FILES, WHOLE, describe_denial
+from gitlab_nightshift.policy.protected_files import (
+    DEPENDENCY_FILES,
+    TOOL_FILES,
+    WHOLE,
+    describe_denial,
+)
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
@@ -28,7 +32,7 @@ def find_violations(
     (:func:`gitlab_nightshift.policy.write_gate.list_gated_files`).
 
     ``tool_settings`` is the result of
-    :func:`gitlab_nightshift.policy.tool_settings.list_changed_settings`; files with nothing but
+    :func:`gitlab_nightshift.policy.protected_files.list_changed_settings`; files with nothing but
     such settings are also recognized by name.
     """
     not_enforced = {name for name, level in settings.policy.flags.items() if level != "fail"}

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.yaml_documents import construct_documents
+from gitlab_nightshift.text.untrusted_data import construct_documents
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
+from gitlab_nightshift.text.untrusted_data import build_gitlab_loader, construct_documents
 
 MOST_FILES = 150
 """GitLab's own limit (ci_max_includes, app/models/application_setting_implementation.rb)."""
