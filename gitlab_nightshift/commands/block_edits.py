@@ -317,6 +317,7 @@ def format_diff(edit: Edit) -> str:
     old = "/dev/null" if edit.before is None else f"a/{edit.path}"
     new = "/dev/null" if edit.after is None else f"b/{edit.path}"
     lines = difflib.unified_diff(before, after, old, new)
+    # Incomplete lines as diff(1) shows them (GNU diffutils manual, "Incomplete Lines").
     ended = (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -49,6 +49,7 @@ def format_settings(call: Invocation, *, every: bool = False) -> str:
         [f"{len(left_out)} more settings have their default: --all shows them"] if left_out else []
     )
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    # A value longer than 60 characters does not widen the column for all.
     lines = (
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
         for key, value, source in rows

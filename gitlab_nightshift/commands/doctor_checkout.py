@@ -134,6 +134,7 @@ def _describe_image(session: Session) -> Iterator[DoctorRow]:
     image = session.env.get("CI_JOB_IMAGE") or (JOBS_MACHINE if session.job.in_ci else HERE)
     programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     path = session.env.get("PATH")
+    # A path, such as ./mvnw, is in the checkout, not in the image.
     bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
     if missing := [each for each in bare if shutil.which(each, path=path) is None]:
         step = "install it, also in the nights' image" if image == HERE else "use another image"

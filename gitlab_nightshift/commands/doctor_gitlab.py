@@ -256,6 +256,9 @@ def _describe_token(token: CiVariable, session: Session, project: Project) -> Do
     name = f"{TOKEN} of {token.group}" if token.group else TOKEN
     branch = session.job.ref_name or project.facts.default_branch
     patterns = project.list_protected_patterns()
+    # A scoped variable reaches the jobs of matching environments only, a protected one the
+    # pipelines of protected branches and tags (docs.gitlab.com/ci/environments,
+    # docs.gitlab.com/ci/variables).
     if not find_protecting_pattern(_ENVIRONMENT, [token.scope]):
         text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
         return refuse(

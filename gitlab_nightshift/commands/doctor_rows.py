@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.commands.doctor_boundary import describe_verdict, examine
+from gitlab_nightshift.commands.doctor_boundary import WIDTH, describe_verdict, examine
 from gitlab_nightshift.commands.doctor_checkout import (
     DoctorRow,
     RowState,
@@ -21,7 +21,6 @@ from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
-WIDTH = 1000
 # ANSI (ECMA-48, SGR): green, yellow, red, cyan.
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
 

@@ -7,10 +7,7 @@ from gitlab_nightshift.commands.options import Env
 
 TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gitlab_nightshift.fleet.fleet_settings import FleetSettings
-    from gitlab_nightshift.fleet.rotation import Rotation
     from gitlab_nightshift.fleet.tonights_plan import Shard
     from gitlab_nightshift.stages.report.history_figures import HistoryFigures
     from gitlab_nightshift.stages.report.outcome_message import Notification
@@ -209,9 +206,8 @@ def rotate(args: argparse.Namespace, env: Env) -> int:
     """Rotate the tokens that are due; the exit status is 13 if a project failed."""
     from collections import Counter
     from datetime import UTC, datetime
-    from functools import partial
 
-    from gitlab_nightshift.errors import Code
+    from gitlab_nightshift.errors import Code, NightshiftError
     from gitlab_nightshift.fleet.discovery import discover_all
     from gitlab_nightshift.fleet.rotation import describe_own_end, rotate_token
     from gitlab_nightshift.gitlab.project import open_project
@@ -221,13 +217,17 @@ def rotate(args: argparse.Namespace, env: Env) -> int:
     token, server = env["GITLAB_TOKEN"].strip(), env["CI_SERVER_URL"].strip()
     paths = [each.path for each in discover_all(api, file).projects if each.set_up]
 
-    def rotate_one(path: str) -> "tuple[str, Rotation | str]":
+    def rotate_one(path: str) -> tuple[str, str, str]:
+        # Each thread has its own connection: a session of requests is not thread-safe.
         project = open_project(server, path, token)
-        return path, _try_act(partial(rotate_token, project, today, dry_run=args.dry_run))
+        try:
+            done = rotate_token(project, today, dry_run=args.dry_run)
+        except NightshiftError as error:
+            return path, "failed", error.message
+        return path, done.state, done.text
 
     counts: Counter[str] = Counter()
-    for path, done in api.map_concurrently(rotate_one, paths):
-        state, text = ("failed", done) if isinstance(done, str) else (done.state, done.text)
+    for path, state, text in api.map_concurrently(rotate_one, paths):
         counts[state] += 1
         if state != "kept" or args.dry_run:
             print(f"{state:<10} {path}: {text}", flush=True)
@@ -235,12 +235,3 @@ def rotate(args: argparse.Namespace, env: Env) -> int:
     if text := describe_own_end(api.client, today):
         print(text)
     return Code.INCOMPLETE.exit_status if counts["failed"] else 0
-
-
-def _try_act(act: "Callable[[], Rotation]") -> "Rotation | str":
-    from gitlab_nightshift.errors import NightshiftError
-
-    try:
-        return act()
-    except NightshiftError as error:
-        return error.message

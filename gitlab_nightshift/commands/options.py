@@ -45,6 +45,7 @@ def add_command(
         epilog=examples,
         formatter_class=build_formatter,
     )
+    # build_invocation reads --set and --config, which not every command has.
     parser.set_defaults(run=run, agents_in_job=agents_in_job, set=None, config=None)
     return parser
 
@@ -110,6 +111,7 @@ def has_colour(env: Env) -> bool:
 
 def check_linux() -> None:
     """Raise E_CONFIG if no agent can run here."""
+    # The sandbox needs namespaces or Landlock, and /proc.
     if sys.platform != "linux":
         from gitlab_nightshift.errors import build_config_error
 
@@ -120,6 +122,7 @@ def read_input(name: str, option: str) -> str:
     """The text of a file, or of stdin for ``-``. Raises NightshiftError, which names ``option``."""
     from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 
+    # One byte more than is allowed shows that there is more.
     try:
         if name == "-":
             data = sys.stdin.buffer.read(LARGEST_INPUT + 1)

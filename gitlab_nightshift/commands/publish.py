@@ -55,6 +55,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     call = options.build_invocation(args, env)
+    # Entered by hand: only an error of opening the run is a mistake in the settings to tell of.
     with contextlib.ExitStack() as stack:
         try:
             session = stack.enter_context(open_run(call))

@@ -284,12 +284,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_answer(self, answer: StandinAnswer, text_type: str = "text/html") -> None:
         """Send an answer."""
-        is_text = isinstance(answer.body, str)
-        is_file = isinstance(answer.body, bytes)
-        content = answer.body if is_file else _encode_body(answer.body)
-        text_type = "application/octet-stream" if is_file else text_type
+        body = answer.body
+        if isinstance(body, bytes):
+            content, kind = body, "application/octet-stream"
+        elif isinstance(body, str):
+            content, kind = body.encode(), text_type
+        else:
+            content, kind = json.dumps(body).encode(), "application/json"
         self.send_response(answer.status)
-        self.send_header("Content-Type", text_type if is_text or is_file else "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -301,6 +304,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (*answer.headers, ("Transfer-Encoding", "chunked")):
             self.send_header(name, value)
         self.end_headers()
+        # Chunks, then an empty one (RFC 9112, 7.1).
         for data in answer.chunks:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
@@ -324,10 +328,6 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionError("the client stopped within a body")
             size -= len(data)
             yield data
-
-
-def _encode_body(body: Any) -> bytes:
-    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _parse_query(text: str) -> dict[str, str]:

@@ -82,14 +82,9 @@ def _create_label(call: StandinCall) -> StandinAnswer:
 
 def _list_protected_branches(call: StandinCall) -> StandinAnswer:
     search = check_filters(call.request, "search").get("search", "")
-    found = [name for name in call.project.protected_branches if search in name]
-    return build_page(
-        call, found, lambda name: build_protected_branch_json(name, _compute_rank(call, name))
-    )
-
-
-def _compute_rank(call: StandinCall, name: str) -> int:
-    return call.project.protected_branches.index(name) + 1
+    numbered = enumerate(call.project.protected_branches, 1)
+    found = [(name, number) for number, name in numbered if search in name]
+    return build_page(call, found, lambda row: build_protected_branch_json(*row))
 
 
 def _show_branch(call: StandinCall) -> StandinAnswer:

@@ -139,6 +139,7 @@ def _render_markdown(text: str) -> Iterator[str]:
         elif token.type in ("fence", "code_block"):
             yield from (f"    {line}" for line in token.content.splitlines())
         heading = token.type == "heading_open"
+        # nesting is 1 for an opening token, 0 for one without content, -1 for a closing one.
         if token.level == 0 and token.nesting <= 0 and token.type in _SEPARATED:
             indent, first = "", ""
             yield ""

@@ -352,14 +352,16 @@ def write_settings(
         lines += [
             "",
             "# Variables passed on to agents and these commands: they say where dependencies are.",
+            f"agent_env: [{', '.join(agent_env)}]",
         ]
-        lines.append(f"agent_env: [{', '.join(agent_env)}]")
     lines += [
         "",
         "# Who reviews: a user name, group:PATH, code_owners or approval_rules.",
+        f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name",
+        "",
+        f"# {DASHBOARD}",
+        f"{'' if dashboard else '# '}log_issue: auto",
     ]
-    lines.append(f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name")
-    lines += ["", f"# {DASHBOARD}", f"{'' if dashboard else '# '}log_issue: auto"]
     return "\n".join(lines) + "\n"
 
 

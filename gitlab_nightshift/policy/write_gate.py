@@ -46,7 +46,11 @@ def list_gated_files(
     configuration files of the base commit.
     """
     found = (
-        _select_strictest(_decide_path(path, settings, ci_config, ci_files))
+        max(
+            _decide_path(path, settings, ci_config, ci_files),
+            key=lambda each: _STRENGTH[each.decision],
+            default=None,
+        )
         for path in change.files
     )
     return tuple(each for each in found if each)
@@ -57,10 +61,6 @@ def to_approve(gates: Iterable[GatedFile]) -> str:
     asked = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
     more = f"; and {len(asked) - MOST_NAMED} more files" if len(asked) > MOST_NAMED else ""
     return "; ".join(asked[:MOST_NAMED]) + more
-
-
-def _select_strictest(decided: Iterator[GatedFile]) -> GatedFile | None:
-    return max(decided, key=lambda each: _STRENGTH[each.decision], default=None)
 
 
 def _decide_path(

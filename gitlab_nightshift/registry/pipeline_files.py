@@ -20,6 +20,7 @@ LARGEST_FILE = 1_000_000
 ANY_YAML = "**/*.{yml,yaml}"
 """Every YAML file, for includes that cannot be read."""
 
+# Inputs, variables and wildcards in include:local (docs.gitlab.com/ci/yaml/includes).
 _PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
 # docs.gitlab.com/ci/yaml/includes: `*` does not match a slash, `**` does.
 _LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
@@ -35,6 +36,7 @@ class CiFiles:
         """True for a file that GitLab reads as pipeline configuration."""
         return self._whole.fullmatch(path) is not None
 
+    # (?!) matches nothing.
     @cached_property
     def _whole(self) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{_build_regex(each)})" for each in self.patterns) or "(?!)")

@@ -160,14 +160,10 @@ def _decode_base64(value: str) -> str:
 
 
 def _find_random_words(line: str) -> Iterator[str]:
-    if not line.startswith(_COMMENT) and not _match_secret_pair(line):
-        pair = _KEY_VALUE.fullmatch(line)
-        yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
-
-
-def _match_secret_pair(line: str) -> re.Match[str] | None:
     pair = _KEY_VALUE.fullmatch(line)
-    return pair if pair and _is_key_of_secret(pair[1]) else None
+    # What a key names as secret is found whole by its key.
+    if not line.startswith(_COMMENT) and not (pair and _is_key_of_secret(pair[1])):
+        yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
 
 
 def _unquote_value(text: str) -> str:
