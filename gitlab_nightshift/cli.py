@@ -50,7 +50,8 @@ class ReportingParser(argparse.ArgumentParser):
         return text if " " in self.prog else text.replace(first, f"\n  advanced:{first}", 1)
 
     def error(self, message: str) -> "NoReturn":
-        """One line on stderr, exit status 2; of ``delegate`` the JSON object on stdout, too."""
+        """Print one line on stderr and exit with 2; for ``delegate`` print the JSON object on
+        stdout, too."""
         _refuse(message)
         super().error(message)
 

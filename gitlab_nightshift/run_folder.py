@@ -1,4 +1,4 @@
-"""How a run was called, and its private folder. It keeps the results until no agent is left; then
+"""The call of a run, and its private folder. It keeps the results until no agent is left; then
 they are moved to the output folder in the checkout.
 
 Needs the standard library alone: the supervisor opens the folder before it starts any stage.
@@ -25,7 +25,7 @@ from gitlab_nightshift.system.self_protection import close_to_others, refuse_ins
 
 @dataclass(frozen=True)
 class Invocation:
-    """How the command was called: environment, folder, and what the command line says."""
+    """The call of a command: its environment, folder and options."""
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path

@@ -199,6 +199,6 @@ def is_safe(place: str, checkouts: Sequence[Path]) -> bool:
 
 
 def lies_in(path: Path, top: Path) -> bool:
-    """True where a path, as written or resolved, is in a folder."""
+    """True if a path, as written or resolved, is in the folder ``top``."""
     written, reached = Path(os.path.normpath(path)), path.resolve()
     return written.is_relative_to(top) or reached.is_relative_to(top)

@@ -133,7 +133,7 @@ def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, 
 
 
 def _with_one_model(settings: Settings) -> Settings:
-    """One model for all beads: that of Implement, "" if none is set."""
+    """The settings with one model for all beads: that of Implement, "" if none is set."""
     name = settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
     return settings.with_values(models=models)
@@ -149,7 +149,7 @@ def _build_note_reporter(report: Callable[[str], None]) -> Emit:
 
 @dataclass(frozen=True)
 class _PatchLoop:
-    """One task, and the model's conversation about it."""
+    """The conversation with the model about one task."""
 
     top: Path
     git: Git

@@ -185,7 +185,8 @@ _LEVEL_MEANINGS = {
 
 
 def explain(name: str) -> str:
-    """One flag, or with "all" the list. Raises ``E_CONFIG`` for an unknown name."""
+    """The explanation of one flag, or for "all" the list of flags. Raises ``E_CONFIG`` for an
+    unknown name."""
     if name == "all":
         width = max(map(len, FLAGS))
         return "\n".join(f"{flag:<{width}}  {entry.why}" for flag, entry in FLAGS.items())

@@ -314,7 +314,7 @@ def _compute_state(examined: Examination) -> GuaranteeState:
 
 
 def describe_verdict(examined: Examination) -> str:
-    """One sentence: would a night start here?"""
+    """A sentence: would a night start here?"""
     if examined.refused:
         reasons = (error.message.replace("\n", "; ") for error in examined.refused)
         return f"No night would start here: {'; also: '.join(reasons)}"

@@ -78,7 +78,7 @@ def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
 
 
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:
-    """One sentence: would a night start and find all it needs?"""
+    """A sentence: would a night start here and find all it needs?"""
     counts = Counter(row.state for row in rows)
     unknown = (
         f"; {counts['not known']} could not be checked from here" if counts["not known"] else ""

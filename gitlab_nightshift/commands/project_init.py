@@ -342,7 +342,8 @@ def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
 def _try_commands(
     session: Session, commands: tuple[str, ...], place: TrialPlace
 ) -> tuple[TriedCommand, ...]:
-    """Each command with its result when run alone; if no sandbox can be opened, with the reason."""
+    """Run each command alone in the sandbox; without a sandbox, the reason is the result of
+    each."""
     tools = find_tools([place.move(each) for each in commands], session.checkout, session.env)
     opened_session = _open_trial_place(
         session, dataclasses.replace(place, folders=(*place.folders, *tools))

@@ -83,7 +83,8 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
 
 
 def _take_step(step: SetupStep) -> str:
-    """What is left to do by hand. A refusal of GitLab is raised with its remedy."""
+    """Take the step, and return what is left to do by hand. A refusal of GitLab is raised with its
+    remedy."""
     assert step.act
     try:
         return step.act()
@@ -162,8 +163,8 @@ def _open_request(
 
 
 def _describe_rehearsal(examined: ProjectExamination) -> str:
-    """How the template's rehearsal will show whether a night can start; "" if it is not switched
-    on."""
+    """A sentence on how the template's rehearsal will show whether a night can start; "" if it is
+    not switched on."""
     file = examined.files[-1]
     if not find_rehearsal(file.text, file.name):
         return ""

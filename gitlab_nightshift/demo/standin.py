@@ -370,7 +370,7 @@ class Standin(State):
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,))
 
     def check_request(self, call: api.StandinCall, endpoint: api.Endpoint) -> None:
-        """For tests, which check each request against GitLab's API description."""
+        """Override in tests, which check each request against GitLab's API description."""
 
     def __enter__(self) -> Self:
         self._thread.start()

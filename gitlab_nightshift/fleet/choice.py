@@ -1,4 +1,4 @@
-"""Which projects get a night tonight: pure functions of GitLab's answers and ``fleet.yaml``."""
+"""The choice of tonight's projects: pure functions of GitLab's answers and ``fleet.yaml``."""
 
 import datetime as dt
 from collections import Counter
@@ -53,7 +53,7 @@ class _Tally:
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """What the decisions about all projects share; ``account`` is the user who plays the
+    """The facts that the decisions about all projects share; ``account`` is the user who plays the
     schedules."""
 
     settings: FleetSettings
@@ -274,7 +274,7 @@ def list_reviewers(project: FleetProject) -> tuple[str, ...]:
 
 
 def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tally:
-    """What earlier nights use of the limits."""
+    """The part of the limits that earlier nights use."""
     tally, month = _Tally(), find_month_start(choice.settings, choice.window)
     listed: set[str] = set()
     for project in projects:

@@ -228,7 +228,7 @@ class FleetCosts:
     unknown: tuple[str, ...] = ()
 
     def count(self, project: FleetProject, night: FleetNight, settings: FleetSettings) -> float:
-        """What a night counts for budgets: its cost, or its limit until that is known."""
+        """The USD that a night counts for budgets: its cost, or its limit until that is known."""
         found = self.ended.get(build_key(project, night))
         return found.counted_usd if found else find_limit(project, settings)
 

@@ -33,7 +33,7 @@ from gitlab_nightshift.text.printable_text import count_words
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1
 KEPT = dt.timedelta(days=400)
-"""How long the file keeps a night."""
+"""The file keeps a night this long."""
 # GraphQL's fields of a merge request; the two queries differ only in where they look.
 _REQUEST = """
   pageInfo { hasNextPage endCursor }

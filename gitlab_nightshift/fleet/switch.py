@@ -196,7 +196,8 @@ def _cancel(api: FleetApi, path: str, job: NightJob) -> SwitchLine:
 def _ask_each(
     api: FleetApi, ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> Iterator[tuple[str, Answer] | SwitchLine]:
-    """Each project's answer, or the line with its error; several requests at a time."""
+    """Ask about each project, several at a time; yields its path with the answer, or the line with
+    its error."""
 
     def ask_one(path: str) -> tuple[str, Answer] | SwitchLine:
         try:

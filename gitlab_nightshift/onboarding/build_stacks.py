@@ -1,4 +1,5 @@
-"""How each build tool fetches dependencies, so that tests run without a network (docs/how-to/).
+"""The build tools, and how each fetches dependencies, so that tests run without a network
+(docs/how-to/).
 
 To add a tool: one row of ``STACKS``.
 """
@@ -193,7 +194,7 @@ _RUNS_PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """What a trial on a person's machine has instead of a night's job: ``variables`` for the
+    """The place of a trial on a person's machine, instead of a night's job: ``variables`` for the
     commands, ``folders`` that the sandbox opens, and ``moves``, the night's folders → the local
     ones."""
 
@@ -243,7 +244,7 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
 
 
 def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
-    """What pip installs, "" for nothing, and the files that tell so."""
+    """The arguments of pip install, "" for none, and the names of the files that they are from."""
     if installs := _list_job_installs(build):
         return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
     what = stack.fetch.removeprefix("pip install ").removesuffix("--group")
@@ -256,7 +257,7 @@ def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
 
 
 def _list_job_installs(build: BuildFiles) -> list[str]:
-    """What the project's own pytest job installs by pip, line by line."""
+    """The arguments of each ``pip install`` in the project's own pytest job."""
     jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
     tests = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
     return [line[1].strip() for line in _PIP_LINE.finditer(tests)]
@@ -269,8 +270,8 @@ _PIP_LINE = re.compile(
 
 
 def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
-    """Whether tests need an ``extra`` or a ``group`` (PEP 735) of pyproject.toml, and its name; ""
-    twice for neither."""
+    """``extra`` or ``group`` (PEP 735), whichever of pyproject.toml the tests need, and its name;
+    "" twice for neither."""
     try:
         config = tomllib.loads(build.read_text("pyproject.toml"))
         extras = config.get("project", {}).get("optional-dependencies", {})
@@ -300,7 +301,7 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
 def find_trial_place(
     stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
 ) -> TrialPlace:
-    """Where the commands of these stacks are tried on this machine."""
+    """The place on this machine where the commands of these stacks are tried."""
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     moves = {each.night_folder: str(local) for each in stacks if each.night_folder}

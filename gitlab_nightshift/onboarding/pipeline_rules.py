@@ -167,7 +167,7 @@ def _contain_patterns(refs: list[str]) -> bool:
 
 
 def _apply_rules(rules: object, known: Variables, when: str = "on_success") -> bool | None:
-    """Whether the rules start the job: the first that matches decides. None if a rule before it, of
+    """True if the rules start the job: the first that matches decides. None if a rule before it, of
     which it is unknown whether it matches, would decide otherwise."""
     # What rules decide of which it is unknown whether they match.
     unsure: set[bool] = set()
@@ -218,7 +218,7 @@ def find_marks(text: str, name: str) -> NightMarks:
 
 
 def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
-    """Whether the schedule's pipelines are nights; None if only its variables could tell, and the
+    """True if the schedule's pipelines are nights; None if only its variables could tell, and the
     token does not see them."""
     if schedule.switched or (marks.description and schedule.description == marks.description):
         return True
@@ -269,7 +269,7 @@ class _Value:
 
 
 def evaluate_condition(condition: object, variables: Variables) -> bool | None:
-    """Whether the condition holds; None if that is unknown, or the condition unreadable."""
+    """True if the condition holds; None if that is unknown, or the condition unreadable."""
     try:
         reader = _ConditionReader(_split_tokens(str(condition)), variables)
         found = reader.read_any()

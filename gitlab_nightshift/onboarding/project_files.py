@@ -81,8 +81,8 @@ def find_schedule_description(text: str, name: str) -> str:
 
 
 def find_source(text: str, name: str, project: str) -> str:
-    """Where the include gets the program from: a project of this GitLab, or the URL of a folder.
-    ``project`` is the path of the file's project."""
+    """The source from which the include gets the program: a project of this GitLab, or the URL of a
+    folder. ``project`` is the path of the file's project."""
     given = str(_find_inputs(text, name).get("source", ""))
     return given or find_usual_source(project)
 

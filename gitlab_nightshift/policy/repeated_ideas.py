@@ -78,7 +78,7 @@ def _split_names(symbols: Iterable[str]) -> set[frozenset[str]]:
 
 
 def list_names(text: str) -> tuple[str, ...]:
-    """What looks like a name of a function or class in an idea's text, not of a file.
+    """The words of an idea's text that look like names of functions or classes, not of files.
 
     >>> list_names("Cover `Parser.parse()` and read_line of parser.py")
     ('Parser.parse', 'read_line')

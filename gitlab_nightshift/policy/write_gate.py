@@ -108,7 +108,7 @@ PIPELINE = SensitiveClass(
     "is pipeline configuration, which GitLab runs before anyone has reviewed it",
     read_groups("GitLab's default file and the usual folder: /.gitlab-ci.yml /.gitlab/ci/"),
 )
-"""In addition to the project's configuration file and all that it includes."""
+"""Used in addition to the project's configuration file and all that it includes."""
 
 SENSITIVE = (
     SensitiveClass(

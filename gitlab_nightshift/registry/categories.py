@@ -102,4 +102,4 @@ CATEGORY_GUIDANCE: Final[Mapping[str, str]] = MappingProxyType(
         ),
     }
 )
-"""What each category looks for, in order of importance: ``{{category_guidance}}``."""
+"""The guidance for each category, the most important first: ``{{category_guidance}}``."""

@@ -43,7 +43,7 @@ class CiFiles:
 
 
 NO_INCLUDES = CiFiles()
-"""If the base was not read, or its configuration is in another project."""
+"""Used if the base was not read, or its configuration is in another project."""
 
 
 def _build_regex(pattern: str) -> str:

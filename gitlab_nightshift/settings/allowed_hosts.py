@@ -20,7 +20,7 @@ METADATA = frozenset(
         *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),  # AWS, Google, Oracle by IPv6
     )
 )
-"""Where clouds give credentials to any process on the machine."""
+"""Addresses at which clouds give credentials to any process on the machine."""
 # RFC 1918, RFC 6598 (carrier-grade NAT, which companies and Kubernetes use inside), RFC 4193.
 _PRIVATE = tuple(
     ipaddress.ip_network(text)

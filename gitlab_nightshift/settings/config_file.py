@@ -53,7 +53,8 @@ class Assignment:
     node: Any = None
 
     def find_place(self, loc: KeyPath) -> str:
-        """Where a part of the value was written: in a file, the line of the list item or key."""
+        """The place where a part of the value was written: in a file, the line of the list item or
+        key."""
         node, line = self.node, None
         for name in loc[len(self.path) :]:
             found = find_entry(node, name)

@@ -30,7 +30,7 @@ PLACEHOLDERS = frozenset(
 PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
 """A placeholder in a template, with its name as the group; or an escaped ``\\{{``."""
 CODE_OWNERS, APPROVAL_RULES, GROUP = "code_owners", "approval_rules", "group:"
-"""What ``reviewers`` may name instead of a user."""
+"""Values that ``reviewers`` may have instead of a user name; a group's path follows the last."""
 ALL = "all"
 """Every category, in ``instructions``."""
 LONGEST_INSTRUCTIONS = 10_000

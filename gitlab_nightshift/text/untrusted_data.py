@@ -48,7 +48,7 @@ def take_first_line(text: str, longest: int) -> str:
 
 
 MOST_VALUES = 300_000
-"""In a document, with aliases expanded."""
+"""Values in a document, with aliases expanded."""
 
 
 def build_gitlab_loader() -> Any:
