@@ -43,13 +43,13 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
         return as_json(build_refused_result(Code.CONFIG, NOT_HERE))
     close_to_others()  # this process holds the keys, too
     try:
-        done = run_sealed(["delegate"], env, raw)
+        output = run_sealed(["delegate"], env, raw)
     except OSError as error:  # the current folder is gone, no memory for a process
         return as_json(build_refused_result(Code.CONFIG, f"it cannot be started: {error}"))
     try:
-        result: dict[str, Any] = json.loads(done.stdout)
+        result: dict[str, Any] = json.loads(output.stdout)
     except ValueError:
-        text = f"its process ended with exit status {done.exit_status} and without a result"
+        text = f"its process ended with exit status {output.exit_status} and without a result"
         return as_json(build_refused_result(Code.INTERNAL, text))
     return result
 

@@ -36,13 +36,13 @@ def enter() -> int:
     if "stage" in data:
         os.close(descriptor)
         return run_stage(data)
-    own = os.getpid()
+    own_pid = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     answer = os.memfd_create("answer") if data["arguments"][:1] == ["delegate"] else None
     command = os.fork()
     if command:
         return watch(command, descriptor, answer)
-    stop_with(own)
+    stop_with(own_pid)
     os.close(descriptor)
     if answer is None:
         return run_command(data)
@@ -50,7 +50,7 @@ def enter() -> int:
     os.dup2(answer, 1)
     status = run_command(data)
     sys.stdout.flush()
-    if os.getppid() != own:  # the waiting process, which would pass the answer on, was killed
+    if os.getppid() != own_pid:  # the waiting process, which would pass the answer on, was killed
         return pass_on(answer, status, stdout)
     return status
 

@@ -132,8 +132,8 @@ def _judge_change(worktree: Worktree, request: CheckRequest) -> Judgement:
     if findings and context.by_people:
         allowances = _list_allowances(worktree, request, base, commit, settings)
         findings = tuple(apply_allowances(findings, tuple(allowances)))
-    found = tuple(_redact_findings(findings, request.env))
-    return Judgement(base, commit, found, worktree.top, new, context)
+    redacted = tuple(_redact_findings(findings, request.env))
+    return Judgement(base, commit, redacted, worktree.top, new, context)
 
 
 def _list_allowances(
@@ -271,11 +271,12 @@ def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> s
         return ""
     try:
         threads = open_project(job.server_url, job.project_id, token, patience_s=30.0).threads
-        found = threads.find_noteable(CommentAddress("merge_requests", int(number), 0))
-        if found is None or _is_of_night(found.source_branch, settings):
+        merge_request = threads.find_noteable(CommentAddress("merge_requests", int(number), 0))
+        if merge_request is None or _is_of_night(merge_request.source_branch, settings):
             return ""
-        trusted = threads.read_level(found.author_id) >= DEVELOPER
-        return found.description if trusted and not threads.is_bot(found.author_id) else ""
+        author = merge_request.author_id
+        trusted = threads.read_level(author) >= DEVELOPER and not threads.is_bot(author)
+        return merge_request.description if trusted else ""
     except NightshiftError:
         return ""
 

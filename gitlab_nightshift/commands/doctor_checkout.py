@@ -178,39 +178,41 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
     if config is None or config.upstream is None:
         yield DoctorRow("model", "ok", "this agent uses no model")
         return
-    where = config.upstream.base_url
+    base_url = config.upstream.base_url
     for model in config.models:
         answer = ask_for_model(config.upstream, model)
         status = answer.status
         # A local endpoint may need no key, a provider's own does.
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
-            yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
+            yield _refuse_model(f"{base_url} asks for a key ({status}): set {provider.keys[0]}")
             return
-        yield (row := _judge_answer(model, where, answer))
+        yield (row := _judge_answer(model, base_url, answer))
         if row.exit_status:  # the endpoint fails, so the next model would, too
             return
 
 
-def _judge_answer(model: str, where: str, answer: ProbedModel) -> DoctorRow:
+def _judge_answer(model: str, base_url: str, answer: ProbedModel) -> DoctorRow:
     status = answer.status
     if status == 200 and 0 < answer.context < LEAST_CONTEXT:
-        text = f"{where} gives {model} a context of {answer.context} tokens: start it with at least"
+        text = (
+            f"{base_url} gives {model} a context of {answer.context} tokens: start it with at least"
+        )
         return DoctorRow("model", "warn", f"{text} {LEAST_CONTEXT} (docs/providers.md)")
     if status == 200:
         known = f", with a context of {answer.context} tokens" if answer.context else ""
-        return DoctorRow("model", "ok", f"{where} accepts the key and has {model}{known}")
+        return DoctorRow("model", "ok", f"{base_url} accepts the key and has {model}{known}")
     if status in (401, 403):
-        return _refuse_model(f"{where} rejects the key ({status}): set another")
+        return _refuse_model(f"{base_url} rejects the key ({status}): set another")
     if not status:
         return _refuse_model(
-            f"{where} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
+            f"{base_url} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
         )
     if status == 404:  # some endpoints list no models and serve them all the same
         has = f"; it has {', '.join(answer.listed)}" if answer.listed else ""
-        text = f"{where} does not have {model}, or does not list its models: correct models{has}"
+        text = f"{base_url} does not have {model}, or does not list its models: correct models{has}"
         return DoctorRow("model", "warn", text)
-    return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")
+    return DoctorRow("model", "not known", f"{base_url} answers {status} when asked for {model}")
 
 
 def _refuse_model(text: str) -> DoctorRow:

@@ -55,10 +55,10 @@ def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
 
     def open_row() -> Iterator[DoctorRow]:
         nonlocal project
-        if (found := find_project(session)) is None:
+        if (candidate := find_project(session)) is None:
             raise _build_missing_token(session)
-        project = found
-        yield _describe_access(session, found)
+        project = candidate
+        yield _describe_access(session, candidate)
 
     yield from try_rows("GitLab", open_row)
     if project is None:
@@ -168,16 +168,16 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
-    found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
+    listed, name = project.ci_settings.list_schedules(), session.job.ci_config_path
     file = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
     except NightshiftError:  # the pipeline's row reports it
         marks = NightMarks()
-    active = [(each, is_night(each, marks)) for each in found or () if each.active]
+    active = [(each, is_night(each, marks)) for each in listed or () if each.active]
     nights = [each for each, night in active if night]
     unsure = [each for each, night in active if night is None]
-    if found is None:
+    if listed is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
     elif not nights and unsure:
         text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
@@ -218,13 +218,15 @@ def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRo
         yield DoctorRow(
             "variables", "not known", "this GitLab does not show the variables of its groups"
         )
-    found = (*own, *(inherited or ()))
-    tokens = [each for each in found if each.key == TOKEN]
+    all_variables = (*own, *(inherited or ()))
+    tokens = [each for each in all_variables if each.key == TOKEN]
     if not tokens:
         yield _describe_missing_token(inherited is None)
     for each in tokens[:1]:  # a project's variable overrides a group's
         yield _describe_token(each, session, project)
-    yield _describe_exposed([each for each in found if each.key != TOKEN and _is_exposed(each)])
+    yield _describe_exposed(
+        [each for each in all_variables if each.key != TOKEN and _is_exposed(each)]
+    )
 
 
 def _describe_missing_token(unsure: bool) -> DoctorRow:
@@ -291,21 +293,21 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         text = f"{project.facts.path} has no commit in GitLab yet: push the first one"
         yield refuse("pipeline", build_config_error(text))
         return
-    found = project.ci_settings.check_pipeline_file()
-    if found is None:
+    checked = project.ci_settings.check_pipeline_file()
+    if checked is None:
         text = f"this token may not have GitLab validate {name}"
         yield DoctorRow("pipeline", "not known", text)
         return
-    if any(NO_FILE in error for error in found.errors):
+    if any(NO_FILE in error for error in checked.errors):
         missing = find_missing_include(session) or f"{name} is not in GitLab: push it"
         yield refuse("pipeline", build_config_error(f"no pipeline starts: {missing}"))
         return
-    if found.errors:
-        why = "; ".join(found.errors[:MOST_ERRORS])
+    if checked.errors:
+        why = "; ".join(checked.errors[:MOST_ERRORS])
         text = f"no pipeline starts, because GitLab finds {name} invalid: {why}: fix it"
         yield refuse("pipeline", build_config_error(text))
         return
-    config = parse_config(found.merged, name)
+    config = parse_config(checked.merged, name)
     yield _judge_workflow(find_scheduled_jobs(config, branch).excluded, name)
 
 

@@ -46,9 +46,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     options.check_linux()
     file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, REQUIRED)
-    found = discover_all(api, file).projects
-    asked = [each for each in found if not each.set_up]
-    rows = choose_projects(found, read_requests(api, asked), file.settings)
+    fleet_projects = discover_all(api, file).projects
+    asked = [each for each in fleet_projects if not each.set_up]
+    rows = choose_projects(fleet_projects, read_requests(api, asked), file.settings)
     for line in _format_rows(rows):
         print(line, flush=True)
     if not args.yes:

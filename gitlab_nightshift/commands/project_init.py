@@ -150,10 +150,10 @@ def _plan_settings_file(examined: ProjectExamination) -> Iterator[str]:
     stacks = find_stacks(examined.build)
     yield from _try_tests(examined, stacks)
     owned = any(name in examined.build.files for name in OWNER_FILES)
-    given = [name for stack in stacks for name in stack.agent_env]
+    agent_env = [name for stack in stacks for name in stack.agent_env]
     reviewer = "code_owners" if owned else ""
     dashboard = before is None and _choose_dashboard(examined.request)
-    first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
+    first = write_settings(examined.tried, reviewer, agent_env, dashboard=dashboard)
     if before is None and not dashboard:
         yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
     text = first if before is None else enable_commands(before, examined.tried)

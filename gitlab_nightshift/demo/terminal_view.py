@@ -147,24 +147,24 @@ def _render_markdown(text: str) -> Iterator[str]:
 
 def _render_inline(tokens: "Sequence[Token]") -> str:
     """The text of one block, on one line."""
-    made, link = "", ""
+    rendered, link = "", ""
     for token in tokens:
         if token.type == "code_inline":
-            made += _style_text(token.content.replace(" ", NO_BREAK), CODE)
+            rendered += _style_text(token.content.replace(" ", NO_BREAK), CODE)
         elif token.type == "strong_open":
-            made += f"\x1b[{BOLD}m"
+            rendered += f"\x1b[{BOLD}m"
         elif token.type == "strong_close":
-            made += RESET
+            rendered += RESET
         elif token.type == "link_open":
             link = str(token.attrs["href"])
         elif token.type == "link_close":
-            made += f" ({link})"
+            rendered += f" ({link})"
         elif token.type == "softbreak":
-            made += " "
+            rendered += " "
         elif token.type != "html_inline":
-            made += token.content
+            rendered += token.content
     # The zero-width spaces that escaping.py puts into references are invisible in GitLab.
-    return made.replace("\u200b", "")
+    return rendered.replace("\u200b", "")
 
 
 def _wrap_text(text: str, indent: str, first: str) -> Iterator[str]:

@@ -66,7 +66,7 @@ class FleetChoice:
 
 def choose_tonight(
     settings: FleetSettings,
-    found: Discovery,
+    discovery: Discovery,
     costs: FleetCosts,
     now: dt.datetime,
     pending: frozenset[int] = frozenset(),
@@ -74,17 +74,17 @@ def choose_tonight(
 ) -> FleetPlan:
     """The plan for the open window, or for the next one. ``pending`` are projects that jobs of the
     last plan may still start."""
-    account = settings.account or found.account
+    account = settings.account or discovery.account
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
-    tally = _count_used(choice, found.projects)
+    tally = _count_used(choice, discovery.projects)
     # All rows first, as nights that run or may start count before any is allotted.
     rows = {
-        each.id: _decide_without_limits(choice, tally, each, pending) for each in found.projects
+        each.id: _decide_without_limits(choice, tally, each, pending) for each in discovery.projects
     }
-    candidates = (each for each in found.projects if rows[each.id] is None)
+    candidates = (each for each in discovery.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
         rows[project.id] = _decide_within_limits(choice, tally, project)
-    return _build_plan(choice, tally, found, tuple(row for row in rows.values() if row))
+    return _build_plan(choice, tally, discovery, tuple(row for row in rows.values() if row))
 
 
 def _decide_without_limits(
@@ -105,7 +105,7 @@ def _decide_without_limits(
 
 
 def _build_plan(
-    choice: FleetChoice, tally: _Tally, found: Discovery, rows: tuple[PlannedProject, ...]
+    choice: FleetChoice, tally: _Tally, discovery: Discovery, rows: tuple[PlannedProject, ...]
 ) -> FleetPlan:
     window, costs = choice.window, choice.costs
     return FleetPlan(
@@ -117,14 +117,14 @@ def _build_plan(
         spent_night_usd=round(tally.spent_night - tally.reserved, 4),
         spent_month_usd=round(tally.spent_month - tally.reserved, 4),
         reserved_usd=round(tally.reserved, 4),
-        running=sum(night.running for each in found.projects for night in each.nights),
+        running=sum(night.running for each in discovery.projects for night in each.nights),
         projects=rows,
         costs=tuple(costs.ended.values()),
         unknown=(
             *(f"whether a Maintainer wants this: {text}" for text in choice.switches.refused),
-            *found.unknown,
+            *discovery.unknown,
             *costs.unknown,
-            *_list_unknown(choice.settings, found),
+            *_list_unknown(choice.settings, discovery),
         ),
     )
 
@@ -139,10 +139,10 @@ def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     return text
 
 
-def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
+def list_unpayable(file: FleetFile, discovery: Discovery) -> Iterator[str]:
     """A line for each budget that cannot pay for a single night."""
     settings = file.settings
-    limits = [find_limit(each, settings) for each in found.projects if each.set_up]
+    limits = [find_limit(each, settings) for each in discovery.projects if each.set_up]
     for name in ("night_usd", "month_usd"):
         most = getattr(settings.budget, name)
         if limits and most is not None and most < min(limits):
@@ -368,10 +368,10 @@ def _build_row(
     return PlannedProject(project.id, project.path, decision, reason, hour, limit)
 
 
-def _list_unknown(settings: FleetSettings, found: Discovery) -> Iterator[str]:
+def _list_unknown(settings: FleetSettings, discovery: Discovery) -> Iterator[str]:
     others = [
         each
-        for each in found.projects
+        for each in discovery.projects
         if each.settings.labels is not None and settings.label not in each.settings.labels
     ]
     if others:

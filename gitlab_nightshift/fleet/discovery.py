@@ -39,23 +39,23 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
     """Find the projects, each once. Raises ApiError.
 
     Archived, empty, forked and opted-out ones are included, so that each gets its reason."""
-    found: dict[int, FleetProject] = {}
+    by_id: dict[int, FleetProject] = {}
     missing_groups = []
     for group in settings.groups:
         nodes = api.list_group_projects(group, settings.label)
         if nodes is None:
             missing_groups.append(group)
         projects = (read_project(node) for node in nodes or ())
-        found |= {each.id: each for each in projects if is_chosen(each, settings)}
+        by_id |= {each.id: each for each in projects if is_chosen(each, settings)}
     listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
     # Last: a project that is listed itself is in the fleet whatever include and topics say.
-    found |= {each.id: each for each in listed}
-    known = {each.path.lower() for each in listed}
+    by_id |= {each.id: each for each in listed}
+    listed_paths = {each.path.lower() for each in listed}
     return Discovery(
         api.find_account(),
-        tuple(each for each in found.values() if not matches(each.path, settings.exclude)),
+        tuple(each for each in by_id.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
-        tuple(each for each in settings.projects if each.lower() not in known),
+        tuple(each for each in settings.projects if each.lower() not in listed_paths),
         tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
     )
 
@@ -68,13 +68,15 @@ def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
     return found
 
 
-def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) -> Iterator[str]:
+def list_missing(
+    file: FleetFile, discovery: Discovery, gone: Collection[str] = ()
+) -> Iterator[str]:
     """A line for each missing group and project, with its place in the file, except for those that
     existed before (``gone``)."""
     settings = file.settings
     for key, paths, missing in (
-        ("groups", settings.groups, found.missing_groups),
-        ("projects", settings.projects, found.missing_projects),
+        ("groups", settings.groups, discovery.missing_groups),
+        ("projects", settings.projects, discovery.missing_projects),
     ):
         for path in (each for each in missing if each not in gone):
             place = file.find_place(key, str(paths.index(path)))
@@ -252,15 +254,15 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequ
 
 
 def list_nights(
-    api: FleetApi, project: FleetProject, since: dt.datetime, known: Container[str]
+    api: FleetApi, project: FleetProject, since: dt.datetime, known_keys: Container[str]
 ) -> Iterator[FleetNight]:
     """A project's nights from ``since`` on. Nights beyond GitLab's first page are read only if the
-    oldest on that page is not in ``known``: otherwise the last reader has seen the others."""
+    oldest on that page is not in ``known_keys``: otherwise the last reader has seen the others."""
     for night in project.nights:
         if parse_moment(night.created) >= since:
             yield night
     oldest = project.nights[-1] if project.nights else None
-    if not (oldest and project.older) or build_key(project, oldest) in known:
+    if not (oldest and project.older) or build_key(project, oldest) in known_keys:
         return
     if parse_moment(oldest.created) < since:
         return

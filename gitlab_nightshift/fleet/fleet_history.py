@@ -68,29 +68,31 @@ class FleetHistory:
 
 
 def read_fleet_history(
-    api: FleetApi, settings: FleetSettings, since: dt.date, known: Nights
+    api: FleetApi, settings: FleetSettings, since: dt.date, known_nights: Nights
 ) -> FleetHistory:
-    """Read the history from this day on (UTC); ``known`` are the nights of the last report. Raises
-    ApiError if the projects or merge requests cannot be listed."""
-    found = discover(api, settings)
+    """Read the history from this day on (UTC); ``known_nights`` are the nights of the last report.
+    Raises ApiError if the projects or merge requests cannot be listed."""
+    discovery = discover(api, settings)
     start = dt.datetime.combine(since, dt.time(), dt.UTC)
-    projects = {each.id: each for each in found.projects}
+    projects = {each.id: each for each in discovery.projects}
     requests = tuple(_list_requests(api, settings, start, projects))
-    nights, unknown = _read_nights(api, found.projects, start, known)
+    nights, unknown = _read_nights(api, discovery.projects, start, known_nights)
     # A longer report must not lose nights to the file's own limit.
     first = min(since, dt.datetime.now(dt.UTC).date() - KEPT)
-    kept = {key: each for key, each in known.items() if each.started >= str(first)}
+    kept = {key: each for key, each in known_nights.items() if each.started >= str(first)}
     shown = sorted(nights.values(), key=lambda each: each.started, reverse=True)
-    history = NightHistory(requests, tuple(shown), (*found.unknown, *unknown))
+    history = NightHistory(requests, tuple(shown), (*discovery.unknown, *unknown))
     ended = {key: each for key, each in nights.items() if each.outcome or each.failure}
-    return FleetHistory(history, _list_silent(settings, found, nights), {**kept, **ended}, found)
+    return FleetHistory(
+        history, _list_silent(settings, discovery, nights), {**kept, **ended}, discovery
+    )
 
 
-def _list_silent(settings: FleetSettings, found: Discovery, nights: Nights) -> tuple[str, ...]:
+def _list_silent(settings: FleetSettings, discovery: Discovery, nights: Nights) -> tuple[str, ...]:
     with_nights = {key.partition("/")[0] for key in nights}
     return tuple(
         each.path
-        for each in found.projects
+        for each in discovery.projects
         if each.set_up and str(each.id) not in with_nights and not find_exclusion(settings, each)
     )
 
@@ -151,29 +153,29 @@ def _read_request(project: str, iid: int, node: Node) -> PastMergeRequest:
 
 
 def _read_nights(
-    api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known: Nights
+    api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known_nights: Nights
 ) -> tuple[Nights, tuple[str, ...]]:
     nights: dict[str, PastNight] = {}
     todo: list[tuple[FleetProject, FleetNight]] = []
     for project in projects:
-        for night in list_nights(api, project, since, known):
+        for night in list_nights(api, project, since, known_nights):
             key = build_key(project, night)
-            if key in known:
-                nights[key] = known[key]
+            if key in known_nights:
+                nights[key] = known_nights[key]
             elif not night.running:
                 todo.append((project, night))
     first = since.date().isoformat()
     # GitLab no longer lists some nights that the last report knew.
-    own = {str(each.id) for each in projects}
+    own_ids = {str(each.id) for each in projects}
     nights |= {
         key: each
-        for key, each in known.items()
-        if each.started >= first and key.partition("/")[0] in own
+        for key, each in known_nights.items()
+        if each.started >= first and key.partition("/")[0] in own_ids
     }
     lost = 0
-    for key, read in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
-        nights[key] = read
-        lost += not (read.outcome or read.failure)
+    for key, past in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
+        nights[key] = past
+        lost += not (past.outcome or past.failure)
     text = f"the results of {lost} nights, which this token may not read, or GitLab did not send"
     return nights, (text,) if lost else ()
 
@@ -242,15 +244,17 @@ def make_report(
     """Read all, write the files into ``folder``, and return the figures. Nights that the last
     report has read, here or in its artifacts, are not read again. Raises ApiError, and ``E_CONFIG``
     for a folder that cannot be written."""
-    found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
+    fleet_history = read_fleet_history(
+        api, settings, since, _read_known_nights(api, folder, control)
+    )
     today = str(dt.datetime.now(dt.UTC).date())
-    figures = compute_figures(NAME, str(since), today, found.history, found.silent)
+    figures = compute_figures(NAME, str(since), today, fleet_history.history, fleet_history.silent)
     files = {
         PAGE: render_history(figures),
         # Without the single merge requests and nights: thousands of projects have many.
         DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
         METRICS: render_metrics(figures),
-        NIGHTS_FILE: encode_nights(found.nights),
+        NIGHTS_FILE: encode_nights(fleet_history.nights),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

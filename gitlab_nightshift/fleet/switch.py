@@ -129,9 +129,9 @@ def _list_differing(
 ) -> Iterator[SwitchLine]:
     """Lines about the settings that override the stopped group's variable; without ``off``, about
     those that still keep nights off after a start. Then what could not be read, and the counts."""
-    found = [setting for each in projects for setting in each.settings]
+    all_settings = [setting for each in projects for setting in each.settings]
     try:
-        found += list_subgroup_settings(api, group)
+        all_settings += list_subgroup_settings(api, group)
     except ApiError as error:
         yield _build_failure(f"the groups below {group}", error)
     scheduled = [each.path for each in projects if each.has_nights]
@@ -139,8 +139,8 @@ def _list_differing(
         if isinstance(answer, SwitchLine):
             yield answer
         else:
-            found += answer[1]
-    differing = [each for each in found if is_off(each.value) is not off]
+            all_settings += answer[1]
+    differing = [each for each in all_settings if is_off(each.value) is not off]
     yield from (_describe_setting(each, off=off) for each in differing)
     if unseen := [each.path for each in projects if each.unseen]:
         count = count_words(len(unseen), "project")

@@ -75,17 +75,21 @@ def plan_fleet(
 
     Raises ``E_CONFIG`` with all mistakes in the file, and ApiError.
     """
-    found = discover(api, file.settings)
-    gone = [each for each in (*found.missing_groups, *found.missing_projects) if last.knows(each)]
-    if mistakes := [*list_missing(file, found, gone), *list_unpayable(file, found)]:
+    discovery = discover(api, file.settings)
+    gone = [
+        each
+        for each in (*discovery.missing_groups, *discovery.missing_projects)
+        if last.knows(each)
+    ]
+    if mistakes := [*list_missing(file, discovery, gone), *list_unpayable(file, discovery)]:
         raise build_mistakes_error(mistakes)
     window = find_window(file.settings, now)
     # A window may begin on the last day of the month before.
     since = min(window.start, find_month_start(file.settings, window))
     wanted = CostRequest(since, {each.night: each for each in last.costs}, file.settings)
-    costs = read_costs(api, found.projects, wanted)
+    costs = read_costs(api, discovery.projects, wanted)
     pending = last.list_pending(window, now)
-    plan = choose_tonight(file.settings, found, costs, now, pending, switches)
+    plan = choose_tonight(file.settings, discovery, costs, now, pending, switches)
     rows = (PlannedProject(0, path, "no", GONE, plan.window_end, 0.0) for path in gone)
     return replace(plan, projects=(*plan.projects, *rows))
 
@@ -224,8 +228,8 @@ def _play(api: FleetApi, project: PlannedProject, schedule: int, since: str) -> 
             # GitLab may have started the pipeline although it answered with an error.
             why = error.message
             api.clock.sleep(max(pause_s, min(error.retry_after_s, 60.0)))
-            if found := api.list_started(project.id, schedule, since):
-                return StartResult(project.path, "started", f"pipeline {found[-1]}")
+            if pipelines := api.list_started(project.id, schedule, since):
+                return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
             continue
         return _wait_for_pipeline(api, project, schedule, since)
     return StartResult(
@@ -238,8 +242,8 @@ def _wait_for_pipeline(
 ) -> StartResult:
     for pause_s in (0.0, *LOOK_PAUSES_S):
         api.clock.sleep(pause_s)
-        if found := api.list_started(project.id, schedule, since):
-            return StartResult(project.path, "started", f"pipeline {found[-1]}")
+        if pipelines := api.list_started(project.id, schedule, since):
+            return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
     text = "GitLab accepted the play, but has created no pipeline: does .gitlab-ci.yml have a job"
     return StartResult(project.path, "failed", f"{text} for this schedule, does its branch exist?")
 

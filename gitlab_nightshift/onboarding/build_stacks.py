@@ -229,18 +229,20 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
         return replace(stack, fetch=stack.fetch + more, local_fetch=stack.local_fetch + more)
     if not stack.fetch.startswith("pip install -"):
         return stack
-    what, because = _choose_requirements(stack, build)
-    if not what:
+    arguments, because = _choose_requirements(stack, build)
+    if not arguments:
         return replace(stack, fetch="")
     pip, steps = "pip", []
     if any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        found = (each for each in VENVS if build.is_there(f"{each}/bin/python"))
-        folder = next(found, _VENV)
+        venvs = (each for each in VENVS if build.is_there(f"{each}/bin/python"))
+        folder = next(venvs, _VENV)
         stack = replace(stack, python=f"{folder}/bin/python")
         pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
-    if "--group" in what:
+    if "--group" in arguments:
         steps.append(f"{pip} install --upgrade {_GROUPS_PIP}")
-    return replace(stack, fetch=" && ".join([*steps, f"{pip} install {what}"]), because=because)
+    return replace(
+        stack, fetch=" && ".join([*steps, f"{pip} install {arguments}"]), because=because
+    )
 
 
 def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:

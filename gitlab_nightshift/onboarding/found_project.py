@@ -49,18 +49,18 @@ def find_environment(
     stacks = find_stacks(build)
     fetches = {stack.file: stack.fetch for stack in stacks if stack.fetch}
     variables = tuple(pair for stack in stacks for pair in stack.variables.items())
-    found = FoundEnvironment(
+    chosen = FoundEnvironment(
         image, stage, variables=variables, reasons=(("image", why),) if image else ()
     )
     if job.get("before_script"):
         kept = [stack.fetch for stack in stacks if stack.needs_own_fetch]
         quoted = name if re.fullmatch(r"[\w.:-]+", name) else json.dumps(name, ensure_ascii=False)
-        return replace(found, prepare=(f"!reference [{quoted}, before_script]", *kept))
+        return replace(chosen, prepare=(f"!reference [{quoted}, before_script]", *kept))
     if not fetches:
-        return found
+        return chosen
     files = ", ".join(stack.because or stack.file for stack in stacks if stack.fetch)
     because = ("extra_before", f"from {files}; not tried yet")
-    return replace(found, fetch=" && ".join(fetches.values()), reasons=(*found.reasons, because))
+    return replace(chosen, fetch=" && ".join(fetches.values()), reasons=(*chosen.reasons, because))
 
 
 def _list_test_jobs(

@@ -85,7 +85,7 @@ def _plan_token(
 
     def carry_out() -> str:
         try:
-            made = project.setup.create_token(NAME, ends)
+            created = project.setup.create_token(NAME, ends)
         except ApiError as error:
             # GitLab.com has project access tokens on paid tiers only.
             if error.status not in (400, 403, 404) or error.remedy:
@@ -97,10 +97,10 @@ def _plan_token(
                 f" protected, environments {request.scope}"
             )
         try:
-            text = describe_token(made.id, ends)
-            project.setup.create_secret(NewSecret(TOKEN, made.value, request.scope, text))
+            text = describe_token(created.id, ends)
+            project.setup.create_secret(NewSecret(TOKEN, created.value, request.scope, text))
         except BaseException:  # a signal too: a token that is not stored is lost
-            project.setup.revoke_token(made.id)
+            project.setup.revoke_token(created.id)
             raise
         return ""
 
@@ -161,8 +161,8 @@ def _plan_job_token(project: Project, request: SetupRequest) -> SetupStep:
 
 
 def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
-    found = project.ci_settings.list_schedules() or ()
-    if night := _find_night(found, request):
+    schedules = project.ci_settings.list_schedules() or ()
+    if night := _find_night(schedules, request):
         text = f"{night.description} exists{_describe_existing(project, night, request)}"
         return SetupStep("schedule", text)
     switched = project.can_set_variables() is not False
@@ -178,7 +178,7 @@ def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
     # Created in two requests, the schedule and its variable: it is inactive until both succeeded.
     unfinished = [
         each.id
-        for each in found
+        for each in schedules
         if (each.description, each.owner, each.active) == (name, own_login, False)
     ]
 
@@ -204,9 +204,9 @@ def choose_schedule_name(*, by_fleet: bool) -> str:
     return FLEET_SCHEDULE if by_fleet else NAME
 
 
-def _find_night(found: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
+def _find_night(schedules: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
     """A night's schedule. For a fleet, an inactive one counts only if it is the fleet's own."""
-    nights = (each for each in found if is_night(each, request.marks))
+    nights = (each for each in schedules if is_night(each, request.marks))
     if request.by_fleet:
         nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
     return next(nights, None)

@@ -67,7 +67,7 @@ def render_description(facts: OnboardingFacts) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge request") -> str:
+def describe_rehearsal(jobs: PipelineJobs, name: str, requests: str = "each merge request") -> str:
     """A sentence on how the template's input ``rehearse`` shows whether a night can start. ``jobs``
     are those that the file ``name`` runs in a merge request's pipeline."""
     if jobs.excluded:
@@ -81,8 +81,8 @@ def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge r
     )
     alone = jobs.never and not jobs.sure + jobs.perhaps
     return (
-        f"{condition}the job `nightshift:rehearse` shows, in {which} that changes `nightshift.yaml`"
-        " or `.gitlab-ci.yml`, whether a night can start in your CI image"
+        f"{condition}the job `nightshift:rehearse` shows, in {requests} that changes"
+        " `nightshift.yaml` or `.gitlab-ci.yml`, whether a night can start in your CI image"
         "; expect a warning about the model key, which is protected and hidden from it"
         f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
     )
@@ -113,19 +113,19 @@ def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def open_onboarding(
     project: Project,
-    base: str,
+    base_sha: str,
     files: Mapping[str, tuple[str, bool]],
     texts: tuple[str, str],
 ) -> MergeRequest:
     """Open the onboarding merge request, or update the open one.
 
-    ``base`` is the commit that the files are made for; a file is its text, and true if it is new;
-    ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
+    ``base_sha`` is the commit that the files are made for; a file is its text, and true if it is
+    new; ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
     merge request or pushed to its branch.
     """
     title, description = texts
     target = project.facts.default_branch
-    _check_base(project, target, base)
+    _check_base(project, target, base_sha)
     opened = project.merge_requests.find_open(BRANCH)
     if opened is None and (closed := project.merge_requests.find_closed(BRANCH)):
         text = f"{closed.web_url} was closed: reopen it, or delete the branch {BRANCH}"
@@ -136,7 +136,7 @@ def open_onboarding(
         )
         raise NightshiftError(Code.CONFIG, text)
     # The branch first: GitLab opens a merge request for an existing branch only.
-    project.setup.commit_files(BRANCH, base, MESSAGE, files)
+    project.setup.commit_files(BRANCH, base_sha, MESSAGE, files)
     if opened:
         project.setup.update_description(opened.iid, description)
         return opened
@@ -144,11 +144,11 @@ def open_onboarding(
     return project.merge_requests.create(NewMergeRequest(title, description, BRANCH, target), head)
 
 
-def _check_base(project: Project, target: str, base: str) -> None:
+def _check_base(project: Project, target: str, base_sha: str) -> None:
     head = project.find_branch_head(target)
-    if head != base:
+    if head != base_sha:
         text = (
-            f"this checkout is at {base[:12]}, {target} at {str(head)[:12]}: check out the newest"
-            " commit first"
+            f"this checkout is at {base_sha[:12]}, {target} at {str(head)[:12]}: check out the"
+            " newest commit first"
         )
         raise NightshiftError(Code.CONFIG, text)

@@ -100,8 +100,8 @@ def find_request_jobs(config: Mapping[str, Any], branch: str, target: str) -> Pi
     workflow = config.get("workflow")
     # Without workflow rules, a job without rules runs for branches and tags only.
     ruled = isinstance(workflow, Mapping) and "rules" in workflow
-    found = _find_jobs(config, _PipelineKind(variables, frozenset({"merge_requests"}), ruled))
-    return replace(found, excluded=None) if "include" in config and not ruled else found
+    predicted = _find_jobs(config, _PipelineKind(variables, frozenset({"merge_requests"}), ruled))
+    return replace(predicted, excluded=None) if "include" in config and not ruled else predicted
 
 
 def _find_jobs(config: Mapping[str, Any], kind: _PipelineKind) -> PipelineJobs:
@@ -166,18 +166,18 @@ def _contain_patterns(refs: list[str]) -> bool:
     return any(each.startswith(("/", "$")) or "@" in each for each in refs)
 
 
-def _apply_rules(rules: object, known: Variables, when: str = "on_success") -> bool | None:
+def _apply_rules(rules: object, variables: Variables, when: str = "on_success") -> bool | None:
     """True if the rules start the job: the first that matches decides. None if a rule before it, of
     which it is unknown whether it matches, would decide otherwise."""
     # What rules decide of which it is unknown whether they match.
     unsure: set[bool] = set()
     # Without a push, `changes` always matches (docs.gitlab.com/ci/yaml/#ruleschanges): a schedule
     # has none. In a merge request it depends on the files.
-    unseen = ("exists", "changes") if known["CI_MERGE_REQUEST_IID"] else ("exists",)
+    unseen = ("exists", "changes") if variables["CI_MERGE_REQUEST_IID"] else ("exists",)
     for rule in rules if isinstance(rules, list) else [None]:
         if not isinstance(rule, Mapping):
             return None  # a !reference
-        holds = evaluate_condition(rule["if"], known) if "if" in rule else True
+        holds = evaluate_condition(rule["if"], variables) if "if" in rule else True
         if holds and any(each in rule for each in unseen):
             holds = None
         runs = str(rule.get("when", when)) not in _NEVER

@@ -39,8 +39,8 @@ def find_violations(
     recent = [path for path in change.files if path in recent_files]
     outside = [path for path in change.files if not within(path, settings)]
     dependencies = find_matching(change.files, DEPENDENCY_FILES)
-    named = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
-    tools = {**named, **tool_settings}.items()
+    tool_files = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
+    tools = {**tool_files, **tool_settings}.items()
     rules = (
         ("diff-too-large", _describe_excess(change, settings)),
         ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),

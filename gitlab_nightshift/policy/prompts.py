@@ -51,13 +51,13 @@ def _read_template(path: Path, where: str) -> str:
     return text
 
 
-def check_placeholders(text: str, known: Collection[str], where: str) -> None:
+def check_placeholders(text: str, names: Collection[str], where: str) -> None:
     """Raise ``E_CONFIG`` for unknown placeholders, one line each, with a suggestion."""
     unknown: list[str] = []
     for match in PLACEHOLDER.finditer(text):
         name = match[1]
-        if name is not None and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+        if name is not None and name not in names:
+            near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
             line = text.count("\n", 0, match.start()) + 1
             unknown.append(f"{where}:{line}: unknown placeholder {{{{{name}}}}}{hint}")

@@ -87,8 +87,8 @@ def read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
         """Dates stay text: keys that expect one check it."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
-            first: [(tag, how) for tag, how in known if not tag.endswith(":timestamp")]
-            for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            first: [(tag, how) for tag, how in resolvers if not tag.endswith(":timestamp")]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
     try:
@@ -118,16 +118,16 @@ def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
         if id(node) in seen or not isinstance(getattr(node, "value", None), list):
             continue
         seen.add(id(node))
-        known: dict[Any, int] = {}
+        lines: dict[Any, int] = {}
         for entry in node.value:
             key, value = entry if isinstance(entry, tuple) else (None, entry)
             todo.append(value)
             if key is None or isinstance(key.value, list):
                 continue
             line = key.start_mark.line + 1
-            if key.value in known:
-                yield f"{file}:{line}: {key.value} is set twice, also in line {known[key.value]}"
-            known[key.value] = line
+            if key.value in lines:
+                yield f"{file}:{line}: {key.value} is set twice, also in line {lines[key.value]}"
+            lines[key.value] = line
 
 
 def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignment]:
@@ -147,9 +147,9 @@ def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignm
     return result
 
 
-def _find_secret_addresses(found: Iterable[Assignment]) -> Iterator[str]:
+def _find_secret_addresses(assignments: Iterable[Assignment]) -> Iterator[str]:
     """Notification URLs with credentials: for most services, whoever knows the URL can post."""
-    for a in found:
+    for a in assignments:
         if a.path in (("notify",), (ALIAS, "notify")) and isinstance(a.value, list):
             for at, text in enumerate(a.value):
                 if isinstance(text, str) and any(

@@ -199,8 +199,8 @@ def _from_env(
         yield from _from_text(path, env[name], (f"variable {name}", name), mistakes)
 
 
-def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
-    for key, text in given.items():
+def _from_command_line(overrides: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
+    for key, text in overrides.items():
         origin = ("command line", "command line")
         yield from _from_text(tuple(key.split(".")), text, origin, mistakes)
 
