@@ -1,6 +1,6 @@
-"""The package for other Python programs; ``gitlab_nightshift.delegate`` is this one's.
+"""Delegations, for other Python programs (``gitlab_nightshift.delegate``) and for the command.
 
-Nothing here reads ``os.environ``: the caller says which environment counts.
+Nothing here reads ``os.environ``: the caller passes the environment that counts.
 """
 
 import dataclasses
@@ -43,13 +43,13 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
         return as_json(build_refused_result(Code.CONFIG, NOT_HERE))
     close_to_others()  # this process holds the keys, too
     try:
-        done = run_sealed(["delegate"], env, raw)
+        output = run_sealed(["delegate"], env, raw)
     except OSError as error:  # the current folder is gone, no memory for a process
         return as_json(build_refused_result(Code.CONFIG, f"it cannot be started: {error}"))
     try:
-        result: dict[str, Any] = json.loads(done.stdout)
+        result: dict[str, Any] = json.loads(output.stdout)
     except ValueError:
-        text = f"its process ended with exit status {done.exit_status} and without a result"
+        text = f"its process ended with exit status {output.exit_status} and without a result"
         return as_json(build_refused_result(Code.INTERNAL, text))
     return result
 
@@ -57,8 +57,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
-    """The result of the task in a payload file, ``-`` for ``stdin``; progress goes to ``log``. No
-    more is read than a payload may hold."""
+    """Do the task in a payload file, ``-`` for ``stdin``, and return the result; progress goes to
+    ``log``. Of a file that is too large, only so much is read as shows that."""
     try:
         if name == "-":
             raw = stdin.read(LARGEST + 1)

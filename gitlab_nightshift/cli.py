@@ -50,7 +50,8 @@ class ReportingParser(argparse.ArgumentParser):
         return text if " " in self.prog else text.replace(first, f"\n  advanced:{first}", 1)
 
     def error(self, message: str) -> "NoReturn":
-        """One line on stderr, exit status 2; of ``delegate`` the JSON object on stdout, too."""
+        """Print one line on stderr and exit with 2; for ``delegate`` print the JSON object on
+        stdout, too."""
         _refuse(message)
         super().error(message)
 
@@ -66,19 +67,24 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    own = [name for name in COMMANDS if [name] == [*arguments[:1]]]
-    for name in own or COMMANDS:
+    # Of one command only its module is imported; help, and a mistyped command, need all.
+    named = [name for name in COMMANDS if [name] == [*arguments[:1]]]
+    for name in named or COMMANDS:
         importlib.import_module(f"gitlab_nightshift.commands.{name}").register(commands)
     return parser
 
 
 def main() -> int:
-    """Check the command line, then run it with a sealed start, where there is one."""
-    # Whoever runs the command handles them (``run``): until then they wait.
+    """Check the command line, then run it by a sealed start (on Linux; elsewhere in this
+    process)."""
+    # The signals wait until ``run`` handles them, perhaps in the program that replaces this one: a
+    # blocked mask and pending signals outlive execve(2).
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     arguments = sys.argv[1:]
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # stdin, stdout or stderr is closed
-        os.set_inheritable(opened, True)  # else what is opened next would be taken for it
+    # open(2) returns the lowest free descriptor: if stdin, stdout or stderr is closed, the next
+    # file that is opened would be taken for it.
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(opened, True)
     os.close(opened)
     try:
         agents_in_job = _parse(arguments).agents_in_job
@@ -107,7 +113,8 @@ def main() -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line; where that ends with a text, such as help, it is written by then."""
+    """The parsed command line. If argparse exits after a text, such as help, that is flushed, so
+    that a full disk is noticed."""
     try:
         return build_parser(arguments).parse_args(arguments)
     except SystemExit:
@@ -133,7 +140,8 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _refuse(text: str) -> None:
-    """Say it on stdout, where the command is one that answers in JSON whatever happens."""
+    """Print the refusal as JSON on stdout if the command is ``delegate``, whose callers read
+    nothing else."""
     if sys.argv[1:2] == ["delegate"]:
         from gitlab_nightshift.errors import Code
         from gitlab_nightshift.records.delegation_records import render_refusal

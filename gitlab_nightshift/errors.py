@@ -18,7 +18,8 @@ class Code(StrEnum):
     exit_status: int
 
     def __new__(cls, value: str, exit_status: int = 0) -> "Code":
-        """A member is its text; looking one up by its text gives no status."""
+        """Make a member of its text and status. A look-up, ``Code("E_CONFIG")``, gives the text
+        alone."""
         code = str.__new__(cls, value)
         code._value_ = value
         code.exit_status = exit_status
@@ -42,12 +43,13 @@ class Code(StrEnum):
 
 
 KILLED = "perhaps for lack of memory"
-"""Stands where a process was killed by SIGKILL or by who knows what."""
+"""Added to the message about a process that SIGKILL ended: the kernel sends it when memory runs
+out."""
 STOPPED = "stopped by a signal"
-"""In the reason of what a person has stopped. Only this program's own handlers say so: a process
-that a fault, the kernel or an agent ends says nothing."""
+"""The reason for what a person has stopped. Only this program's handlers of the signal give it: a
+process that a fault, the kernel or an agent ends gives none."""
 CANCELLED = (Code.INTERRUPTED, Code.TERMINATED)
-"""The codes of what was stopped, or was killed."""
+"""The codes of a run that was stopped or killed."""
 
 
 class NightshiftError(Exception):
@@ -84,18 +86,18 @@ def build_config_error(message: str) -> NightshiftError:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """True where a disk or a quota had no space, or no file, left."""
+    """True if a disk or a quota has no space left, or no inodes."""
     return error.errno in _FULL
 
 
 def is_failure(code: str) -> bool:
-    """Whether a result's error code says that the run failed; ``E_INCOMPLETE`` stands beside what
-    was reached."""
+    """True if a result's error code says that the run failed. ``E_INCOMPLETE`` does not: it says
+    that a part is missing."""
     return code not in ("", Code.INCOMPLETE.value)
 
 
 def to_exit_status(code: str) -> int:
-    """That of a result's error code, "" for none. The code may come from a job that agents ran in,
-    and need not exist."""
+    """The exit status of a result's error code; 0 for "". The code may come from a job that agents
+    ran in: an unknown one counts as E_PARSE_ERROR."""
     known = {"": 0, **{each.value: each.exit_status for each in Code}}
     return known.get(code, Code.PARSE_ERROR.exit_status)

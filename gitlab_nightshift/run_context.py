@@ -1,4 +1,5 @@
-"""What is known of a run in each of its processes; who adds what to it."""
+"""The facts about a run that each of its processes has; ``Session`` and ``WorkContext`` add to
+them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +15,9 @@ from gitlab_nightshift.system.environment import build_search_path
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What both of its types know: ``session.py: Session``, which has the token, and
-    ``stages/work/work_context.py: WorkContext``, which has not. Functions take one of the two, so
-    that nothing with the token fits where agents run.
+    """The part that ``session.py: Session``, which has the token, and
+    ``stages/work/work_context.py: WorkContext``, which does not, have in common. Functions take one
+    of the two, so that nothing with the token can be passed to where agents run.
 
     ``env`` is the job's environment, as much of it as the process may have; ``config_folder`` is
     where relative template paths start; ``private`` a folder outside the checkout that no agent can
@@ -34,9 +35,9 @@ class RunContext:
 
     @property
     def search_env(self) -> dict[str, str]:
-        """The environment to look for programs in: with no folder of the checkout on PATH."""
+        """The environment in which programs are looked for: PATH has no folder of the checkout."""
         return {**self.env, "PATH": build_search_path(self.env, self.checkout)}
 
     def tell(self, text: str) -> None:
-        """A fact worth a line."""
+        """Emit a note, which the job log shows as a line."""
         self.emit(Note(text))

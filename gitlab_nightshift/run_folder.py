@@ -1,7 +1,7 @@
-"""How a run was called, and its private folder: where its products stand until no agent is left,
-and where they go then.
+"""The call of a run, and its private folder. It keeps the results until no agent is left; then
+they are moved to the output folder in the checkout.
 
-Standard library alone: the supervisor opens it before any stage is started.
+Needs the standard library alone: the supervisor opens the folder before it starts any stage.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from gitlab_nightshift.system.processes import close_to_others, refuse_installat
 
 @dataclass(frozen=True)
 class Invocation:
-    """How the command was called: environment, folder, and what the command line says."""
+    """The call of a command: its environment, folder and options."""
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path
@@ -43,12 +43,12 @@ class RunFolder:
 
     @property
     def results(self) -> Path:
-        """What the run has reached; put into the output folder at its end."""
+        """The folder of the run's results, which are moved to the output folder at its end."""
         return self.private / result_files.RESULTS
 
     @property
     def earlier(self) -> Path:
-        """What was in the output folder before, of an earlier stage."""
+        """The folder that keeps what an earlier stage left in the output folder."""
         return self.private / result_files.EARLIER
 
     @property
@@ -75,8 +75,9 @@ def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]
 
 
 def mend_killed(env: Mapping[str, str], why: str) -> bool:
-    """Repair what this job's killed run left around the current folder, and recover its results, in
-    which ``why`` stands; True if there was something to repair. Raises NightshiftError."""
+    """Repair what this job's killed run left in the checkout around the current folder, and recover
+    its results, with the reason ``why``. True if there was something to repair. Raises
+    NightshiftError."""
     checkout = find_checkout_top(Path.cwd())
     with open_private_folder(find_temp_folder(env), checkout) as private:
         return mend(checkout, env, private, why, read_job(env).run_id)
@@ -98,15 +99,15 @@ def mend(
 
 
 def _recover_results(folder: Path, *ending: str) -> None:
-    # Imported here: it reads records, and most starts find no killed run.
+    # Imported late: it loads the records, and most starts find no killed run.
     from gitlab_nightshift.stages.report.killed_run import recover_results
 
     recover_results(folder, *ending)
 
 
 def find_temp_folder(env: Mapping[str, str]) -> Path:
-    """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` where no program
-    can be made and started there, as git asks one for the token."""
+    """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` if programs cannot be written
+    and started there: git starts one to ask for the token."""
     given = env.get("TMPDIR") or tempfile.gettempdir()
     try:
         tempfile.TemporaryFile(dir=given).close()
@@ -115,6 +116,7 @@ def find_temp_folder(env: Mapping[str, str]) -> Path:
             raise
         text = f"TMPDIR: {given} is not a writable folder: create it or unset it"
         raise build_config_error(text) from None
+    # mount(8), noexec: nothing in that file system can be executed.
     if os.statvfs(given).f_flag & os.ST_NOEXEC:
         text = f"TMPDIR: {given} is mounted noexec, and a night starts programs there"
         raise build_config_error(f"{text}: set TMPDIR to a folder on another disk")
@@ -127,6 +129,7 @@ def find_checkout_top(folder: Path) -> Path:
     refuse_line_break(resolved)
     spare = Path(tempfile.gettempdir())
     for place in (resolved, *resolved.parents):
+        # After a kill, the real .git may still be beside the checkout, out of agents' reach.
         moved = place.name and any(path.exists() for path in list_candidate_folders(place, spare))
         if os.path.lexists(place / ".git") or moved:
             return place
@@ -147,8 +150,9 @@ def set_aside(run_folder: RunFolder, output: Path) -> None:
 
 
 def set_aside_early(run_folder: RunFolder, name: str) -> None:
-    """Say where results belong, for a run that died before it could. ``name`` is of the output
-    folder; where something stands there already, which may be the project's own, it stays."""
+    """Note where results belong, for a run that died before its settings were known. ``name`` is
+    that of the output folder. If something of this name exists, it may be the project's own, and
+    nothing is noted."""
     output = run_folder.checkout / name
     known = (run_folder.private / result_files.OUTPUT).exists() or os.path.lexists(output)
     if not known and name[:1].isalnum() and "/" not in name:
@@ -156,14 +160,14 @@ def set_aside_early(run_folder: RunFolder, name: str) -> None:
 
 
 def read_output_path(run_folder: RunFolder) -> Path | None:
-    """Where the results belong, None where the output folder was never set aside."""
+    """The output folder in which the results belong; None if it was never noted."""
     note = run_folder.private / result_files.OUTPUT
     return Path(os.fsdecode(note.read_bytes())) if note.exists() else None
 
 
 def place_results(run_folder: RunFolder, output: Path | None) -> str:
-    """Put all results where the output folder was (``read_output_path``, asked before there were
-    agents); "", or why they are not there.
+    """Put all results into the output folder, and return "", or why they are not there. ``output``
+    is from ``read_output_path``, called before any agent ran.
 
     Raises ``E_CONFIG`` on a full disk.
     """

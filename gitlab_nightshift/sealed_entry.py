@@ -1,11 +1,11 @@
 """``python -I -S sealed_entry.py DESCRIPTOR [PARENT]``: the sealed interpreter's first module (see
 ``sealed_start.py``).
 
-A stage (``sandbox/stage_process.py``) runs in this process. A command becomes two. One runs it. The
-other is small and waits, so that the kernel does not kill it where memory runs out: if the command
-is killed, it ends what the command has left behind, puts the checkout back and ends in the same
-way. If it is killed itself, the command stops as by SIGTERM. Standard library only until
-``sys.path`` is the installation's.
+A stage (``sandbox/stage_process.py``) runs in this process. A command is run by a child, and this
+process waits for it. It stays small, so that the kernel does not choose it when memory runs out. If
+the command is killed, this process ends what the command left running, puts the checkout back and
+ends in the same way; if this process is killed, the command stops as by SIGTERM. Until ``sys.path``
+is the installation's, only the standard library can be imported.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from typing import Any
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 FORWARDED = (signal.SIGTERM, signal.SIGINT)
-FEW_LOOKS = 25_000
-"""New objects between two looks for garbage: with Python's 700, imports take 5 % longer."""
+COLLECTION_THRESHOLD = 25_000
+"""New objects between two garbage collections: with Python's 700, imports take 5 % longer."""
 
 
 def enter() -> int:
@@ -29,18 +29,20 @@ def enter() -> int:
     descriptor, *parents = map(int, sys.argv[1:])
     for parent in parents:
         stop_with(parent)
-    _call_prctl(PR_SET_DUMPABLE, 0)  # nobody else may look into the descriptor
+    # The descriptor has secrets: with this, other processes of the user cannot open /proc/PID/fd
+    # (proc(5)).
+    _call_prctl(PR_SET_DUMPABLE, 0)
     data = _read_descriptor(descriptor)
     if "stage" in data:
         os.close(descriptor)
         return run_stage(data)
-    own = os.getpid()
+    own_pid = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     answer = os.memfd_create("answer") if data["arguments"][:1] == ["delegate"] else None
     command = os.fork()
     if command:
         return watch(command, descriptor, answer)
-    stop_with(own)
+    stop_with(own_pid)
     os.close(descriptor)
     if answer is None:
         return run_command(data)
@@ -48,7 +50,7 @@ def enter() -> int:
     os.dup2(answer, 1)
     status = run_command(data)
     sys.stdout.flush()
-    if os.getppid() != own:  # who passes it on was killed
+    if os.getppid() != own_pid:  # the waiting process, which would pass the answer on, was killed
         return pass_on(answer, status, stdout)
     return status
 
@@ -63,17 +65,17 @@ def run_command(data: dict[str, Any]) -> int:
             " nightshift and what it needs into one environment\n"
         )
         return 2
-    gc.set_threshold(FEW_LOOKS)
+    gc.set_threshold(COLLECTION_THRESHOLD)
     try:
         return run(data["arguments"], data["env"])
     finally:
-        gc.freeze()  # what is left ends with the process: nothing in it is garbage to look for
+        gc.freeze()  # the process ends: a collection would free nothing that matters
 
 
 def run_stage(data: dict[str, Any]) -> int:
-    """Run ``main`` of the module that the start names: one process, whose parent waits for it. What
-    it may not keep it gives up before."""
-    gc.disable()  # modules stay: to look for garbage in them takes 5 to 8 % of their import
+    """Run ``main`` of the module that the start names. The process first gives up the rights that
+    its row does not have."""
+    gc.disable()  # modules are no garbage: collections take 5 to 8 % of their import
     module = importlib.import_module(data["stage"])
     if rights := data.get("rights"):
         from gitlab_nightshift.sandbox.privilege_drop import ProcessRights, restrict_to
@@ -86,7 +88,9 @@ def run_stage(data: dict[str, Any]) -> int:
 
 
 def stop_with(parent: int) -> None:
-    """Get SIGTERM when the thread ends that started this process, also if it has already."""
+    """Get SIGTERM when the thread that started this process ends; exit if ``parent`` has ended
+    already."""
+    # The kernel sends nothing for a parent that ended before the call (prctl(2), PR_SET_PDEATHSIG).
     _call_prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         sys.exit(128 + signal.SIGTERM)
@@ -99,7 +103,7 @@ def _call_prctl(option: int, value: int) -> None:
 
 
 def _read_descriptor(descriptor: int) -> dict[str, Any]:
-    """What the start says (``sealed_start.py``); its folders are the import path then."""
+    """The data of the start (``sealed_start.py``); its folders are added to the import path."""
     with os.fdopen(os.dup(descriptor)) as file:
         data: dict[str, Any] = json.load(file)
     sys.path[:] = dict.fromkeys([*sys.path, *data["path"]])
@@ -110,8 +114,9 @@ def _read_descriptor(descriptor: int) -> dict[str, Any]:
 
 
 def watch(command: int, descriptor: int, answer: int | None) -> int:
-    """Wait for the command, pass signals on to it, and end as it does. ``answer`` is where a
-    command prints that answers by one JSON object however it ends."""
+    """Wait for the command, forward signals to it, and end as it ends. ``answer`` is the file that
+    ``delegate`` prints to, None for other commands: it answers with a JSON object however it
+    ends."""
     _call_prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def forward(number: int, _frame: FrameType | None) -> None:
@@ -123,7 +128,7 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     _, status = os.waitpid(command, 0)
     if not os.WIFSIGNALED(status):
-        end_left()
+        end_leftovers()
         return pass_on(answer, os.WEXITSTATUS(status))
     number = os.WTERMSIG(status)
     with contextlib.suppress(Exception):  # the next start does what is left undone
@@ -135,18 +140,19 @@ def watch(command: int, descriptor: int, answer: int | None) -> int:
     return 128 + number
 
 
-def end_left() -> None:
-    """End what the command has left running: a daemon, of code that was planted in it."""
+def end_leftovers() -> None:
+    """End the processes that the command has left running, such as a daemon of planted code."""
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)  # which says so where there is nothing
+        os.waitpid(-1, os.WNOHANG)  # raises ChildProcessError if there are none
         from gitlab_nightshift.system.processes import end_orphans, list_own_children
 
         end_orphans(list_own_children)
 
 
 def pass_on(answer: int | None, status: int, stdout: int = 1) -> int:
-    """Print what the command has printed, if that is whole, else how it ended: its exit status,
-    negative for a signal. The exit status, another one where there was no space for the answer."""
+    """Print the command's answer, or if that is not whole JSON, one that says how the command ended
+    (``status``, negative for a signal). Returns the exit status, another one if the answer could
+    not be printed."""
     if answer is None:
         return status
     with os.fdopen(answer, "rb") as file:
@@ -196,7 +202,8 @@ def mend(descriptor: int, number: int) -> None:
     data = _read_descriptor(descriptor)
     from gitlab_nightshift.system.processes import end_orphans, let_end, list_own_children
 
-    let_end(list_own_children)  # the others have heard of it, keep what they have, and tidy up
+    # Its stages get a signal when it ends (PR_SET_PDEATHSIG), and clean up within some seconds.
+    let_end(list_own_children)
     end_orphans(list_own_children)
     from gitlab_nightshift.run_folder import mend_killed
 

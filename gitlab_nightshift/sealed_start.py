@@ -26,7 +26,7 @@ CA_FILES = (
 """Variables that name a file of certificates."""
 LARGEST_CA_FILE = 2_000_000
 SUFFIX = ".nightshift"
-"""What the folder's name ends in that is kept beside a checkout while agents work."""
+"""The end of the name of the folder that is kept beside a checkout while agents work."""
 _FOLDER_LISTS = ("PATH", "LD_LIBRARY_PATH")
 _PLACES = (
     *("HOME", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
@@ -35,12 +35,14 @@ _WORDS = (
     *("USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
 )
-"""What this program's own processes get, by name: lists of folders, places, and plain words."""
+"""The variables that this program's own processes get: lists of folders, places, and plain
+words."""
 
 
 class SealedStart:
-    """What starts ``sealed_entry.py``, which has to inherit the descriptor; ``left_out`` says
-    which variables are not used, because they lead to where agents write."""
+    """A command that starts ``sealed_entry.py``, with its environment; the process has to inherit
+    ``descriptor``. ``left_out`` are lines about variables that are not used, as they lead to where
+    agents write."""
 
     def __init__(
         self, command: list[str], env: dict[str, str], descriptor: int, left_out: tuple[str, ...]
@@ -52,9 +54,11 @@ class SealedStart:
 def prepare_start(
     arguments: Sequence[str], env: Mapping[str, str], parent: int | None = None
 ) -> SealedStart:
-    """A sealed start in the current folder. Whoever does not become it closes the descriptor.
+    """A sealed start in the current folder. A caller that does not ``become`` it has to close the
+    descriptor.
 
-    With ``parent`` it is for a child of that process, and stops when the parent's thread ends.
+    With ``parent``, a pid, the start is for a child of that process, and stops when the thread that
+    started it ends.
     """
     checkouts = find_checkouts(Path.cwd(), env)
     left_out = _find_unsafe_variables(env, checkouts)
@@ -74,9 +78,9 @@ def prepare_stage(
 ) -> SealedStart:
     """The start of a child that runs ``module.main(data)``, a module of this program.
 
-    ``env`` is its whole environment; ``data``, as JSON, goes by the file without a name. It gets
-    SIGTERM when the calling thread ends; ``parent`` is the pid that it sees of that, where it is
-    another than this process's.
+    ``env`` is its whole environment; ``data`` is passed as JSON in the file without a name. The
+    child gets SIGTERM when the calling thread ends. ``parent`` is the pid of its parent as the
+    child sees it, None if that is this process's: in a PID namespace it is another.
     """
     path = [folder for folder in sys.path if Path(folder).is_absolute()]
     own = str(Path(__file__).resolve().parents[1])
@@ -101,7 +105,7 @@ def _build_start(
 
 
 def become(start: SealedStart) -> NoReturn:
-    """Run it in place of this program, with the same pid. Raises OSError."""
+    """Replace this program by the start, with the same pid. Raises OSError."""
     os.set_inheritable(start.descriptor, True)
     os.execve(start.command[0], start.command, start.env)  # noqa: S606 - no shell is the point
 
@@ -109,7 +113,7 @@ def become(start: SealedStart) -> NoReturn:
 def find_installation() -> list[str]:
     """The folders that this program is imported from: its own, and those of its environment.
 
-    ``PYTHONPATH`` counts only where it is what named this package.
+    Of ``PYTHONPATH``, only a folder that has this package is among them.
     """
     import site
 
@@ -120,8 +124,8 @@ def find_installation() -> list[str]:
 
 
 def describe_open_import_path(env: Mapping[str, str]) -> str:
-    """What to say of a Python that imported from where agents write before this program could say
-    anything; "" where it did not, or where this program itself is installed there."""
+    """A warning if Python was started with a folder on its import path that agents write to; "" if
+    not, or if this program itself is installed there."""
     checkouts = find_checkouts(Path.cwd(), env)
     found = [part or "." for part in sys.path if not is_safe(part or ".", checkouts)]
     if not found or not is_safe(str(ENTRY), checkouts):
@@ -134,16 +138,17 @@ def describe_open_import_path(env: Mapping[str, str]) -> str:
 
 
 def find_checkouts(folder: Path, env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where agents write, as far as a start can know: the job's checkout, and the one around. After
-    a kill it is one even if agents have removed its ``.git``."""
+    """The folders that agents write to, as far as a start can know: the job's checkout, and the one
+    around ``folder``. After a kill, a checkout is known by the folder beside it, even if agents
+    have removed its ``.git``."""
     around = [place for place in (folder, *folder.parents) if _is_checkout(place)]
     named = [Path(env["CI_PROJECT_DIR"])] if env.get("CI_PROJECT_DIR") else []
     return tuple({place.resolve() for place in (*named, *around[:1])})
 
 
 def _is_checkout(place: Path) -> bool:
-    left = place.name and os.path.lexists(f"{place}{SUFFIX}")
-    return bool(left) or os.path.lexists(place / ".git")
+    kept_beside = place.name and os.path.lexists(f"{place}{SUFFIX}")
+    return bool(kept_beside) or os.path.lexists(place / ".git")
 
 
 def build_own_environment(env: Mapping[str, str], checkouts: Sequence[Path]) -> dict[str, str]:
@@ -155,14 +160,15 @@ def build_own_environment(env: Mapping[str, str], checkouts: Sequence[Path]) -> 
         kept = [folder for folder in folders if is_safe(folder, checkouts)]
         if kept:
             made[name] = os.pathsep.join(kept)
-    # Libraries ask for it as they load, and a uid without a name has none to fall back on.
+    # Libraries ask for HOME as they load; for a uid without a name there is no other (getpwuid(3)).
     made["HOME"] = made.get("HOME") or "/"
-    # It would look through every installed package for plugins, and run what it finds.
+    # pydantic looks through every installed package for plugins, and runs what it finds.
     return made | {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 
 
 def _find_unsafe_variables(env: Mapping[str, str], checkouts: Sequence[Path]) -> dict[str, str]:
-    """Variable → what to say of it. Of a file with certificates a run makes a copy."""
+    """The variables that lead to where agents write → the line about each. Of a file with
+    certificates a run makes a copy, so it is unsafe only if it cannot be copied."""
     made = {}
     for name in dict.fromkeys((*_PLACES, *CA_FILES)):
         place = env.get(name) or "/"
@@ -193,6 +199,6 @@ def is_safe(place: str, checkouts: Sequence[Path]) -> bool:
 
 
 def lies_in(path: Path, top: Path) -> bool:
-    """True where a path, as written or resolved, is in a folder."""
+    """True if a path, as written or resolved, is in the folder ``top``."""
     written, reached = Path(os.path.normpath(path)), path.resolve()
     return written.is_relative_to(top) or reached.is_relative_to(top)

@@ -1,4 +1,4 @@
-"""An opened run with the token; ``run/session_opening.py`` opens it."""
+"""An opened run that has the token; ``run/session_opening.py`` opens it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,10 @@ from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 @dataclass(frozen=True, kw_only=True)
 class Session(RunContext):
-    """An opened run, with the token: plan and publish use it, and work cannot import it.
+    """An opened run that has the token. plan and publish use it; work cannot import this module.
 
-    ``results`` is private until the end, then the checkout's output folder.
+    ``folder`` is where the command was called. ``results`` is a private folder, whose content is
+    moved to the output folder at the end.
     """
 
     folder: Path
@@ -26,7 +27,7 @@ class Session(RunContext):
 
     @property
     def git(self) -> Git:
-        """A pristine git."""
+        """A git that reads no configuration but this program's own."""
         return self.known.git
 
     @property
@@ -41,11 +42,12 @@ class Session(RunContext):
 
     @property
     def network(self) -> dict[str, str]:
-        """The way to the internet for this program's own connections."""
+        """The proxy and certificate variables for this program's own connections."""
         return build_network_env(self.env, self.checkout, self.private)
 
     def open_project(self, patience_s: float = PATIENCE_S) -> Project:
-        """The job's project, with the token, patient from now on."""
+        """The job's project, with the token. Its requests are repeated for ``patience_s`` seconds
+        from now on."""
         job, token = self.job, self.secrets.gitlab_token
         return open_project(
             job.server_url, job.project_id, token, patience_s=patience_s, tell=self.tell

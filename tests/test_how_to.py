@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE, is_template, parse_config
+from gitlab_nightshift.onboarding.project_files import TEMPLATE, is_template, parse_config
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 

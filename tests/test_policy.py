@@ -7,9 +7,12 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 from gitlab_nightshift.policy.change_rules import find_violations
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES, DEPENDENCY_GROUPS
 from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
-from gitlab_nightshift.policy.tool_settings import TOOL_GROUPS
+from gitlab_nightshift.policy.protected_files import (
+    DEPENDENCY_FILES,
+    DEPENDENCY_GROUPS,
+    TOOL_GROUPS,
+)
 from gitlab_nightshift.policy.write_gate import (
     HARMLESS,
     PIPELINE,

@@ -5,13 +5,13 @@ import pytest
 
 from gitlab_nightshift.policy import change_rules
 from gitlab_nightshift.policy.change_rules import find_violations
-from gitlab_nightshift.policy.settings_parser import LARGEST
-from gitlab_nightshift.policy.tool_settings import (
+from gitlab_nightshift.policy.protected_files import (
     SHARED,
     TOOL_FILES,
     find_settings_files,
     list_changed_settings,
 )
+from gitlab_nightshift.policy.settings_parser import LARGEST
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.settings.load import build_settings
 from tests.support.tables import each

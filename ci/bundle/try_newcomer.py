@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ci.bundle.newcomer_projects import PROJECTS, SampleProject
-from gitlab_nightshift.onboarding.ci_file import JOB, TEMPLATE, parse_config
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH
+from gitlab_nightshift.onboarding.project_files import JOB, TEMPLATE, parse_config
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup
 from tests.support.shop import BEADS, DRAFT, FOUND, PASSED

@@ -16,8 +16,8 @@ from gitlab_nightshift.records.events import read_clock
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, Usage, build_tool_call, clean_line
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_objects, parse_json
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "analyze": ("Bash", "Read", "Write"),

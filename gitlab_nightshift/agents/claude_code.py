@@ -30,7 +30,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.usage import Usage, clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,

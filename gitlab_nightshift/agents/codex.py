@@ -32,7 +32,8 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import format_elapsed
 from gitlab_nightshift.records.usage import Usage, unwrap_command
 from gitlab_nightshift.sandbox.process import ProgramEnd, capture
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,
@@ -40,7 +41,6 @@ from gitlab_nightshift.text.json_parts import (
     parse_json,
     take_first_line,
 )
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 KEY = "OPENAI_API_KEY"
 SCHEMA = "schema.json"

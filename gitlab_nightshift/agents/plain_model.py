@@ -29,7 +29,7 @@ from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.usage import UNKNOWN_USAGE, Usage, clean_line
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
-from gitlab_nightshift.text.json_parts import as_text, take_first_line
+from gitlab_nightshift.text.untrusted_data import as_text, take_first_line
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"

@@ -38,18 +38,20 @@ if TYPE_CHECKING:
 _BASE_OF_MERGE_REQUEST = "CI_MERGE_REQUEST_DIFF_BASE_SHA"
 _MERGED = ("merged_result", "merge_train")
 """Values of CI_MERGE_REQUEST_EVENT_TYPE for pipelines on a merge commit."""
-# Also in a list item or a quotation.
+# At the start of a line, which may be a list item or a quotation in Markdown.
 _ALLOW_LINE = compile_lazily(
     r"^[ \t>*-]*nightshift: allow ([a-z][a-z-]{2,40}) because[ \t]+(\S[^\r\n]*)$", re.MULTILINE
 )
 _LONGEST_TEXT, _LONGEST_REASON = 100_000, 200
 """Characters that are searched, and characters of a reason that are shown."""
-_DELEGATED = "nightshift/"
+_DELEGATION_PREFIX = "nightshift/"
+"""Branch prefix of delegations; that of nights is a setting."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """A line that allows a finding. ``place`` names the text with it; ``confirmed``: it counts."""
+    """A line that allows the findings of one flag. ``place`` says which text the line is in; only
+    if ``confirmed`` does it lower their level."""
 
     flag: str
     reason: str
@@ -59,8 +61,9 @@ class Allowance:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What the command line says. ``commit`` is None for the working tree, ``recent`` how
-    many commits before the change protect their files."""
+    """The arguments of ``check``. ``commit`` is None for the working tree; ``selected`` are the
+    only files that may change, if there are any; files of the last ``recent`` commits before the
+    change may not."""
 
     folder: Path
     env: Mapping[str, str]
@@ -129,19 +132,19 @@ def _judge_change(worktree: Worktree, request: CheckRequest) -> Judgement:
     if findings and context.by_people:
         allowances = _list_allowances(worktree, request, base, commit, settings)
         findings = tuple(apply_allowances(findings, tuple(allowances)))
-    found = tuple(_redact_findings(findings, request.env))
-    return Judgement(base, commit, found, worktree.top, new, context)
+    redacted = tuple(_redact_findings(findings, request.env))
+    return Judgement(base, commit, redacted, worktree.top, new, context)
 
 
 def _list_allowances(
     worktree: Worktree, request: CheckRequest, base: str, commit: str | None, settings: Settings
 ) -> Iterator[Allowance]:
-    """The lines in the merge request's description and in the change's commit messages."""
+    """The allowances in the merge request's description and in the change's commit messages."""
     yield from read_description(request.env, settings)
     newest = commit or worktree.head
     if newest and base not in (newest, worktree.empty_tree):
-        for name, text in read_messages_between(worktree, base, newest):
-            yield from read_allowances(text, f"commit {name[:12]}")
+        for sha, text in read_messages_between(worktree, base, newest):
+            yield from read_allowances(text, f"commit {sha[:12]}")
 
 
 def _redact_findings(findings: Sequence[Finding], env: Mapping[str, str]) -> Iterator[Finding]:
@@ -164,26 +167,30 @@ def _find_new_side(worktree: Worktree, request: CheckRequest) -> tuple[str, str 
 
 
 def _find_base(worktree: Worktree, request: CheckRequest, new: str, commit: str | None) -> str:
-    """What the change is compared with: a commit, or the empty tree for a first commit."""
-    here = commit or worktree.head
+    """The commit to compare with, or the empty tree for a first commit."""
+    newest = commit or worktree.head
     if request.base:
         base = resolve_commit(worktree, request.base)
-        return find_common_base(worktree, base, here) if here else base
+        return find_common_base(worktree, base, newest) if newest else base
     if commit:
         return resolve_parent(worktree, commit)
-    if not here:
+    if not newest:
         return worktree.empty_tree
     if request.staged:
-        return here
+        return newest
     if request.env.get(_BASE_OF_MERGE_REQUEST):
-        return _find_merge_request_base(worktree, request.env, here)
-    return here if worktree.head_tree != new else resolve_parent(worktree, here)
+        return _find_merge_request_base(worktree, request.env, newest)
+    # Without uncommitted changes, as in a job, the last commit is the change.
+    return newest if worktree.head_tree != new else resolve_parent(worktree, newest)
 
 
-def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], here: str) -> str:
-    """A merged results pipeline runs on a merge commit, whose first parent is the target branch."""
-    if env.get("CI_MERGE_REQUEST_EVENT_TYPE") in _MERGED and find_commit(worktree, f"{here}^2"):
-        return resolve_parent(worktree, here)
+def _find_merge_request_base(worktree: Worktree, env: Mapping[str, str], head: str) -> str:
+    """The base of the merge request whose pipeline this is."""
+    # A merged results pipeline runs on a merge commit whose first parent is the target branch
+    # (docs.gitlab.com/ci/pipelines/merged_results_pipelines). GitLab names the older commit where
+    # the source branch began.
+    if env.get("CI_MERGE_REQUEST_EVENT_TYPE") in _MERGED and find_commit(worktree, f"{head}^2"):
+        return resolve_parent(worktree, head)
     return resolve_commit(worktree, env[_BASE_OF_MERGE_REQUEST])
 
 
@@ -199,7 +206,8 @@ def _read_settings(worktree: Worktree, base: str, env: Mapping[str, str]) -> Set
 
 
 def _resolve_selected(worktree: Worktree, request: CheckRequest) -> Iterator[str]:
-    """Paths in the repository; given relative to the current folder, or to the top."""
+    """The selected files as paths in the repository; each is given relative to the current folder,
+    or to the top."""
     top = worktree.top.resolve()
     for given in request.selected:
         place = Path(os.path.normpath(request.folder.resolve() / given))
@@ -220,7 +228,7 @@ def _find_recent_files(worktree: Worktree, base: str, count: int) -> frozenset[s
 
 
 def read_allowances(text: str, place: str, confirmed: bool = False) -> Iterator[Allowance]:
-    """The lines of one text, with printable reasons."""
+    """The allowances in one text, with printable reasons."""
     for flag, reason in _ALLOW_LINE.findall(text[:_LONGEST_TEXT]):
         shown = make_printable(reason.strip())[:_LONGEST_REASON]
         yield Allowance(flag, shown, place, confirmed)
@@ -228,15 +236,15 @@ def read_allowances(text: str, place: str, confirmed: bool = False) -> Iterator[
 
 def _is_of_night(branch: str, settings: Settings) -> bool:
     """True for a branch of a night or a delegation, on which nothing can be allowed."""
-    return branch.startswith((settings.branch_prefix, _DELEGATED))
+    return branch.startswith((settings.branch_prefix, _DELEGATION_PREFIX))
 
 
 def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[Allowance]:
-    """The lines in the description of the pipeline's merge request.
+    """The allowances in the description of the pipeline's merge request.
 
-    GitLab is asked only if there is such a line and a token. A description can be edited by its
-    author and by Developers, so a line counts if the author is a Developer and no bot. Without an
-    answer the line is shown but does not count.
+    Its author and Developers can edit a description, so its allowances count if the author is a
+    Developer and no bot. GitLab is asked for that only if there are allowances and a token; without
+    an answer they are shown but do not count.
     """
     branch = env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "")
     description = env.get("CI_MERGE_REQUEST_DESCRIPTION", "")
@@ -251,7 +259,8 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
 
 
 def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
-    """The current description, "" if its author is no Developer."""
+    """The description as GitLab has it now; "" if nothing in it may count: its author is a bot or
+    no Developer, the branch is a night's, or GitLab does not answer."""
     from gitlab_nightshift.gitlab.access import DEVELOPER
     from gitlab_nightshift.gitlab.project import open_project
     from gitlab_nightshift.job.job_facts import read_job
@@ -262,11 +271,12 @@ def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> s
         return ""
     try:
         threads = open_project(job.server_url, job.project_id, token, patience_s=30.0).threads
-        found = threads.find_noteable(CommentAddress("merge_requests", int(number), 0))
-        if found is None or _is_of_night(found.source_branch, settings):
+        merge_request = threads.find_noteable(CommentAddress("merge_requests", int(number), 0))
+        if merge_request is None or _is_of_night(merge_request.source_branch, settings):
             return ""
-        known = threads.read_level(found.author_id) >= DEVELOPER
-        return found.description if known and not threads.is_bot(found.author_id) else ""
+        author = merge_request.author_id
+        trusted = threads.read_level(author) >= DEVELOPER and not threads.is_bot(author)
+        return merge_request.description if trusted else ""
     except NightshiftError:
         return ""
 
@@ -274,15 +284,17 @@ def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> s
 def apply_allowances(
     findings: Sequence[Finding], allowances: Sequence[Allowance]
 ) -> Iterator[Finding]:
-    """The findings, each with the reason given for its flag."""
+    """The findings; those whose flag is allowed get the reason in their detail, and a confirmed
+    allowance makes a failing one a warning."""
     for finding in findings:
         given = [each for each in allowances if each.flag == finding.name]
+        # Anybody can push a commit message that allows something: a confirmed allowance goes first.
         best = next((each for each in given if each.confirmed), given[0] if given else None)
         yield _apply_allowance(finding, best) if best else finding
 
 
 def _apply_allowance(finding: Finding, allowance: Allowance) -> Finding:
-    by = "" if allowance.confirmed else ", not confirmed"
-    detail = f"{finding.detail} Allowed because {allowance.reason} ({allowance.place}{by})"
+    doubt = "" if allowance.confirmed else ", not confirmed"
+    detail = f"{finding.detail} Allowed because {allowance.reason} ({allowance.place}{doubt})"
     lowered = allowance.confirmed and finding.level == "fail"
     return replace(finding, level="warn" if lowered else finding.level, detail=detail)

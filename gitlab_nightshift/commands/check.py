@@ -34,7 +34,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def _add_change(parser: argparse.ArgumentParser) -> None:
-    """Which change is checked."""
+    """Add the options that choose the change."""
     parser.add_argument("commit", nargs="?", metavar="COMMIT", help="default: the working tree")
     parser.add_argument(
         "--base",
@@ -49,7 +49,7 @@ def _add_change(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
-    """The rules, besides those of the settings."""
+    """Add the options for rules besides those of the settings."""
     parser.add_argument("--category", metavar="NAME", help="apply the rules of a night's category")
     parser.add_argument(
         "--selected", nargs="+", action="extend", metavar="FILE", help="files that may change"
@@ -59,7 +59,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    """What is printed, and how."""
+    """Add the options for what is printed."""
     why = "why a flag matters, its levels, what to do; all: list every flag"
     parser.add_argument("--explain", metavar="FLAG", help=why)
     parser.add_argument("--json", action="store_true", help="findings as JSON")
@@ -105,8 +105,9 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.run_tests:
         judgement = _judge_by_running(request)
     else:
-        written = [(Path.cwd() / file).parent for file in formats.values() if file]
-        options.keep_to_row(CHECK, env, output=written)
+        folders = [(Path.cwd() / file).parent for file in formats.values() if file]
+        # Before any byte of the change is read: parsers read what an agent wrote.
+        options.keep_to_row(CHECK, env, output=folders)
         judgement = check(request)
     print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
     if judgement.failed:

@@ -35,29 +35,58 @@ from gitlab_nightshift.system.raw_logs import build_logs
 def check_and_run(request: CheckRequest, emit: Emit) -> Judgement:
     """Judge the checked-out commit, then run its tests in the sandbox of a night.
 
-    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the change is not committed.
+    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the judged commit is not checked out,
+    or files differ from it.
     """
     judgement = check(request)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
-        return _with_runs(request, judgement, Path(folder), emit)
+        return _add_runs(request, judgement, Path(folder), emit)
 
 
-def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
+def _add_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
     private = folder / "private"
     private.mkdir(mode=0o700)
-    redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
-    path = build_search_path(request.env, judgement.top)
-    git = build_isolated_git(private / "git", path)
+    git = build_isolated_git(private / "git", build_search_path(request.env, judgement.top))
+    commit = _require_checked_out(git, judgement)
+    work = _build_work_context(request, judgement, git, private, emit)
+    # No model and no budget: the gateway only opens the hosts that the settings name.
+    gateway_config = build_gateway_config(work.settings, (), request.env, SpendingLimit(0.0, 0))
+    with open_gateway(gateway_config, request.env, emit) as gateway:
+        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
+        trial = try_commit(
+            sandbox_context, judgement.base, commit, judgement.context, judgement.findings
+        )
+    return dataclasses.replace(
+        judgement,
+        findings=map_texts(trial.findings, work.redact),
+        ran=True,
+        commands=map_texts(trial.commands, work.redact),
+        checks=map_texts(trial.checks, work.redact),
+        incomplete=work.redact(trial.incomplete),
+    )
+
+
+def _require_checked_out(git: Git, judgement: Judgement) -> str:
+    """The checked-out commit. Raises ``E_WORKSPACE_DIRTY`` if it is not what was judged."""
     commit = read_head(git, judgement.top)
-    if judgement.commit not in (None, commit) or _read_tree(git, judgement.top) != judgement.tree:
+    tree = git.run("rev-parse", "--verify", "HEAD^{tree}", cwd=judgement.top).decode().strip()
+    if judgement.commit not in (None, commit) or tree != judgement.tree:
         text = "--run runs the commit that is checked out: commit the change, or check it out"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+    return commit
+
+
+def _build_work_context(
+    request: CheckRequest, judgement: Judgement, git: Git, private: Path, emit: Emit
+) -> WorkContext:
+    """The context of a night's work, for this checkout and without a job."""
+    redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
     home = Path(request.env.get("HOME", "/"))
     folders = JobFolders(home, judgement.top, private)
     settings, env, programs = open_job_tools(
         judgement.context.settings, request.env, git, folders, emit
     )
-    work = WorkContext(
+    return WorkContext(
         settings=settings,
         job=read_job(request.env, settings.repo_url),
         env=build_allowed_env(env, settings.agent_env),
@@ -66,37 +95,20 @@ def _with_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: 
         home=home,
         private=private,
         logs=build_logs(private, redact),
-        verify=_choose_commands(settings, git, judgement.top, commit),
+        verify=_choose_commands(settings, git, judgement),
         seconds=settings.run_timeout,
         redact=redact,
         emit=emit,
         programs=programs,
     )
-    hosts = build_gateway_config(settings, (), request.env, SpendingLimit(0.0, 0))
-    with open_gateway(hosts, request.env, emit) as gateway:
-        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
-        read = judgement.findings
-        tried = try_commit(sandbox_context, judgement.base, commit, judgement.context, read)
-    return dataclasses.replace(
-        judgement,
-        findings=map_texts(tried.findings, redact),
-        ran=True,
-        commands=map_texts(tried.commands, redact),
-        checks=map_texts(tried.checks, redact),
-        incomplete=redact(tried.incomplete),
-    )
 
 
-def _read_tree(git: Git, top: Path) -> str:
-    return git.run("rev-parse", "--verify", "HEAD^{tree}", cwd=top).decode().strip()
-
-
-def _choose_commands(settings: Settings, git: Git, top: Path, commit: str) -> Commands:
+def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> Commands:
     if settings.verify_commands:
         return Commands(tuple(settings.verify_commands), implied=False)
     build = BuildFiles(
-        files=list_tracked_files(git, top),
-        read=lambda name: read_committed_file(git, top, commit, name),
-        is_installed=lambda path: (top / path).exists(),
+        files=list_tracked_files(git, judgement.top),
+        read=lambda name: read_committed_file(git, judgement.top, judgement.tree, name),
+        is_installed=lambda path: (judgement.top / path).exists(),
     )
     return Commands(find_test_commands(build), implied=True)

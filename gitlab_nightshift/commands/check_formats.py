@@ -1,9 +1,10 @@
-"""What ``nightshift check`` prints: findings as text, JSON, GitLab Code Quality or SARIF, and with
-``--explain`` what a flag means."""
+"""The output of ``nightshift check``: a judgement as text, JSON, GitLab Code Quality or SARIF, and
+the explanation of a flag (``--explain``)."""
 
 import difflib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,16 +18,18 @@ from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.flag_registry import FLAGS, FlagEntry
 
 FORMATS = ("text", "json", "codequality", "sarif")
+# docs.gitlab.com/ci/testing/code_quality, "Code Quality report format": info to blocker.
 _SEVERITIES = {"fail": "major", "warn": "minor", "note": "info"}
+# SARIF 2.1.0, 3.27.10.
 _SARIF_LEVELS = {"fail": "error", "warn": "warning", "note": "note"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-
-
+# ANSI (ECMA-48, SGR): red, yellow, cyan.
 _COLOURS = {"fail": "31", "warn": "33", "note": "36"}
 
 
 def as_json(judgement: Judgement) -> str:
-    """The findings for a program; ``commit`` is null for the working tree."""
+    """The judgement for a program; ``commit`` is null for the working tree. The results of running
+    the tests are in it only if they ran."""
     keys = ("name", "level", "file", "line", "detail")
     flags = [{key: getattr(f, key) for key in keys} for f in judgement.findings]
     whole: dict[str, Any] = {"flags": flags, "base": judgement.base, "commit": judgement.commit}
@@ -39,7 +42,8 @@ def as_json(judgement: Judgement) -> str:
 
 
 def as_text(judgement: Judgement, colour: bool) -> str:
-    """The findings for a person, by file, then why each flag matters, then the counts."""
+    """The judgement for a person: results of commands, findings by file, why each flag matters,
+    counts."""
     lines = [*_format_runs(judgement)]
     if not judgement.findings:
         return "\n".join([*lines, f"No red flags ({_describe_comparison(judgement)})."])
@@ -48,12 +52,8 @@ def as_text(judgement: Judgement, colour: bool) -> str:
         lines.append("")
     names = dict.fromkeys(finding.name for finding in judgement.findings)
     width = max(map(len, names))
-    lines += (f"  {name:<{width}}  {_explain_flag(name)}" for name in names)
+    lines += (f"  {name:<{width}}  {FLAGS[name].why}" for name in names)
     return "\n".join([*lines, "", _format_counts(judgement)])
-
-
-def _explain_flag(name: str) -> str:
-    return FLAGS[name].why
 
 
 def _format_runs(judgement: Judgement) -> Iterator[str]:
@@ -77,13 +77,10 @@ def _format_row(finding: Finding, colour: bool) -> str:
 
 
 def _format_counts(judgement: Judgement) -> str:
-    counts = {level: _count(judgement.findings, level) for level in ("fail", "warn", "note")}
-    counted = ", ".join(f"{n} {level}" for level, n in counts.items() if n or level != "note")
+    counts = Counter[str](finding.level for finding in judgement.findings)
+    named = ("fail", "warn", "note") if counts["note"] else ("fail", "warn")
+    counted = ", ".join(f"{counts[level]} {level}" for level in named)
     return f"{counted} ({_describe_comparison(judgement)})."
-
-
-def _count(findings: Sequence[Finding], level: str) -> int:
-    return sum(finding.level == level for finding in findings)
 
 
 def _describe_comparison(judgement: Judgement) -> str:
@@ -93,12 +90,13 @@ def _describe_comparison(judgement: Judgement) -> str:
 
 def as_codequality(judgement: Judgement) -> str:
     """GitLab's Code Quality report, which is shown in a merge request's diff."""
-    counts: dict[tuple[str, str, str], int] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
     issues = []
     for finding in judgement.findings:
         key = (finding.name, finding.file, finding.detail)
-        counts[key] = counts.get(key, 0) + 1
+        counts[key] += 1
         # GitLab compares reports by fingerprint: without the line, an issue that moved is not new.
+        # Equal findings of a file are numbered, as equal fingerprints would count as one.
         text = json.dumps([*key, counts[key]])
         issues.append(
             {
@@ -106,6 +104,7 @@ def as_codequality(judgement: Judgement) -> str:
                 "check_name": finding.name,
                 "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
                 "severity": _SEVERITIES[finding.level],
+                # Path and line are required, even for a finding about the whole change.
                 "location": {"path": finding.file or ".", "lines": {"begin": finding.line or 1}},
             }
         )
@@ -115,7 +114,7 @@ def as_codequality(judgement: Judgement) -> str:
 def as_sarif(judgement: Judgement) -> str:
     """SARIF 2.1.0."""
     names = dict.fromkeys(finding.name for finding in judgement.findings)
-    rules = [{"id": name, "shortDescription": {"text": _explain_flag(name)}} for name in names]
+    rules = [{"id": name, "shortDescription": {"text": FLAGS[name].why}} for name in names]
     driver = {"name": "nightshift", "version": __version__, "rules": rules}
     results = [_build_sarif_result(finding) for finding in judgement.findings]
     run = {"tool": {"driver": driver}, "results": results}
@@ -148,6 +147,7 @@ def parse_formats(asked: Sequence[str]) -> dict[str, str]:
         found[name] = file
     if sum(not file for file in found.values()) > 1:
         raise build_config_error("--format: only one goes to stdout; name files: NAME=FILE")
+    # A job that writes files still has its log to show.
     return found if "" in found.values() else {**found, "text": ""}
 
 
@@ -176,7 +176,7 @@ def _render_format(judgement: Judgement, name: str, colour: bool) -> str:
     return render(judgement)
 
 
-_MEANINGS = {
+_LEVEL_MEANINGS = {
     "fail": "fail: a reviewer would block this",
     "warn": "warn: a reviewer would ask about this",
     "note": "note: shown, without effect",
@@ -185,7 +185,8 @@ _MEANINGS = {
 
 
 def explain(name: str) -> str:
-    """One flag, or with "all" the list. Raises ``E_CONFIG`` for an unknown name."""
+    """The explanation of one flag, or for "all" the list of flags. Raises ``E_CONFIG`` for an
+    unknown name."""
     if name == "all":
         width = max(map(len, FLAGS))
         return "\n".join(f"{flag:<{width}}  {entry.why}" for flag, entry in FLAGS.items())
@@ -200,13 +201,13 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield f"{name}: {flag.what}"
     yield f"Why it matters: {flag.why}"
     yield ""
-    yield f"A change of people: {_MEANINGS[flag.people]}."
+    yield f"A change of people: {_LEVEL_MEANINGS[flag.people]}."
     if flag.warn_if:
         yield f"  It is only a warning if {flag.warn_if}."
-    yield f"A night's change: {_MEANINGS[flag.level]}."
-    strict = [category for category, level in flag.levels.items() if level != flag.level]
-    if strict:
-        yield f"In {', '.join(strict)}: {_MEANINGS[flag.levels[strict[0]]]}."
+    yield f"A night's change: {_LEVEL_MEANINGS[flag.level]}."
+    others = [category for category, level in flag.levels.items() if level != flag.level]
+    if others:  # a flag has one other level for all of them
+        yield f"In {', '.join(others)}: {_LEVEL_MEANINGS[flag.levels[others[0]]]}."
     if not flag.rule:
         yield "Only running the change shows it (--run)."
     yield ""

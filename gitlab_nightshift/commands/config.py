@@ -21,12 +21,14 @@ def register(commands: "options.Commands") -> None:
         epilog=EXAMPLES,
         formatter_class=options.build_formatter,
     )
-    shown = config.add_subparsers(metavar="show|schema", required=True)
-    show = options.add_command(shown, "show", "show values and where they come from", show_settings)
+    subcommands = config.add_subparsers(metavar="show|schema", required=True)
+    show = options.add_command(
+        subcommands, "show", "show values and where they come from", show_settings
+    )
     show.add_argument("--all", action="store_true", help="every setting")
     options.add_settings_options(show)
     text = "print the JSON Schema of nightshift.yaml, for editors, or of result.json"
-    schema = options.add_command(shown, "schema", text, show_schema)
+    schema = options.add_command(subcommands, "schema", text, show_schema)
     schema.add_argument("file", nargs="?", choices=("settings", "result"), default="settings")
 
 

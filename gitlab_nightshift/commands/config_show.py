@@ -26,6 +26,8 @@ MAIN = (
     "log_issue",
 )
 """The settings that most teams change, as in docs/configuration.md; others are shown if set."""
+SECRET_NAMES = ("GITLAB_TOKEN", *MODEL_KEYS, "CONFLUENCE_TOKEN")
+"""Variables that are shown as set or not, never by value."""
 
 
 def format_settings(call: Invocation, *, every: bool = False) -> str:
@@ -41,14 +43,13 @@ def format_settings(call: Invocation, *, every: bool = False) -> str:
     ]
     left_out = [row for row in rows if not every and row[0] not in MAIN and row[2] == "default"]
     rows = [row for row in rows if row not in left_out]
-    rows += [
-        (name, "[set]" if call.env.get(name) else "-", "variable") for name in _list_secret_names()
-    ]
+    rows += [(name, "[set]" if call.env.get(name) else "-", "variable") for name in SECRET_NAMES]
     faults = _list_faults(settings, call)
     more = (
         [f"{len(left_out)} more settings have their default: --all shows them"] if left_out else []
     )
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    # A value longer than 60 characters does not widen the column for all.
     lines = (
         f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
         for key, value, source in rows
@@ -57,7 +58,7 @@ def format_settings(call: Invocation, *, every: bool = False) -> str:
 
 
 def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
-    """The error that a night with these settings would end with."""
+    """A line with the error that these settings would end a night with; none without one."""
     try:
         check_bounds(settings, build_provider(settings), call.env)
     except NightshiftError as error:
@@ -71,7 +72,7 @@ def read_settings(call: Invocation) -> Settings:
 
 
 def build_search_env(call: Invocation) -> Mapping[str, str]:
-    """The environment in which a night looks for programs, without the checkout's folders."""
+    """The environment in which a night looks for programs: no folder of the checkout is on PATH."""
     try:
         checkout = find_checkout_top(call.folder)
     except NightshiftError:
@@ -96,7 +97,3 @@ def _format_value(key: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     # A webhook's URL contains its credentials.
     return re.sub(r"(?<=://)[^\s\"',]+", "[set]", text) if key == "notify" else text
-
-
-def _list_secret_names() -> tuple[str, ...]:
-    return ("GITLAB_TOKEN", *MODEL_KEYS, "CONFLUENCE_TOKEN")

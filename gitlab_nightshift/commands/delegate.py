@@ -26,16 +26,16 @@ def register(commands: "options.Commands") -> None:
         agents_in_job=True,
     )
     parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
-    other = parser.add_mutually_exclusive_group()
-    other.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--status",
         metavar="RUN",
         help="how far a run has got, as JSON; RUN is an id or a folder's name",
     )
-    other.add_argument(
+    instead.add_argument(
         "--cancel", metavar="RUN", help="end a run as SIGTERM would, and print its result"
     )
-    other.add_argument(
+    instead.add_argument(
         "--schema", action="store_true", help="print the JSON Schemas of task and result"
     )
 
@@ -52,12 +52,13 @@ def run(args: argparse.Namespace, env: Env) -> int:
         print(json.dumps(api.build_schemas(), indent=2))
         return 0
     try:
-        if (name := args.cancel if args.status is None else args.status) is not None:
+        if (run_name := args.cancel if args.status is None else args.status) is not None:
             cancel = args.cancel is not None
-            print(json.dumps(api.show_delegation(name, env, cancel=cancel)))
+            print(json.dumps(api.show_delegation(run_name, env, cancel=cancel)))
             return 0
         result = api.delegate_file(args.payload, sys.stdin.buffer, env, sys.stderr)
     except NightshiftError as error:
+        # Programs read stdout, people stderr: both learn of it.
         result = build_refused_result(error.code, error.message)
         print(f"nightshift: {error.code}: {error.message}", file=sys.stderr)
     except Interruption as stop:  # before anything was started

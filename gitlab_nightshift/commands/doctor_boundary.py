@@ -45,11 +45,11 @@ from gitlab_nightshift.stages.work.work_stage import run_workflow
 from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, prepare_agent
 from gitlab_nightshift.system.environment import build_search_path
 
-LOOK = Workflow(
+NO_WORK = Workflow(
     baseline=lambda _place, _checkout, _runner: Baseline(),
     run=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
 )
-"""Opens the sandbox, proves it, and closes it."""
+"""Does nothing between the proof of the sandbox and its end."""
 EVERY_PROMISE = list(typing.get_args(Promise))
 
 
@@ -63,8 +63,9 @@ class _ConfinementTrial:
 
 @dataclass
 class Examination:
-    """What was seen. ``planted`` are the folders in which code was planted for this program,
-    ``refused`` why a night would not start, the first reason first."""
+    """The result of trying the sandbox. ``chosen`` and ``proven`` are the run's events, None if it
+    did not get that far. In the folders ``planted``, the proof has put code that this program must
+    not load; ``refused`` are the reasons for which a night would not start, in order."""
 
     chosen: BoundaryChosen | None = None
     proven: BoundaryProven | None = None
@@ -96,24 +97,24 @@ class Examination:
 
 def examine(call: Invocation) -> Examination:
     """Open the sandbox of a night and examine it. Only bugs of this program raise."""
-    found = Examination()
+    examined = Examination()
     try:
         with open_run(call) as session:
-            _look(dataclasses.replace(session, emit=found), found)
+            _examine_session(dataclasses.replace(session, emit=examined), examined)
     except NightshiftError as error:
-        found.refused.append(error)
-    return found
+        examined.refused.append(error)
+    return examined
 
 
-def _look(session: Session, found: Examination) -> None:
+def _examine_session(session: Session, examined: Examination) -> None:
     settings = session.settings
     needed = ("GITLAB_TOKEN", *MODEL_KEYS)
-    found.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
+    examined.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
     work_context = _build_examination_context(session)
     top = session.checkout.resolve()
     folders = (str(path.resolve().relative_to(top)) for path in work_context.named_folders)
-    found.planted = tuple(dict.fromkeys(folders))
-    tools = _prepare_tools(work_context, found)
+    examined.planted = tuple(dict.fromkeys(folders))
+    tools = _prepare_tools(work_context, examined)
     base = read_head(session.git, session.checkout)
     today = datetime.now(UTC).date().isoformat()
     limits = session.settings.max_diff_lines, session.settings.max_budget_usd
@@ -123,25 +124,31 @@ def _look(session: Session, found: Examination) -> None:
         work_context.settings, tools.provider, work_context.model_env, plan.limit
     )
     with open_gateway(config, work_context.model_env, work_context.emit) as gateway:
-        run_workflow(plan, work_context, tools, ledger, LOOK, gateway)
-    if found.chosen:
-        _look_at_reader(session, found, found.chosen)
-        refuse_weaker(Tier(found.chosen.tier), found.chosen.guarantees, settings.accept_partial)
+        run_workflow(plan, work_context, tools, ledger, NO_WORK, gateway)
+    if examined.chosen:
+        _prove_reader(session, examined, examined.chosen)
+        refuse_weaker(
+            Tier(examined.chosen.tier), examined.chosen.guarantees, settings.accept_partial
+        )
 
 
-def _look_at_reader(session: Session, found: Examination, chosen: BoundaryChosen) -> None:
-    """Prove the confinement of the process that reads agents' output, which this command lacks."""
+def _prove_reader(session: Session, examined: Examination, chosen: BoundaryChosen) -> None:
+    """Prove the confinement of the process that reads agents' output: a night has one, this command
+    starts it only for this proof."""
     if chosen.tier == Tier.NONE:
         return
+    # Tiers are tried from the strongest, namespaces, on.
     namespace_failure = next((why for _, why in chosen.passed_over), "")
     if (tried := _try_confinement(session, namespace_failure)) is None:
         return
     if tried.row.state is GuaranteeState.BROKEN or tried.chosen.mode is ConfinementMode.NONE:
         weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
-        strengths = tuple(weaker if each.name == "secrets" else each for each in found.guarantees)
-        found.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
-    if found.proven:
-        found.proven = BoundaryProven(chosen.guarantees, (*found.proven.rows, tried.row))
+        strengths = tuple(
+            weaker if each.name == "secrets" else each for each in examined.guarantees
+        )
+        examined.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
+    if examined.proven:
+        examined.proven = BoundaryProven(chosen.guarantees, (*examined.proven.rows, tried.row))
 
 
 def _build_examination_context(session: Session) -> WorkContext:
@@ -151,19 +158,22 @@ def _build_examination_context(session: Session) -> WorkContext:
     return dataclasses.replace(work_context, settings=looking)
 
 
-def _prepare_tools(work_context: WorkContext, found: Examination) -> AgentSetup:
-    """An unusable agent is a reason against a night; the boundary is examined all the same."""
+def _prepare_tools(work_context: WorkContext, examined: Examination) -> AgentSetup:
+    """The night's tools. An unusable agent is a reason against a night, but the boundary can be
+    examined without one."""
     try:
         return prepare_agent(work_context)
     except NightshiftError as error:
-        found.refused.append(error)
+        examined.refused.append(error)
         return AgentSetup(build_provider(work_context.settings), {})
 
 
 def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTrial | None:
-    """Start a confined process that tries to break out. The checkout's own ``.git`` is in place, so
-    nothing may be written there. ``namespace_failure`` is why agents get no namespaces, "" if they
-    do. None if confinement is disabled. Raises NightshiftError."""
+    """Start a confined process that tries to break out; None if confinement is disabled.
+
+    Unlike in a night, the checkout's own ``.git`` is in place, so nothing may be written there.
+    ``namespace_failure`` is why agents get no namespaces, "" if they do. Raises NightshiftError.
+    """
     run_folder = RunFolder(session.checkout, session.private)
     with (
         prepared_checkout.prepare(run_folder.checkout, run_folder.private) as prepared,
@@ -178,15 +188,16 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
                 return None
             with contextlib.closing(StageProcess(WORK_TRIAL, env, prefix=chosen.prefix)) as process:
                 process.send_task({"confined": chosen.describe(places)})
-                found = process.read_answer().get("found", [])
-            if found or not chosen.has_lost_hidden_path():
+                attempts = process.read_answer().get("found", [])
+            # A path to be hidden may vanish between the choice and the start, which then fails.
+            if attempts or not chosen.has_lost_hidden_path():
                 break
-    if not found:
+    if not attempts:
         why = "the process that tries it did not start"
         return _ConfinementTrial(
             chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
         )
-    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in found])
+    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in attempts])
     if chosen.mode is ConfinementMode.NONE:
         row = ProbeSummary(
             row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.reason}"
@@ -195,25 +206,28 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
 
 
 MOST_NAMES = 5
+"""Names of a kind of risky variables that are shown without ``--verbose``."""
 WIDTH = 1000
+"""Characters of a line."""
 _MARKS = {
     GuaranteeState.HELD: "held:",
     GuaranteeState.PARTIAL: "partly:",
     GuaranteeState.BROKEN: "OPEN:",
 }
+# ANSI (ECMA-48, SGR): green, yellow, red.
 _COLOURS = {GuaranteeState.HELD: "32", GuaranteeState.PARTIAL: "33", GuaranteeState.BROKEN: "31"}
 _Line = tuple[GuaranteeState | None, str]
 """A line, and the state that its colour shows."""
 
 
-def format_examination(found: Examination, *, verbose: bool, colour: bool) -> str:
+def format_examination(examined: Examination, *, verbose: bool, colour: bool) -> str:
     """The lines for a person; ``verbose`` adds the evidence of each row, and all names."""
     rows = [
-        *(_format_boundary(found) if found.chosen else ()),
-        *((GuaranteeState.PARTIAL, note.text) for note in found.notes if note.warning),
-        *(_format_evidence(found) if verbose else ()),
-        *(() if found.risks is None else ((None, _describe_risks(found.risks, verbose)),)),
-        (_compute_state(found), describe_verdict(found)),
+        *(_format_boundary(examined) if examined.chosen else ()),
+        *((GuaranteeState.PARTIAL, note.text) for note in examined.notes if note.warning),
+        *(_format_evidence(examined) if verbose else ()),
+        *(() if examined.risks is None else ((None, _describe_risks(examined.risks, verbose)),)),
+        (_compute_state(examined), describe_verdict(examined)),
     ]
     lines = ((state, format_line(text, WIDTH)) for state, text in rows)
     return "\n".join(_paint(state, text) if colour else text for state, text in lines)
@@ -227,24 +241,24 @@ def _format_row(title: str, state: GuaranteeState, text: str) -> _Line:
     return state, f"{title:<24} {_MARKS[state]:<8}{text}"
 
 
-def _format_boundary(found: Examination) -> Iterator[_Line]:
-    assert found.chosen is not None
-    yield None, _describe_selection(found.chosen)
-    yield None, _describe_needs(found.chosen)
-    if found.chosen.tier == Tier.NONE:
+def _format_boundary(examined: Examination) -> Iterator[_Line]:
+    assert examined.chosen is not None
+    yield None, _describe_selection(examined.chosen)
+    yield None, _describe_needs(examined.chosen)
+    if examined.chosen.tier == Tier.NONE:
         return
-    for each in found.guarantees:
+    for each in examined.guarantees:
         yield _format_row(each.name, each.state, each.reason)
-    yield from _format_own_code(found)
-    for row in found.proven.rows if found.proven else ():
+    yield from _format_own_code(examined)
+    for row in examined.proven.rows if examined.proven else ():
         if row.title == CONFINED.title:
             yield _format_row(row.title, row.state, row.how)
 
 
 def _describe_selection(chosen: BoundaryChosen) -> str:
-    over = "".join(f"; {tier} does not work here: {why}" for tier, why in chosen.passed_over)
+    passed_over = "".join(f"; {tier} does not work here: {why}" for tier, why in chosen.passed_over)
     how = "the strongest that works here" if chosen.isolation == AUTO else "as isolation asks"
-    return f"The sandbox is {chosen.tier}, {how}{over}"
+    return f"The sandbox is {chosen.tier}, {how}{passed_over}"
 
 
 def _describe_needs(chosen: BoundaryChosen) -> str:
@@ -255,22 +269,26 @@ def _describe_needs(chosen: BoundaryChosen) -> str:
     )
 
 
-def _format_own_code(found: Examination) -> Iterator[_Line]:
-    rows = [row for row in found.proven.rows if row.title == OWN_CODE.title] if found.proven else []
+def _format_own_code(examined: Examination) -> Iterator[_Line]:
+    rows = (
+        [row for row in examined.proven.rows if row.title == OWN_CODE.title]
+        if examined.proven
+        else []
+    )
     for row in rows:
         if row.state is GuaranteeState.HELD:
-            places = " and ".join("the checkout" if p == "." else p for p in found.planted)
+            places = " and ".join("the checkout" if p == "." else p for p in examined.planted)
             text = f"{row.attempts} attempts, nothing planted in {places} was loaded"
         else:
             text = row.how
         yield _format_row(row.title, row.state, text)
 
 
-def _format_evidence(found: Examination) -> Iterator[_Line]:
+def _format_evidence(examined: Examination) -> Iterator[_Line]:
     """The evidence of each row, and the notes that a night starts with."""
-    for row in found.proven.rows if found.proven else ():
+    for row in examined.proven.rows if examined.proven else ():
         yield row.state, f"{row.title:<33}{_MARKS[row.state]:<8}{row.attempts} tried: {row.how}"
-    yield from ((None, note.text) for note in found.notes if not note.warning)
+    yield from ((None, note.text) for note in examined.notes if not note.warning)
 
 
 def _describe_risks(risks: Iterable[Risk], verbose: bool) -> str:
@@ -285,31 +303,31 @@ def _describe_risk(risk: Risk, verbose: bool) -> str:
     return f"{', '.join(shown)}{more} ({risk.what}{given})"
 
 
-def _compute_state(found: Examination) -> GuaranteeState:
-    if found.refused:
+def _compute_state(examined: Examination) -> GuaranteeState:
+    if examined.refused:
         return GuaranteeState.BROKEN
     return (
         GuaranteeState.PARTIAL
-        if found.chosen and found.chosen.tier == Tier.NONE
+        if examined.chosen and examined.chosen.tier == Tier.NONE
         else GuaranteeState.HELD
     )
 
 
-def describe_verdict(found: Examination) -> str:
-    """One sentence: would a night start here?"""
-    if found.refused:
-        reasons = (error.message.replace("\n", "; ") for error in found.refused)
+def describe_verdict(examined: Examination) -> str:
+    """A sentence: would a night start here?"""
+    if examined.refused:
+        reasons = (error.message.replace("\n", "; ") for error in examined.refused)
         return f"No night would start here: {'; also: '.join(reasons)}"
-    if found.chosen and found.chosen.tier == Tier.NONE:
+    if examined.chosen and examined.chosen.tier == Tier.NONE:
         return (
             "A night would start here without a sandbox (isolation: none): its agent can read every"
             " secret of this job."
         )
-    partly = [each.name for each in found.guarantees if each.state is GuaranteeState.PARTIAL]
+    partly = [each.name for each in examined.guarantees if each.state is GuaranteeState.PARTIAL]
     if partly:
         names = " and ".join(partly)
         return f"A night would start here with {names} only partly held, as accept_partial allows."
-    hosts = found.chosen.hosts if found.chosen else ()
+    hosts = examined.chosen.hosts if examined.chosen else ()
     but = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
     return (
         f"A night here is sealed{but}: files, secrets, network and lifetime are held, and this"

@@ -1,11 +1,13 @@
-"""``nightshift doctor`` on this machine: the checkout, the pipeline file, the agent, its model."""
+"""The row of ``nightshift doctor``, and the rows about this machine: the checkout, the pipeline
+file, the agent, its model."""
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
 from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
@@ -18,11 +20,38 @@ from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 
+RowState = Literal["ok", "warn", "fail", "not known"]
+
+
+@dataclass(frozen=True)
+class DoctorRow:
+    """One checked point: its state, and in ``text`` what was found and what to do. ``exit_status``
+    is that of a night that would end because of it, 0 if none would."""
+
+    name: str
+    state: RowState
+    text: str
+    exit_status: int = 0
+
+
+def refuse(name: str, error: NightshiftError) -> DoctorRow:
+    """The row of an error that ends a night."""
+    return DoctorRow(name, "fail", error.message, error.exit_status)
+
+
+def try_rows(name: str, look: Callable[[], Iterable[DoctorRow]]) -> Iterator[DoctorRow]:
+    """The rows of ``look``; an error becomes a row too, so that the next checks still run."""
+    try:
+        yield from look()
+    except NightshiftError as error:
+        yield refuse(name, error)
+
+
 HERE = "this machine"
 JOBS_MACHINE = "the runner's machine"
-"""For an executor without images."""
+"""Named in place of the image, which jobs of a shell or SSH executor do not have."""
 LEAST_CONTEXT = 32_768
-"""Tokens of a model's context, below which its work suffers."""
+"""Tokens of context that a model should have (docs/providers.md)."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
 
 
@@ -52,7 +81,8 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
-    """A job reads only the committed file. The row of the history reports one that was changed."""
+    """A warning if the file is not committed, as jobs read only the commit. For changes that are
+    not committed, the row ``history`` has an error."""
     exists = (session.checkout / FILE_NAME).is_file()
     if exists and not read_committed_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
@@ -104,6 +134,7 @@ def _describe_image(session: Session) -> Iterator[DoctorRow]:
     image = session.env.get("CI_JOB_IMAGE") or (JOBS_MACHINE if session.job.in_ci else HERE)
     programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     path = session.env.get("PATH")
+    # A path, such as ./mvnw, is in the checkout, not in the image.
     bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
     if missing := [each for each in bare if shutil.which(each, path=path) is None]:
         step = "install it, also in the nights' image" if image == HERE else "use another image"
@@ -147,38 +178,41 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
     if config is None or config.upstream is None:
         yield DoctorRow("model", "ok", "this agent uses no model")
         return
-    where = config.upstream.base_url
+    base_url = config.upstream.base_url
     for model in config.models:
-        found = ask_for_model(config.upstream, model)
-        status = found.status
+        answer = ask_for_model(config.upstream, model)
+        status = answer.status
+        # A local endpoint may need no key, a provider's own does.
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
-            yield _refuse_model(f"{where} asks for a key ({status}): set {provider.keys[0]}")
+            yield _refuse_model(f"{base_url} asks for a key ({status}): set {provider.keys[0]}")
             return
-        yield (row := _judge_answer(model, where, found))
-        if row.exit_status:  # the next model would fail as well
+        yield (row := _judge_answer(model, base_url, answer))
+        if row.exit_status:  # the endpoint fails, so the next model would, too
             return
 
 
-def _judge_answer(model: str, where: str, found: ProbedModel) -> DoctorRow:
-    status = found.status
-    if status == 200 and 0 < found.context < LEAST_CONTEXT:
-        text = f"{where} gives {model} a context of {found.context} tokens: start it with at least"
+def _judge_answer(model: str, base_url: str, answer: ProbedModel) -> DoctorRow:
+    status = answer.status
+    if status == 200 and 0 < answer.context < LEAST_CONTEXT:
+        text = (
+            f"{base_url} gives {model} a context of {answer.context} tokens: start it with at least"
+        )
         return DoctorRow("model", "warn", f"{text} {LEAST_CONTEXT} (docs/providers.md)")
     if status == 200:
-        known = f", with a context of {found.context} tokens" if found.context else ""
-        return DoctorRow("model", "ok", f"{where} accepts the key and has {model}{known}")
+        known = f", with a context of {answer.context} tokens" if answer.context else ""
+        return DoctorRow("model", "ok", f"{base_url} accepts the key and has {model}{known}")
     if status in (401, 403):
-        return _refuse_model(f"{where} rejects the key ({status}): set another")
+        return _refuse_model(f"{base_url} rejects the key ({status}): set another")
     if not status:
         return _refuse_model(
-            f"{where} cannot be reached: {found.why} (docs/how-to/company-network.md)"
+            f"{base_url} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
         )
-    if status == 404:
-        has = f"; it has {', '.join(found.listed)}" if found.listed else ""
-        text = f"{where} does not have {model}, or does not list its models: correct models{has}"
+    if status == 404:  # some endpoints list no models and serve them all the same
+        has = f"; it has {', '.join(answer.listed)}" if answer.listed else ""
+        text = f"{base_url} does not have {model}, or does not list its models: correct models{has}"
         return DoctorRow("model", "warn", text)
-    return DoctorRow("model", "not known", f"{where} answers {status} when asked for {model}")
+    return DoctorRow("model", "not known", f"{base_url} answers {status} when asked for {model}")
 
 
 def _refuse_model(text: str) -> DoctorRow:

@@ -5,19 +5,23 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.commands.doctor_checkout import find_missing_include
-from gitlab_nightshift.commands.doctor_row import DoctorRow, refuse, try_rows
+from gitlab_nightshift.commands.doctor_checkout import (
+    DoctorRow,
+    find_missing_include,
+    refuse,
+    try_rows,
+)
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
 from gitlab_nightshift.gitlab.project_settings import CiVariable, Schedule
 from gitlab_nightshift.job.job_secrets import TOKEN
-from gitlab_nightshift.onboarding.ci_file import find_source, parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import (
     NightMarks,
     find_marks,
     find_scheduled_jobs,
     is_night,
 )
+from gitlab_nightshift.onboarding.project_files import find_source, parse_config
 from gitlab_nightshift.repository.git import read_committed_file, read_identity
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import build_missing_token_error
@@ -38,41 +42,42 @@ from gitlab_nightshift.text.secret_texts import is_secret_name
 ROLES = {40: "Maintainer", 50: "Owner"}
 """GitLab's access levels (lib/gitlab/access.rb)."""
 A_NIGHT = timedelta(days=1)
-
-
+"""A token is judged by the next night, not by today."""
 _ENVIRONMENT = "nightshift"
 """The environment of the template's jobs that get the token."""
 _MOST_NAMES = 5
+"""Variables that one row names."""
 
 
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
-    """The rows; only the first if GitLab rejects the token."""
+    """The rows about GitLab; only the first if there is no token that GitLab accepts."""
     project: Project | None = None
 
-    def open_it() -> Iterator[DoctorRow]:
+    def open_row() -> Iterator[DoctorRow]:
         nonlocal project
-        if (found := find_project(session)) is None:
+        if (candidate := find_project(session)) is None:
             raise _build_missing_token(session)
-        project = found
-        yield _describe_access(session, found)
+        project = candidate
+        yield _describe_access(session, candidate)
 
-    yield from try_rows("GitLab", open_it)
+    yield from try_rows("GitLab", open_row)
     if project is None:
         return
-    known = project
-    yield from try_rows("token expiry", lambda: _describe_expiry(known))
-    yield from try_rows("project", lambda: _describe_project(known))
-    yield from try_rows("branches", lambda: _describe_branches(session, known))
-    yield from try_rows("reviewer", lambda: _describe_reviewers(session, known))
-    yield from try_rows("push rule", lambda: _describe_push_rule(session, known))
-    yield from try_rows("pipeline", lambda: describe_pipeline(session, known))
-    yield from try_rows("job token", lambda: describe_job_token(session, known))
-    yield from try_rows("schedule", lambda: _describe_schedules(session, known))
-    yield from try_rows("variables", lambda: _describe_variables(session, known))
+    opened = project  # not None any more, which a closure over a reassigned name does not show
+    yield from try_rows("token expiry", lambda: _describe_expiry(opened))
+    yield from try_rows("project", lambda: _describe_project(opened))
+    yield from try_rows("branches", lambda: _describe_branches(session, opened))
+    yield from try_rows("reviewer", lambda: _describe_reviewers(session, opened))
+    yield from try_rows("push rule", lambda: _describe_push_rule(session, opened))
+    yield from try_rows("pipeline", lambda: describe_pipeline(session, opened))
+    yield from try_rows("job token", lambda: describe_job_token(session, opened))
+    yield from try_rows("schedule", lambda: _describe_schedules(session, opened))
+    yield from try_rows("variables", lambda: _describe_variables(session, opened))
 
 
 def _build_missing_token(session: Session) -> NightshiftError:
-    """In a job the variable is missing; on a person's machine it is merely not set."""
+    """The error for a missing token: in a job a night would fail, on a person's machine less can be
+    checked."""
     if session.job.in_ci:
         return build_missing_token_error()
     text = "is not set in this environment: with an api token more can be checked from here"
@@ -152,7 +157,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     except NightshiftError as error:
         if session.job.in_ci or session.settings.commit_author == "token":
             yield refuse("commit author", error)
-        else:
+        else:  # elsewhere git's identity decides, and a job has another one
             text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
@@ -163,16 +168,16 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
-    found, name = project.ci_settings.list_schedules(), session.job.ci_config_path
+    listed, name = project.ci_settings.list_schedules(), session.job.ci_config_path
     file = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
     except NightshiftError:  # the pipeline's row reports it
         marks = NightMarks()
-    active = [(each, is_night(each, marks)) for each in found or () if each.active]
+    active = [(each, is_night(each, marks)) for each in listed or () if each.active]
     nights = [each for each, night in active if night]
     unsure = [each for each, night in active if night is None]
-    if found is None:
+    if listed is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
     elif not nights and unsure:
         text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
@@ -213,13 +218,15 @@ def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRo
         yield DoctorRow(
             "variables", "not known", "this GitLab does not show the variables of its groups"
         )
-    found = (*own, *(inherited or ()))
-    tokens = [each for each in found if each.key == TOKEN]
+    all_variables = (*own, *(inherited or ()))
+    tokens = [each for each in all_variables if each.key == TOKEN]
     if not tokens:
         yield _describe_missing_token(inherited is None)
     for each in tokens[:1]:  # a project's variable overrides a group's
         yield _describe_token(each, session, project)
-    yield _describe_exposed([each for each in found if each.key != TOKEN and _is_exposed(each)])
+    yield _describe_exposed(
+        [each for each in all_variables if each.key != TOKEN and _is_exposed(each)]
+    )
 
 
 def _describe_missing_token(unsure: bool) -> DoctorRow:
@@ -251,6 +258,9 @@ def _describe_token(token: CiVariable, session: Session, project: Project) -> Do
     name = f"{TOKEN} of {token.group}" if token.group else TOKEN
     branch = session.job.ref_name or project.facts.default_branch
     patterns = project.list_protected_patterns()
+    # A scoped variable reaches the jobs of matching environments only, a protected one the
+    # pipelines of protected branches and tags (docs.gitlab.com/ci/environments,
+    # docs.gitlab.com/ci/variables).
     if not find_protecting_pattern(_ENVIRONMENT, [token.scope]):
         text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
         return refuse(
@@ -283,21 +293,21 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         text = f"{project.facts.path} has no commit in GitLab yet: push the first one"
         yield refuse("pipeline", build_config_error(text))
         return
-    found = project.ci_settings.check_pipeline_file()
-    if found is None:
+    checked = project.ci_settings.check_pipeline_file()
+    if checked is None:
         text = f"this token may not have GitLab validate {name}"
         yield DoctorRow("pipeline", "not known", text)
         return
-    if any(NO_FILE in error for error in found.errors):
+    if any(NO_FILE in error for error in checked.errors):
         missing = find_missing_include(session) or f"{name} is not in GitLab: push it"
         yield refuse("pipeline", build_config_error(f"no pipeline starts: {missing}"))
         return
-    if found.errors:
-        why = "; ".join(found.errors[:MOST_ERRORS])
+    if checked.errors:
+        why = "; ".join(checked.errors[:MOST_ERRORS])
         text = f"no pipeline starts, because GitLab finds {name} invalid: {why}: fix it"
         yield refuse("pipeline", build_config_error(text))
         return
-    config = parse_config(found.merged, name)
+    config = parse_config(checked.merged, name)
     yield _judge_workflow(find_scheduled_jobs(config, branch).excluded, name)
 
 
@@ -318,6 +328,8 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
 
 def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow]:
     """Check that jobs may fetch this program from the project that the template names."""
+    # A job token reads another project if the job's project is on that project's allowlist
+    # (docs.gitlab.com/ci/jobs/ci_job_token).
     name, here = session.job.ci_config_path, project.facts
     data = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     source = find_source(data.decode(errors="replace"), name, here.path)

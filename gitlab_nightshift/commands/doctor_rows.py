@@ -6,10 +6,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.commands.doctor_boundary import describe_verdict, examine
-from gitlab_nightshift.commands.doctor_checkout import list_checkout_rows
+from gitlab_nightshift.commands.doctor_boundary import WIDTH, describe_verdict, examine
+from gitlab_nightshift.commands.doctor_checkout import (
+    DoctorRow,
+    RowState,
+    list_checkout_rows,
+    try_rows,
+)
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_row import DoctorRow, RowState, try_rows
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_run
@@ -17,13 +21,13 @@ from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
-WIDTH = 1000
+# ANSI (ECMA-48, SGR): green, yellow, red, cyan.
 _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not known": "36"}
 
 
 def examine_night(call: Invocation) -> Iterator[DoctorRow]:
-    """Everything that a night needs: each row as soon as it is known, each cause once. Only bugs of
-    this program raise."""
+    """The rows for all that a night needs, each as soon as it is known; a problem that several rows
+    would show is shown by the first. Only bugs of this program raise."""
     reported: list[str] = []
     for row in try_rows("settings", lambda: _list_rows(call)):
         if row.state not in ("fail", "warn"):
@@ -61,26 +65,28 @@ def _require_commit(session: Session) -> Iterator[DoctorRow]:
 
 
 def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
-    """The sandbox alone: other reasons against a night have their own rows."""
-    found = examine(call)
-    found.refused[:] = [
-        error for error in found.refused if not _is_reported(error.message, reported)
+    """The row of the sandbox, without reasons against a night that earlier rows have shown."""
+    examined = examine(call)
+    examined.refused[:] = [
+        error for error in examined.refused if not _is_reported(error.message, reported)
     ]
-    if not (found.refused or found.chosen):
+    if not (examined.refused or examined.chosen):
         return DoctorRow("sandbox", "not known", "not tried: fix the above first")
-    is_partial = any(each.state is not GuaranteeState.HELD for each in found.guarantees)
-    state: RowState = "fail" if found.refused else "warn" if is_partial else "ok"
-    return DoctorRow("sandbox", state, describe_verdict(found), found.exit_status)
+    is_partial = any(each.state is not GuaranteeState.HELD for each in examined.guarantees)
+    state: RowState = "fail" if examined.refused else "warn" if is_partial else "ok"
+    return DoctorRow("sandbox", state, describe_verdict(examined), examined.exit_status)
 
 
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:
-    """One sentence: would a night start and find all it needs?"""
-    found = Counter(row.state for row in rows)
-    unknown = f"; {found['not known']} could not be checked from here" if found["not known"] else ""
-    review = f", {found['warn']} to review" if found["warn"] else ""
-    if found["fail"]:
-        return f"A night would fail here: {found['fail']} to fix{review}{unknown}."
-    if found["warn"]:
+    """A sentence: would a night start here and find all it needs?"""
+    counts = Counter(row.state for row in rows)
+    unknown = (
+        f"; {counts['not known']} could not be checked from here" if counts["not known"] else ""
+    )
+    review = f", {counts['warn']} to review" if counts["warn"] else ""
+    if counts["fail"]:
+        return f"A night would fail here: {counts['fail']} to fix{review}{unknown}."
+    if counts["warn"]:
         return f"A night would start here{review}{unknown}."
     return f"A night would start here and has what it needs{unknown}."
 

@@ -31,11 +31,10 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Apply the blocks; print what has changed, or would."""
-    from gitlab_nightshift.commands import printing
-    from gitlab_nightshift.commands.apply_blocks import execute
+    from gitlab_nightshift.commands.block_edits import execute, format_edits
 
     text = options.read_input(args.file, args.file)
     call = options.build_invocation(args, env)
     edits = execute(call, text, dry_run=args.dry_run, allow_dirty=args.allow_dirty)
-    printing.write_result(printing.format_edits(edits, dry_run=args.dry_run, as_json=args.json))
+    options.write_result(format_edits(edits, dry_run=args.dry_run, as_json=args.json))
     return 0

@@ -1,13 +1,13 @@
 """``nightshift fleet init``: an onboarding merge request for each project, a few at a time."""
 
 import argparse
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from gitlab_nightshift.commands import fleet_options, options
 from gitlab_nightshift.commands.options import Env
 
+TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from gitlab_nightshift.fleet.onboarding import OnboardingRow
@@ -18,10 +18,12 @@ examples:
   nightshift fleet init                      show which projects would be asked, and why others not
   nightshift fleet init --yes                ask them
   nightshift fleet init --yes --model-key ANTHROPIC_API_KEY   where no group holds the key"""
-SCOPE = "a Maintainer's token, scope api: a person's or a service account's"
+REQUIRED = "a Maintainer's token, scope api: a person's or a service account's"
 ACTED = ("ask", "complete")
+"""States of projects that ``--yes`` does something for."""
 LEFT_OUT = ("CI", "GITLAB_", "NIGHTSHIFT_")
-"""What the control project's job says of itself, and settings meant for it."""
+"""Prefixes of variables that describe the control project's job or set its settings: a project's
+own setup must not see them."""
 
 
 def register(commands: "options.Commands") -> None:
@@ -43,10 +45,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.fleet.onboarding import choose_projects, read_requests
 
     options.check_linux()
-    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, SCOPE)
-    found = discover_all(api, file).projects
-    asked = [each for each in found if not each.set_up]
-    rows = choose_projects(found, read_requests(api, asked), file.settings)
+    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, REQUIRED)
+    fleet_projects = discover_all(api, file).projects
+    asked = [each for each in fleet_projects if not each.set_up]
+    rows = choose_projects(fleet_projects, read_requests(api, asked), file.settings)
     for line in _format_rows(rows):
         print(line, flush=True)
     if not args.yes:
@@ -63,7 +65,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return status
 
 
-def _format_rows(rows: "Iterable[OnboardingRow]") -> Iterator[str]:
+def _format_rows(rows: "Iterable[OnboardingRow]") -> "Iterator[str]":
     from collections import Counter
 
     rows = list(rows)
@@ -72,9 +74,10 @@ def _format_rows(rows: "Iterable[OnboardingRow]") -> Iterator[str]:
     yield ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "no projects"
 
 
-def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> Iterator[str]:
-    """The lines of ``init`` on a copy of the default branch. None of the project is run: its files
-    are data, and git has no filters. Raises NightshiftError."""
+def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> "Iterator[str]":
+    """Set the project up as ``init`` does, in a copy of its default branch; yields the lines. No
+    code of the project runs: its files are read as data, and git runs no filters. Raises
+    NightshiftError."""
     import tempfile
     from pathlib import Path
 

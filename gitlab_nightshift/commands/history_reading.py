@@ -18,6 +18,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
 
 MOST_NIGHTS, MOST_DAYS = 100, 3650
+"""Nights whose results are read, one request each; days that ``--days`` may name."""
 
 
 def read_figures(
@@ -57,6 +58,7 @@ def find_first_day(days: int) -> date:
 
 
 def _find_label(settings: Settings) -> str:
+    """The label that nights' merge requests surely have; "" if the settings choose the labels."""
     return NIGHT_LABEL if settings.labels is None else ""
 
 
@@ -64,7 +66,7 @@ def _read_group(
     settings: Settings, job: JobFacts, token: str, group: str, since: date
 ) -> tuple[NightHistory, tuple[str, ...]]:
     """The history of all projects of a group, as of a fleet, and those without a night."""
-    budget = FleetBudget(night_usd=1.0)  # nothing is started
+    budget = FleetBudget(night_usd=1.0)  # required, without effect: nothing is started
     label = _find_label(settings) or (settings.labels or (NIGHT_LABEL,))[0]
     fleet = FleetSettings(groups=[group], budget=budget, label=label)
     found = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
@@ -76,7 +78,8 @@ def _read_group(
 
 @dataclass(frozen=True)
 class _DashboardRequest:
-    """Which issue is the dashboard (``log_issue``), and the token that reads it."""
+    """The dashboard to read: its ``issue``, as the setting ``log_issue`` names it, and the
+    token."""
 
     token: str = field(repr=False)
     issue: int | str
@@ -85,7 +88,7 @@ class _DashboardRequest:
 def _complete_nights(
     history: NightHistory, project: Project, dashboard: _DashboardRequest
 ) -> NightHistory:
-    """Complete nights whose artifacts have expired from the dashboard."""
+    """Take from the dashboard what is missing of nights whose artifacts have expired."""
     if all(each.outcome for each in history.nights):
         return history
     try:

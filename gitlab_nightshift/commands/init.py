@@ -1,5 +1,5 @@
-"""``nightshift init``: a project's first nightshift.yaml (``onboarding/settings_file.py``), and the
-include of the template (``onboarding/ci_file.py``)."""
+"""``nightshift init``: a project's first nightshift.yaml (``onboarding/project_files.py``), and the
+include of the template (``onboarding/project_files.py``)."""
 
 import argparse
 
@@ -64,6 +64,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
     options.check_linux()
     call = options.build_invocation(args, env)
+    # Here --dry-run is about init: it must not become the setting of this name.
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
     request = InitRequest(
         source=args.source or "",

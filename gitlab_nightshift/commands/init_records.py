@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.onboarding.project_files import TriedCommand
 from gitlab_nightshift.proof.implied_commands import BuildFiles
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.session import Session
@@ -12,13 +12,15 @@ from gitlab_nightshift.session import Session
 
 @dataclass(frozen=True)
 class InitRequest:
-    """What was asked for: ``source`` is the project that holds gitlab-nightshift, "" for the
-    default; ``gitlab``: set up the project in GitLab, too; ``merge_request``: also propose the
-    files there; ``model_key`` is the variable to store in GitLab as the model's key, "" for none;
-    ``dashboard``: switch the dashboard on (the setting ``log_issue``), None to ``ask`` a
-    yes-or-no question;
-    ``by_fleet``: the project's own pipeline tries the tests, as this machine lacks what they need,
-    and a fleet starts the nights."""
+    """The arguments of ``init``.
+
+    ``source`` is the project that holds gitlab-nightshift, "" for the default. ``gitlab``: set up
+    the project in GitLab, too. ``merge_request``: as ``gitlab``, and propose the files in a merge
+    request instead of writing them. ``model_key`` is the variable to store in GitLab as the model's
+    key, "" for none. ``dashboard``: switch the dashboard on (the setting ``log_issue``); None:
+    ``ask`` a yes-or-no question. ``by_fleet``: a fleet starts the nights, and the project's own
+    pipeline tries the tests, as this machine lacks what they need.
+    """
 
     source: str = ""
     dry_run: bool = False
@@ -46,9 +48,10 @@ class NewFile:
 
 @dataclass
 class ProjectExamination:
-    """What was found in a project, and its new files; ``versions`` are those of the include before
-    and after an upgrade; ``merged_config`` is the pipeline file with all includes, "" if GitLab did
-    not show it; ``to_do`` is what people have to do for the tests, "" for nothing."""
+    """A project as ``init`` finds it, and its new files. ``versions`` are those of the include
+    before and after an upgrade, ``merged_config`` is the pipeline file with all includes, "" if
+    GitLab did not show it, ``to_do`` what people have to do for the tests, "" for nothing.
+    ``files`` has the pipeline file last."""
 
     session: Session
     request: InitRequest

@@ -1,5 +1,5 @@
-"""What commands share: adding one to the command line, common options and input, and dropping the
-rights that a command does not need."""
+"""Shared by the commands: adding one to the command line, common options and input, and dropping
+the rights that a command does not need."""
 
 import argparse
 import os
@@ -45,6 +45,7 @@ def add_command(
         epilog=examples,
         formatter_class=build_formatter,
     )
+    # build_invocation reads --set and --config, which not every command has.
     parser.set_defaults(run=run, agents_in_job=agents_in_job, set=None, config=None)
     return parser
 
@@ -56,7 +57,8 @@ def build_formatter(prog: str) -> argparse.HelpFormatter:
     except OSError:  # no terminal
         columns = 80
     formatter = argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
-    # argparse measures commands without their second indentation, and would wrap the longest.
+    # argparse measures commands without their second indentation, and would wrap the longest, which
+    # has 9 characters, after 4 spaces.
     formatter._action_max_length = 13
     return formatter
 
@@ -109,6 +111,7 @@ def has_colour(env: Env) -> bool:
 
 def check_linux() -> None:
     """Raise E_CONFIG if no agent can run here."""
+    # The sandbox needs namespaces or Landlock, and /proc.
     if sys.platform != "linux":
         from gitlab_nightshift.errors import build_config_error
 
@@ -119,6 +122,7 @@ def read_input(name: str, option: str) -> str:
     """The text of a file, or of stdin for ``-``. Raises NightshiftError, which names ``option``."""
     from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 
+    # One byte more than is allowed shows that there is more.
     try:
         if name == "-":
             data = sys.stdin.buffer.read(LARGEST_INPUT + 1)
@@ -135,6 +139,22 @@ def read_input(name: str, option: str) -> str:
         raise NightshiftError(Code.PARSE_ERROR, f"{option}: not UTF-8 text") from None
 
 
+def write_result(text: str) -> None:
+    """Write a command's result to stdout. A model may have written it, so a terminal does not get
+    its control characters; a pipe gets it unchanged."""
+    from gitlab_nightshift.text.printable_text import replace_controls
+
+    sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
+
+
+def write_note(line: str) -> None:
+    """Write a line for a person to stderr; a model may have written a part of it."""
+    from gitlab_nightshift.system.retry import write_notice
+    from gitlab_nightshift.text.printable_text import replace_controls
+
+    write_notice(replace_controls(line, "?"))
+
+
 def keep_to_row(
     row: "ProcessRow",
     env: Env,
@@ -142,9 +162,9 @@ def keep_to_row(
     output: "Collection[Path]" = (),
     ports: tuple[int, ...] = (),
 ) -> None:
-    """Keep only the rights of ``row``, on Linux. Its repository is ``checkout`` with git's folders,
-    its output the folders ``output``, its network only TCP to ``ports``. A kernel without Landlock
-    causes a warning."""
+    """Give up all rights but those of ``row``, on Linux: its repository is ``checkout`` with git's
+    folders, its output the folders ``output``, its network TCP to ``ports`` alone. Where the kernel
+    has no Landlock, a warning is printed and nothing is given up."""
     if sys.platform != "linux":
         return
     import tempfile

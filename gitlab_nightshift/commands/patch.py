@@ -33,13 +33,17 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Print the proposal; what was used and found goes to stderr."""
-    from gitlab_nightshift.commands import printing
-    from gitlab_nightshift.commands.propose_patch import PatchRequest, propose
+    from gitlab_nightshift.commands.block_edits import (
+        PatchRequest,
+        format_proposal,
+        format_proposal_line,
+        propose,
+    )
 
     task = options.read_input("-", "--task") if args.task == "-" else args.task
     request = PatchRequest(task, args.model, tuple(args.files))
-    proposal = propose(options.build_invocation(args, env), request, printing.write_note)
-    printing.write_note(printing.format_proposal_line(proposal))
+    proposal = propose(options.build_invocation(args, env), request, options.write_note)
+    options.write_note(format_proposal_line(proposal))
     form = "json" if args.json else "diff" if args.diff else "blocks"
-    printing.write_result(printing.format_proposal(proposal, form))
+    options.write_result(format_proposal(proposal, form))
     return 0

@@ -32,10 +32,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     with open_run(options.build_invocation(args, env)) as session:
+        # The run is open: its private folder and git are in place, nothing of the project was run.
         options.keep_to_row(JOBS, env, session.checkout)
         check_addresses(session, single_job=False)
-        made = planning.plan_alone(session)
-        prompts = planning.preview(session, made) if args.prompts else {}
+        plan = planning.plan_alone(session)
+        prompts = planning.preview(session, plan) if args.prompts else {}
     for bead, text in prompts.items():
         print(f"\n===== {bead} =====\n{text}")
     return 0

@@ -1,5 +1,5 @@
-"""The work of ``nightshift init``: examine the project, try its tests, write the files; yields each
-line as soon as it is known."""
+"""``nightshift init``: examines the project, tries its tests and writes the files; each line that
+it prints is yielded as soon as it is known."""
 
 import dataclasses
 import os
@@ -27,15 +27,6 @@ from gitlab_nightshift.onboarding.build_stacks import (
     find_trial_place,
     list_installs,
 )
-from gitlab_nightshift.onboarding.ci_file import (
-    TemplateInclude,
-    add_include,
-    find_rehearsal,
-    find_schedule_description,
-    find_usual_source,
-    find_version,
-    parse_config,
-)
 from gitlab_nightshift.onboarding.found_project import find_environment, list_parts
 from gitlab_nightshift.onboarding.gitlab_steps import choose_schedule_name
 from gitlab_nightshift.onboarding.onboarding_request import describe_rehearsal
@@ -44,12 +35,19 @@ from gitlab_nightshift.onboarding.pipeline_rules import (
     find_request_jobs,
     find_scheduled_jobs,
 )
-from gitlab_nightshift.onboarding.settings_file import (
+from gitlab_nightshift.onboarding.project_files import (
     DASHBOARD,
     LACKS,
+    TemplateInclude,
     TriedCommand,
+    add_include,
     enable_commands,
+    find_rehearsal,
+    find_schedule_description,
+    find_usual_source,
+    find_version,
     lacks_commands,
+    parse_config,
     write_settings,
 )
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
@@ -74,14 +72,15 @@ from gitlab_nightshift.stages.work.work_context import Commands
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
+"""Jobs or folders that a line names."""
 REASONS = {
     "shape": "the job that runs the agent never gets GITLAB_TOKEN",
     "schedule_description": "pipeline variables are forbidden: a schedule of this name is a night",
     "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
+"""Input of the include → the comment beside it, if its value is fixed."""
+# The places where GitLab looks (docs.gitlab.com/user/project/codeowners).
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-
-
 _TOOL_DEPTH = 3
 """Depth of a tool's folder below HOME: a higher one, such as ~/.local, contains several tools."""
 _LAST_LINES = 8
@@ -100,8 +99,8 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
         session = locate_project(opened)
         examined = _examine_project(session, request)
         project = open_for_setup(session, request.model_key) if sets_up_gitlab else None
-        yield from _find_pipeline(examined, project)
-        yield from _find_settings(examined)
+        yield from _plan_pipeline_file(examined, project)
+        yield from _plan_settings_file(examined)
         # GitLab first: if it refuses something, the same command can be repeated.
         yield from set_up_gitlab(examined, project) if project else ()
         if not request.merge_request:
@@ -139,8 +138,9 @@ def _read_text(examined: ProjectExamination, name: str) -> str | None:
         raise build_config_error(f"{name} is not UTF-8: convert it first") from None
 
 
-def _find_settings(examined: ProjectExamination) -> Iterator[str]:
-    """Try the test commands; write the settings file, unless the project has one with a command."""
+def _plan_settings_file(examined: ProjectExamination) -> Iterator[str]:
+    """Try the test commands, and add the settings file to the new files, unless the project has one
+    with a command."""
     before = _read_text(examined, FILE_NAME)
     if before is not None and not lacks_commands(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
@@ -150,10 +150,10 @@ def _find_settings(examined: ProjectExamination) -> Iterator[str]:
     stacks = find_stacks(examined.build)
     yield from _try_tests(examined, stacks)
     owned = any(name in examined.build.files for name in OWNER_FILES)
-    given = [name for stack in stacks for name in stack.agent_env]
+    agent_env = [name for stack in stacks for name in stack.agent_env]
     reviewer = "code_owners" if owned else ""
     dashboard = before is None and _choose_dashboard(examined.request)
-    first = write_settings(examined.tried, reviewer, given, dashboard=dashboard)
+    first = write_settings(examined.tried, reviewer, agent_env, dashboard=dashboard)
     if before is None and not dashboard:
         yield format_line("dashboard", f"off (log_issue). {DASHBOARD} To switch it on: --dashboard")
     text = first if before is None else enable_commands(before, examined.tried)
@@ -195,14 +195,16 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
     if installs and any(each.lacks_something for each in examined.tried):
         examined.to_do = f"install what the tests need (`{installs}`), then run this command again"
         yield format_line("install", f"{examined.to_do.removeprefix('install ')}")
-    if all(each.why for each in examined.tried):
+    if all(each.why for each in examined.tried):  # also if there is none
         text = "no command proves a change yet, so nights would change only comments and documents"
         yield format_line("look at", f"{text} (verify_commands)")
 
 
-def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Iterator[str]:
+def _plan_pipeline_file(examined: ProjectExamination, project: Project | None) -> Iterator[str]:
+    """Add the pipeline file with the include to the new files, and report what it will do."""
     session = examined.session
     name = session.job.ci_config_path
+    # group/project's file, or a URL (docs.gitlab.com/ci/pipelines/settings).
     if "@" in name or "://" in name:
         raise build_config_error(
             f"the pipeline file {name} is not in this project: add the include to it there"
@@ -213,9 +215,9 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     text = add_include(before or "", _build_include(examined, config, project), name)
     examined.files.append(NewFile(name, text, before))
     yield from _describe_version(examined, before or "", text)
-    described = find_schedule_description(text, name)
-    jobs = find_scheduled_jobs(config, examined.branch, described)
-    yield from _describe_jobs(jobs, name, described)
+    night_description = find_schedule_description(text, name)
+    jobs = find_scheduled_jobs(config, examined.branch, night_description)
+    yield from _describe_jobs(jobs, name, night_description)
     if find_rehearsal(text, name):
         requested = find_request_jobs(config, "", examined.branch)
         yield format_line("rehearsal", describe_rehearsal(requested, name))
@@ -242,7 +244,8 @@ def _build_include(
     """The include, with inputs where the template's defaults do not fit this project."""
     request, source = examined.request, examined.source
     environment = find_environment(config, examined.build, find_test_commands(examined.build))
-    is_forbidden = project is not None and project.can_set_variables() is False
+    # None: unknown. Only a clear no makes the schedule's description the mark of a night.
+    variables_forbidden = project is not None and project.can_set_variables() is False
     usual = find_usual_source(examined.session.job.project_path)
     inputs = {
         "shape": "three-jobs" if request.gitlab or request.merge_request else "",
@@ -251,7 +254,7 @@ def _build_include(
         "source": source if source != usual else "",
         "extra_before": environment.fetch,
         "schedule_description": choose_schedule_name(by_fleet=request.by_fleet)
-        if is_forbidden
+        if variables_forbidden
         else "",
     }
     return TemplateInclude(
@@ -276,9 +279,9 @@ def _describe_version(examined: ProjectExamination, before: str, text: str) -> I
         yield format_line("look at", text)
 
 
-def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[str]:
-    """Report what else a schedule's pipeline would run; ``described`` is the description that
-    marks a night, "" for the variable."""
+def _describe_jobs(jobs: PipelineJobs, name: str, night_description: str) -> Iterator[str]:
+    """Report what else a schedule's pipeline would run; ``night_description`` is the schedule's
+    description if that marks a night, "" if the variable NIGHTSHIFT does."""
     if jobs.excluded:
         raise build_config_error(
             f"{name}: its workflow rules keep scheduled pipelines from starting: add the rule"
@@ -290,8 +293,8 @@ def _describe_jobs(jobs: PipelineJobs, name: str, described: str) -> Iterator[st
         )
     if jobs.sure:
         condition = (
-            f'$CI_PIPELINE_SCHEDULE_DESCRIPTION == "{described}"'
-            if described
+            f'$CI_PIPELINE_SCHEDULE_DESCRIPTION == "{night_description}"'
+            if night_description
             else '$NIGHTSHIFT == "true"'
         )
         rule = f"- {{if: '{condition}', when: never}}"
@@ -339,9 +342,10 @@ def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
 def _try_commands(
     session: Session, commands: tuple[str, ...], place: TrialPlace
 ) -> tuple[TriedCommand, ...]:
-    """Each command by itself with its result; without a sandbox, why none could be run."""
+    """Run each command alone in the sandbox; without a sandbox, the reason is the result of
+    each."""
     tools = find_tools([place.move(each) for each in commands], session.checkout, session.env)
-    opened_session = _open_place(
+    opened_session = _open_trial_place(
         session, dataclasses.replace(place, folders=(*place.folders, *tools))
     )
     work = dataclasses.replace(
@@ -362,8 +366,8 @@ def _try_commands(
         return tuple(TriedCommand(each, why=f"not tried: {error.message}") for each in commands)
 
 
-def _open_place(session: Session, place: TrialPlace) -> Session:
-    """The session with access to this machine's installed dependencies."""
+def _open_trial_place(session: Session, place: TrialPlace) -> Session:
+    """The session for the trial, in which commands reach this machine's installed dependencies."""
     settings = session.settings
     values = {
         "agent_env": [*settings.agent_env, *place.variables],
@@ -381,6 +385,7 @@ def find_tools(commands: Sequence[str], checkout: Path, env: Mapping[str, str]) 
     home, search = Path(env.get("HOME", "/")), env.get("PATH", os.defpath)
     for word in dict.fromkeys(command.split()[0] for command in commands):
         named = checkout / word if "/" in word else shutil.which(word, path=search)
+        # A version manager often has links: the tool is where they lead.
         for program in (Path(named), Path(named).resolve()) if named else ():
             top = program.parent.parent
             below = top.relative_to(home).parts if top.is_relative_to(home) else ()
@@ -393,8 +398,8 @@ def _try_command(runner: Runner, checkout: Checkout, command: str, number: int) 
     read = build_text_reader(checkout.repository, checkout.base_sha)
     (run,) = run_and_collect(runner, [command], name, checkout.restore, read)
     why = _find_failure(runner, run, name)
-    end = runner.read_tail(f"{name}-1").splitlines()[-_LAST_LINES:] if why else []
-    return TriedCommand(command, run.result.duration_s, why, tuple(map(make_printable, end)))
+    tail = runner.read_tail(f"{name}-1").splitlines()[-_LAST_LINES:] if why else []
+    return TriedCommand(command, run.result.duration_s, why, tuple(map(make_printable, tail)))
 
 
 def _find_failure(runner: Runner, run: CommandRun, name: str) -> str:

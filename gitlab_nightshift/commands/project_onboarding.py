@@ -1,4 +1,4 @@
-"""``nightshift init --gitlab`` and ``--merge-request``: what is set up in GitLab, step by step."""
+"""``nightshift init --gitlab`` and ``--merge-request``: the setup in GitLab, step by step."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,6 @@ from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
-from gitlab_nightshift.onboarding.ci_file import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.onboarding.gitlab_steps import SetupRequest, SetupStep, list_steps
 from gitlab_nightshift.onboarding.onboarding_request import (
     BRANCH,
@@ -19,6 +18,7 @@ from gitlab_nightshift.onboarding.onboarding_request import (
     render_description,
 )
 from gitlab_nightshift.onboarding.pipeline_rules import find_marks, find_request_jobs
+from gitlab_nightshift.onboarding.project_files import find_rehearsal, find_shape, parse_config
 from gitlab_nightshift.run.comment_runs import find_project
 from gitlab_nightshift.run.publishing import read_checkout_facts
 from gitlab_nightshift.session import Session
@@ -27,8 +27,8 @@ from gitlab_nightshift.stages.publish.merge_request import list_usual_labels
 from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 
 LEFT_OUT = ("GitLab", "token expiry", "pipeline")
-"""Rows about the token, which is not the nights' own, and about the pipeline file, which the merge
-request changes."""
+"""Rows that the merge request does not show: they are about this command's token, not the nights',
+and about the pipeline file before the change."""
 REHEARSED = {FILE_NAME, ".gitlab-ci.yml"}
 """The files whose change in a merge request makes the template rehearse it."""
 SCOPE = "nightshift*"
@@ -55,7 +55,8 @@ def open_for_setup(session: Session, model_key: str) -> Project:
 
 
 def _find_open_project(session: Session) -> Project | None:
-    """A rejected token's error names the role for setting up, which is higher than a night's."""
+    """The project, with a token that GitLab accepts; None without a token. The error for a rejected
+    token names the role that the setup needs, which is higher than a night's."""
     try:
         if project := find_project(session):
             project.check_access()
@@ -82,7 +83,8 @@ def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[st
 
 
 def _take_step(step: SetupStep) -> str:
-    """What is left to do by hand. A refusal of GitLab is raised with its remedy."""
+    """Take the step, and return what is left to do by hand. A refusal of GitLab is raised with its
+    remedy."""
     assert step.act
     try:
         return step.act()
@@ -127,6 +129,7 @@ def _build_request(examined: ProjectExamination) -> SetupRequest:
 def _open_request(
     examined: ProjectExamination, project: Project, to_do: list[str]
 ) -> Iterator[str]:
+    """Open the merge request with the changed files; with ``--dry-run`` show its text."""
     session = examined.session
     changed = {
         each.name: (each.text, each.before is None) for each in examined.files if each.is_changed
@@ -160,10 +163,12 @@ def _open_request(
 
 
 def _describe_rehearsal(examined: ProjectExamination) -> str:
-    """Judged by the file with all its includes, if GitLab has shown that."""
+    """A sentence on how the template's rehearsal will show whether a night can start; "" if it is
+    not switched on."""
     file = examined.files[-1]
     if not find_rehearsal(file.text, file.name):
         return ""
+    # With all includes, if GitLab has shown them: they may have workflow rules.
     config = parse_config(examined.merged_config or file.before or "", file.name)
     jobs = find_request_jobs(config, BRANCH, examined.branch)
     return describe_rehearsal(jobs, file.name, "this and every later merge request")

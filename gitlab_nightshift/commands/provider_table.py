@@ -18,14 +18,16 @@ from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
 
 VERSION_S = 20.0
+"""Seconds for a CLI to print its version."""
 LONGEST_VERSION = 80
-REACHES = "its model by the gateway; nothing else but policy.egress_hosts"
+REACHED_HOSTS = "its model by the gateway; nothing else but policy.egress_hosts"
 
 
 @dataclass(frozen=True)
 class ProviderRow:
-    """One agent. ``key`` names the variable that is set, never its value; ``missing`` is why it
-    cannot be used here, "" if it can; ``executable`` is "" for a part of this package."""
+    """One agent on this machine. ``key`` names the variable that is set, never its value;
+    ``missing`` is why it cannot be used here, "" if it can; ``executable`` is "" for a part of this
+    package."""
 
     name: str
     auto: bool
@@ -46,18 +48,18 @@ def list_providers(settings: Settings, env: Mapping[str, str]) -> tuple[Provider
 
 
 def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> ProviderRow:
-    named = settings.with_agent(name)
-    if settings.agent != name:  # the path of another agent's CLI
-        named = named.with_values(agent_executable=None)
-    provider = build_agent(name, named)
+    chosen = settings.with_agent(name)
+    if settings.agent != name:  # agent_executable is the path of another agent's CLI
+        chosen = chosen.with_values(agent_executable=None)
+    provider = build_agent(name, chosen)
     missing = ""
     try:
         provider.check(env)
-        check_bounds(named, provider, env)
+        check_bounds(chosen, provider, env)
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
     about = provider.about
-    program = (about.program and named.agent_executable) or about.program
+    program = (about.program and chosen.agent_executable) or about.program
     executable = shutil.which(program, path=env.get("PATH", DEFAULT_PATH)) if program else ""
     return ProviderRow(
         name=name,
@@ -70,7 +72,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
         tools=about.tools,
         answer=about.answer,
         cost=about.cost,
-        network=REACHES if provider.keys else "none",
+        network=REACHED_HOSTS if provider.keys else "none",
     )
 
 
@@ -79,8 +81,9 @@ def _read_version(executable: str | None, env: Mapping[str, str]) -> str:
     if not executable:
         return ""
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
-        own = {"PATH": env.get("PATH", DEFAULT_PATH), "HOME": home, "TERM": "dumb"}
-        done = capture([executable, "--version"], cwd=Path(home), env=own, timeout_s=VERSION_S)
+        # A CLI gets no key and an empty HOME: printing a version needs neither.
+        bare_env = {"PATH": env.get("PATH", DEFAULT_PATH), "HOME": home, "TERM": "dumb"}
+        done = capture([executable, "--version"], cwd=Path(home), env=bare_env, timeout_s=VERSION_S)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     return format_path(lines[0])[:LONGEST_VERSION] if done.ok and lines else ""
 

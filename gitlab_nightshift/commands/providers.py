@@ -21,11 +21,10 @@ def register(commands: "options.Commands") -> None:
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Print a row for each agent."""
-    from gitlab_nightshift.commands import printing
     from gitlab_nightshift.commands.config_show import build_search_env, read_settings
     from gitlab_nightshift.commands.provider_table import format_rows, list_providers
 
     call = options.build_invocation(args, env)
     rows = list_providers(read_settings(call), build_search_env(call))
-    printing.write_result(format_rows(rows, as_json=args.json))
+    options.write_result(format_rows(rows, as_json=args.json))
     return 0

@@ -55,19 +55,21 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     call = options.build_invocation(args, env)
+    # Entered by hand: only an error of opening the run is a mistake in the settings to tell of.
     with contextlib.ExitStack() as stack:
         try:
             session = stack.enter_context(open_run(call))
         except NightshiftError as error:
             _notify_mistake(call, error)
             raise
+        # Before the bundle is read, which comes from a job that agents ran in.
         options.keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
-            done = publishing.publish_again(session, origin, approved=args.approved)
+            published = publishing.publish_again(session, origin, approved=args.approved)
         finally:  # people also learn of a night without a bundle
             _notify(session)
-        return to_exit_status(done.error_code)
+        return to_exit_status(published.error_code)
 
 
 def _notify(session: "Session") -> None:
@@ -82,8 +84,7 @@ def _notify(session: "Session") -> None:
 
 def _notify_mistake(call: "Invocation", error: "NightshiftError") -> None:
     """Notify people: of the three jobs only this one does, and it also runs if plan has failed."""
-    from gitlab_nightshift.commands.printing import write_note
     from gitlab_nightshift.run.supervisor.notices import notify_of_error
 
     for line in notify_of_error(call, error, dict(os.environ)):
-        write_note(f"warning: {line}")
+        options.write_note(f"warning: {line}")

@@ -43,11 +43,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
 def _write(name: str, text: str) -> None:
     from pathlib import Path
 
-    from gitlab_nightshift.commands import printing
     from gitlab_nightshift.errors import build_config_error
 
     if name == "-":
-        printing.write_result(text)
+        options.write_result(text)
         return
     try:
         Path(name).parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ OUTSIDE = "opens a machine or a cluster"
 CLOUD = "cloud credentials"
 TRACED = "prints every variable into the job log"
 INTO_CHECKOUT = "leads into the checkout"
-RISK = "contains a token"
+CREDENTIAL = "contains a token"
 UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
     CODE: compile_lazily(
@@ -54,18 +54,23 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
         re.VERBOSE,
     ),
 }
+# docs.gitlab.com/ci/variables: both show secrets in the job log.
 _TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")
-_LEADING = frozenset(
+_SEARCH_PATHS = frozenset(
     {
         *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH", "CLASSPATH", "PERL5LIB", "RUBYLIB"),
         *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
     }
 )
-"""Where programs look for code or settings: in the checkout, an agent may have written these."""
+"""Variables that say where programs look for code or settings: what lies in the checkout may be an
+agent's."""
 _HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
-"""What GitLab can mask (one line, eight or more characters, no spaces), and what is no secret."""
-_GITLABS = compile_lazily(r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES")
-"""Set by GitLab, by the runner, or for this program."""
+"""Values that GitLab can mask (docs.gitlab.com/ci/variables, "Mask a CI/CD variable": one line,
+eight or more characters, no spaces), and values that are no secret."""
+_SET_FOR_JOB = compile_lazily(
+    r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES"
+)
+"""Variables that GitLab or the runner sets, or that are for this program."""
 
 
 @dataclass(frozen=True)
@@ -78,35 +83,35 @@ class Risk:
 
 
 def find_risks(
-    env: Mapping[str, str], checkout: Path, known: Collection[str], agent_env: Collection[str]
+    env: Mapping[str, str], checkout: Path, needed: Collection[str], agent_env: Collection[str]
 ) -> tuple[Risk, ...]:
-    """The risky variables of a job, each under the first matching kind. ``known`` are names that
-    a night needs: its token and its model key."""
+    """The risky variables of a job, each under the first matching kind. ``needed`` are names
+    that are no risk, as a night needs them: its token and its model key."""
     found: dict[str, list[str]] = {}
     for name in sorted(env):
         if (
-            name not in known
+            name not in needed
             and env[name]
-            and (what := _classify_variable(name, env[name], checkout))
+            and (kind := _classify_variable(name, env[name], checkout))
         ):
-            found.setdefault(what, []).append(name)
+            found.setdefault(kind, []).append(name)
     return tuple(
-        Risk(what, tuple(names), tuple(name for name in names if name in agent_env))
-        for what, names in found.items()
+        Risk(kind, tuple(names), tuple(name for name in names if name in agent_env))
+        for kind, names in found.items()
     )
 
 
 def _classify_variable(name: str, value: str, checkout: Path) -> str:
     if name in _TRACES:
         return TRACED if value.strip().lower() == "true" else ""
-    if name in _LEADING:
+    if name in _SEARCH_PATHS:
         return INTO_CHECKOUT if _leads_into(value, checkout) else ""
-    if what := next((what for what, names in _KINDS.items() if names.fullmatch(name)), ""):
-        return what
-    if _GITLABS.fullmatch(name):
+    if kind := next((kind for kind, names in _KINDS.items() if names.fullmatch(name)), ""):
+        return kind
+    if _SET_FOR_JOB.fullmatch(name):
         return ""
     if Redactor(())(value) != value:
-        return RISK
+        return CREDENTIAL
     return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
 
 

@@ -1,7 +1,7 @@
 """``nightshift demo``: a whole night on this machine, with no account and no model.
 
-A sample project in a GitLab stand-in, a checkout like a job's, and an agent that replays a recorded
-night; everything in between is the real program.
+There is a sample project in a GitLab stand-in, a checkout like a job's, and an agent that replays a
+recorded night; everything else is the real program.
 """
 
 import contextlib
@@ -36,6 +36,7 @@ OUTPUT = "nightshift"
 ABOUT = "ABOUT-THIS-DEMO.txt"
 """Marks a demo's results folder: a folder without it is somebody else's and is not replaced."""
 TUESDAY = 1
+"""The weekday of the recorded night (``datetime.weekday``)."""
 JOB_TIMEOUT_S = 3 * 3600
 
 OPENING = """\
@@ -121,7 +122,7 @@ def _check_requirements(folder: Path, env: Mapping[str, str]) -> None:
             raise build_config_error(f"the demo needs {program}, which is not on PATH: install it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Tried before the night, whose results would have no place.
+        # Tried before the night, so that its results can surely be left there.
         with tempfile.TemporaryDirectory(dir=folder):
             pass
     except OSError as error:
@@ -139,7 +140,8 @@ def _is_demo_output(output: Path) -> bool:
 
 
 def _choose_isolation(root: Path) -> str:
-    """The sandbox, if it works here; else none, as a recording is no agent."""
+    """The value of ``isolation``: ``auto`` if a sandbox works here, else ``none``, which is safe
+    for a recording."""
     if sys.platform != "linux":
         return "none"
     with open_short_folder(root) as folder:
@@ -153,7 +155,7 @@ def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, s
     tokens = [f"{prefix}{secrets.token_hex(16)}" for prefix in ("glpat-", "glcbt-")]
     checkout = root / "builds" / PROJECT
     project = gitlab.add_project(PROJECT)
-    mira = _add_people(gitlab, *tokens)
+    schedule_owner = _add_people(gitlab, *tokens)
     try:
         stream = HISTORY.read_bytes()
         project.git.run(
@@ -168,7 +170,7 @@ def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, s
         (root / name).mkdir()
     job = {
         **{name: env[name] for name in PASSED_VARIABLES if env.get(name)},
-        **_build_job_variables(gitlab, project, commit, mira),
+        **_build_job_variables(gitlab, project, commit, schedule_owner),
         "HOME": str(root / "home"),
         "TMPDIR": str(root / "tmp"),
         "CI_JOB_TOKEN": tokens[1],
@@ -298,6 +300,7 @@ def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, de
         f"+{sha}:refs/pipelines/{_PIPELINE_ID}",
         f"+refs/heads/{branch}:refs/remotes/origin/{branch}",
     )
+    # 0: the whole history, as GIT_DEPTH of a job says it.
     flags = [f"--depth={depth}"] if depth else []
     fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
     # This program's git has no protocol by default (repository/git.py).

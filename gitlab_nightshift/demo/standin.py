@@ -80,7 +80,7 @@ class GitRefusedError(Exception):
 
 @dataclass(frozen=True)
 class GitCall:
-    """A Git request without its transport."""
+    """A Git request, apart from its body and connection."""
 
     method: str
     path: str
@@ -104,6 +104,7 @@ def authorize_call(state: State, call: GitCall) -> BackendRequest:
     project = next((each for each in state.projects if each.path == name), None)
     token = _authenticate(state, call.credentials)
     pushing = call.service == PUSH_SERVICE
+    # GitLab does not tell a hidden project from none; without a token, git asks for one at 401.
     if project is None or not _may_see(project, token):
         raise GitRefusedError(404, NOT_FOUND) if token else GitRefusedError(401, ACCESS_DENIED)
     if call.service not in (PUSH_SERVICE, "git-upload-pack"):
@@ -121,6 +122,7 @@ def _authenticate(state: State, credentials: tuple[Credential, ...]) -> StandinT
         return None
     for token in state.tokens:
         if token.value == offered.secret:
+            # A job token needs its user name; other tokens accept any.
             if token.kind == "job" and offered.username != JOB_USER:
                 break
             return token
@@ -169,9 +171,11 @@ def _build_backend_request(
 # --- the server -----------------------------------------------------------------------------------
 
 CHUNK = 64 * 1024
+"""Bytes of a body that are read at once."""
 TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
 _POLL_S = 0.02
+"""Seconds that a shutdown waits at most: socketserver looks for it so often."""
 
 
 class StandinServer(ThreadingHTTPServer):
@@ -280,12 +284,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_answer(self, answer: StandinAnswer, text_type: str = "text/html") -> None:
         """Send an answer."""
-        is_text = isinstance(answer.body, str)
-        is_file = isinstance(answer.body, bytes)
-        content = answer.body if is_file else _encode_body(answer.body)
-        text_type = "application/octet-stream" if is_file else text_type
+        body = answer.body
+        if isinstance(body, bytes):
+            content, kind = body, "application/octet-stream"
+        elif isinstance(body, str):
+            content, kind = body.encode(), text_type
+        else:
+            content, kind = json.dumps(body).encode(), "application/json"
         self.send_response(answer.status)
-        self.send_header("Content-Type", text_type if is_text or is_file else "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -297,6 +304,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (*answer.headers, ("Transfer-Encoding", "chunked")):
             self.send_header(name, value)
         self.end_headers()
+        # Chunks, then an empty one (RFC 9112, 7.1).
         for data in answer.chunks:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.write(b"0\r\n\r\n")
@@ -320,10 +328,6 @@ class Handler(BaseHTTPRequestHandler):
                 raise ConnectionError("the client stopped within a body")
             size -= len(data)
             yield data
-
-
-def _encode_body(body: Any) -> bytes:
-    return (body if isinstance(body, str) else json.dumps(body)).encode()
 
 
 def _parse_query(text: str) -> dict[str, str]:
@@ -366,7 +370,7 @@ class Standin(State):
         self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_S,))
 
     def check_request(self, call: api.StandinCall, endpoint: api.Endpoint) -> None:
-        """For tests, which check each request against GitLab's API description."""
+        """Override in tests, which check each request against GitLab's API description."""
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -35,7 +35,7 @@ class StandinApiError(Exception):
 
 @dataclass(frozen=True)
 class StandinRequest:
-    """A REST request without its transport; ``path`` as sent, still encoded."""
+    """A REST request, apart from its connection; ``path`` as sent, still encoded."""
 
     method: str
     path: str
@@ -68,9 +68,9 @@ class StandinCall:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of one path, with the scopes, one of which it needs, and the role.
-
-    ``access`` is None for an endpoint outside a project; ``job_token``: a job token may call it.
+    """One method of one path. A token needs one of ``scopes``, None for any, and the role
+    ``access`` on the project, None for an endpoint outside projects. ``job_token``: a job token may
+    call it.
     """
 
     method: str
@@ -217,7 +217,7 @@ def _authenticate(
 
 
 def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
-    """Check the scope, then the project's visibility, then the role on it, in GitLab's order."""
+    """Check the token's scope, then the project's visibility, then the role, in GitLab's order."""
     token, reading = call.token, call.request.method == "GET"
     if token is None and not (reading and endpoint.access is not None):
         raise StandinApiError(401, {"message": "401 Unauthorized"})
@@ -228,6 +228,7 @@ def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
     if endpoint.access is None:
         return
     role = token.access_level if token else 0
+    # Whoever sees a project may read it like a Reporter, but a hidden one does not exist for them.
     if visible_to(call.project, token):
         role = max(role, REPORTER) if reading else role
     elif not role:

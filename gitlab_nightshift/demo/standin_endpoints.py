@@ -82,14 +82,9 @@ def _create_label(call: StandinCall) -> StandinAnswer:
 
 def _list_protected_branches(call: StandinCall) -> StandinAnswer:
     search = check_filters(call.request, "search").get("search", "")
-    found = [name for name in call.project.protected_branches if search in name]
-    return build_page(
-        call, found, lambda name: build_protected_branch_json(name, _compute_rank(call, name))
-    )
-
-
-def _compute_rank(call: StandinCall, name: str) -> int:
-    return call.project.protected_branches.index(name) + 1
+    numbered = enumerate(call.project.protected_branches, 1)
+    found = [(name, number) for number, name in numbered if search in name]
+    return build_page(call, found, lambda row: build_protected_branch_json(*row))
 
 
 def _show_branch(call: StandinCall) -> StandinAnswer:
@@ -139,11 +134,11 @@ def _show_status(call: StandinCall) -> StandinAnswer:
 
 
 def list_merge_requests(call: StandinCall) -> StandinAnswer:
-    """GET merge_requests: newest first."""
+    """GET merge_requests: the newest first by default."""
     query = check_filters(call.request, *FILTERS, *AUTHORS)
     if query.get("state", "all") not in STATES:
         raise StandinApiError(400, {"error": "state does not have a valid value"})
-    refresh(call.project)
+    refresh(call.project)  # pushes since the last request have moved the branches
     found = [each for each in call.project.merge_requests if _matches(each, query)]
     moment = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
     found.sort(
@@ -179,7 +174,7 @@ def create_merge_request(call: StandinCall) -> StandinAnswer:
 
 
 def refresh(project: StandinProject) -> None:
-    """Open merge requests follow their source branch."""
+    """Give open merge requests the newest commit of their source branch, if it still exists."""
     branches = read_heads(project.bare_repository)
     for request in project.merge_requests:
         if request.state == "opened":

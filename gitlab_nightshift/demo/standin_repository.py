@@ -94,7 +94,7 @@ def read_heads(bare: Path) -> dict[str, str]:
 
 
 def resolve(git: Git, bare: Path, ref: str) -> str | None:
-    """The commit of a branch, tag or commit id."""
+    """The commit of a branch, tag or commit id; None if there is none."""
     for name in (f"refs/heads/{ref}", ref):
         try:
             arguments = ("rev-parse", "--quiet", "--verify", "--end-of-options")

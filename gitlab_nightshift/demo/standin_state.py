@@ -37,7 +37,8 @@ class RecordedRequest:
 
 @dataclass(frozen=True)
 class StandinAnswer:
-    """A body that is a string or bytes is sent as it is, everything else as JSON."""
+    """An answer of the stand-in. A body that is a string or bytes is sent as it is, everything else
+    as JSON."""
 
     status: int
     body: Any
@@ -46,7 +47,7 @@ class StandinAnswer:
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60
-"""Above every role."""
+"""Above every role: nobody may set a pipeline's variables."""
 DEFAULT_SCOPES = ("api", "write_repository")
 FIRST_IDS = {
     "user": 101,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 WIDTH = 92
 """Columns; only code may be wider."""
+# SGR parameters (ECMA-48, 8.3.117; 38;5 and 48;5 are xterm's 256 colours).
 BOLD, DIM, REVERSE, RED, GREEN, CODE, WHITE = "1", "2", "7", "31", "32", "36", "38;5;231"
 RESET, NO_BREAK = "\x1b[0m", "\xa0"
 _CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
@@ -138,6 +139,7 @@ def _render_markdown(text: str) -> Iterator[str]:
         elif token.type in ("fence", "code_block"):
             yield from (f"    {line}" for line in token.content.splitlines())
         heading = token.type == "heading_open"
+        # nesting is 1 for an opening token, 0 for one without content, -1 for a closing one.
         if token.level == 0 and token.nesting <= 0 and token.type in _SEPARATED:
             indent, first = "", ""
             yield ""
@@ -145,30 +147,31 @@ def _render_markdown(text: str) -> Iterator[str]:
 
 def _render_inline(tokens: "Sequence[Token]") -> str:
     """The text of one block, on one line."""
-    made, link = "", ""
+    rendered, link = "", ""
     for token in tokens:
         if token.type == "code_inline":
-            made += _style_text(token.content.replace(" ", NO_BREAK), CODE)
+            rendered += _style_text(token.content.replace(" ", NO_BREAK), CODE)
         elif token.type == "strong_open":
-            made += f"\x1b[{BOLD}m"
+            rendered += f"\x1b[{BOLD}m"
         elif token.type == "strong_close":
-            made += RESET
+            rendered += RESET
         elif token.type == "link_open":
             link = str(token.attrs["href"])
         elif token.type == "link_close":
-            made += f" ({link})"
+            rendered += f" ({link})"
         elif token.type == "softbreak":
-            made += " "
+            rendered += " "
         elif token.type != "html_inline":
-            made += token.content
-    # Zero-width spaces, by which escaping.py takes references apart.
-    return made.replace("\u200b", "")
+            rendered += token.content
+    # The zero-width spaces that escaping.py puts into references are invisible in GitLab.
+    return rendered.replace("\u200b", "")
 
 
 def _wrap_text(text: str, indent: str, first: str) -> Iterator[str]:
     line, used = first, len(first)
     for word in text.split(" "):
         width = len(_STYLE.sub("", word))
+        # A word that is longer than a line gets one of its own.
         if used > len(indent) and used + width > WIDTH:
             yield line.rstrip()
             line, used = indent, len(indent)

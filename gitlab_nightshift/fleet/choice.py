@@ -1,10 +1,11 @@
-"""Which projects get a night tonight: pure functions of GitLab's answers and ``fleet.yaml``."""
+"""The choice of tonight's projects: pure functions of GitLab's answers and ``fleet.yaml``."""
 
 import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.fleet.discovery import FleetCosts, find_limit
 from gitlab_nightshift.fleet.fleet_dashboard import NOTHING_OFF, Switches
 from gitlab_nightshift.fleet.fleet_settings import (
     FleetFile,
@@ -15,7 +16,6 @@ from gitlab_nightshift.fleet.fleet_settings import (
     find_window,
     parse_moment,
 )
-from gitlab_nightshift.fleet.night_costs import FleetCosts, find_limit
 from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,
@@ -29,17 +29,19 @@ from gitlab_nightshift.records.history_records import IGNORED_AFTER
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 RECENT = dt.timedelta(days=28)
-"""How long a night counts for the order of projects."""
+"""Nights of this period count as recent when projects are ranked."""
 OWN_SCHEDULE_WITHIN = dt.timedelta(days=8)
 """A project whose last night is older no longer counts as having a schedule of its own."""
 NIGHT_ACTIVITY = dt.timedelta(hours=1)
 """Activity so soon after a night is the night's own: its branch, its merge request."""
-_NOT_USER_NAMES = (":", "code_owners", "approval_rules")
+_NO_USER = (":", "code_owners", "approval_rules")
+"""Marks of an entry of ``reviewers`` that names no user: ``group:PATH`` or a rule."""
 
 
 @dataclass
 class _Tally:
-    """How much of each limit is used so far."""
+    """The use of each limit so far: USD, running nights, and nights by group and reviewer.
+    ``reserved`` is the part of the USD that no night has spent yet."""
 
     spent_night: float = 0.0
     spent_month: float = 0.0
@@ -51,7 +53,8 @@ class _Tally:
 
 @dataclass(frozen=True)
 class FleetChoice:
-    """The input of a choice; ``account`` plays the schedules."""
+    """The facts that the decisions about all projects share; ``account`` is the user who plays the
+    schedules."""
 
     settings: FleetSettings
     window: NightWindow
@@ -63,7 +66,7 @@ class FleetChoice:
 
 def choose_tonight(
     settings: FleetSettings,
-    found: Discovery,
+    discovery: Discovery,
     costs: FleetCosts,
     now: dt.datetime,
     pending: frozenset[int] = frozenset(),
@@ -71,23 +74,24 @@ def choose_tonight(
 ) -> FleetPlan:
     """The plan for the open window, or for the next one. ``pending`` are projects that jobs of the
     last plan may still start."""
-    account = settings.account or found.account
+    account = settings.account or discovery.account
     choice = FleetChoice(settings, find_window(settings, now), now, account, costs, switches)
-    tally = _count_used(choice, found.projects)
+    tally = _count_used(choice, discovery.projects)
     # All rows first, as nights that run or may start count before any is allotted.
     rows = {
-        each.id: _decide_without_limits(choice, tally, each, pending) for each in found.projects
+        each.id: _decide_without_limits(choice, tally, each, pending) for each in discovery.projects
     }
-    candidates = (each for each in found.projects if rows[each.id] is None)
+    candidates = (each for each in discovery.projects if rows[each.id] is None)
     for project in sorted(candidates, key=lambda each: rank(each, now)):
         rows[project.id] = _decide_within_limits(choice, tally, project)
-    return _build_plan(choice, tally, found, tuple(row for row in rows.values() if row))
+    return _build_plan(choice, tally, discovery, tuple(row for row in rows.values() if row))
 
 
 def _decide_without_limits(
     choice: FleetChoice, tally: _Tally, project: FleetProject, pending: frozenset[int]
 ) -> PlannedProject | None:
-    """The decision about a project if it does not depend on limits; None if a night is due."""
+    """The row of a project about which the limits need not decide; None if a night is due, within
+    them."""
     if reason := find_obstacle(choice, project):
         return _build_row(choice, project, "no", reason)
     if tonight := list_tonight(choice, project):
@@ -101,7 +105,7 @@ def _decide_without_limits(
 
 
 def _build_plan(
-    choice: FleetChoice, tally: _Tally, found: Discovery, rows: tuple[PlannedProject, ...]
+    choice: FleetChoice, tally: _Tally, discovery: Discovery, rows: tuple[PlannedProject, ...]
 ) -> FleetPlan:
     window, costs = choice.window, choice.costs
     return FleetPlan(
@@ -113,14 +117,14 @@ def _build_plan(
         spent_night_usd=round(tally.spent_night - tally.reserved, 4),
         spent_month_usd=round(tally.spent_month - tally.reserved, 4),
         reserved_usd=round(tally.reserved, 4),
-        running=sum(night.running for each in found.projects for night in each.nights),
+        running=sum(night.running for each in discovery.projects for night in each.nights),
         projects=rows,
         costs=tuple(costs.ended.values()),
         unknown=(
             *(f"whether a Maintainer wants this: {text}" for text in choice.switches.refused),
-            *found.unknown,
+            *discovery.unknown,
             *costs.unknown,
-            *_list_unknown(choice.settings, found),
+            *_list_unknown(choice.settings, discovery),
         ),
     )
 
@@ -128,16 +132,17 @@ def _build_plan(
 def _describe_pipeline(choice: FleetChoice, tonight: list[FleetNight]) -> str:
     newest = tonight[0]
     text = f"pipeline {newest.pipeline} is {newest.status}"
+    # GitLab's states before a runner has taken a job (docs.gitlab.com/api/pipelines).
     waits = newest.status in ("created", "pending", "preparing", "waiting_for_resource")
     if waits and parse_moment(newest.created) < choice.now - NIGHT_ACTIVITY:
         text += ", for an hour already: does the project have a free runner?"
     return text
 
 
-def list_unpayable(file: FleetFile, found: Discovery) -> Iterator[str]:
+def list_unpayable(file: FleetFile, discovery: Discovery) -> Iterator[str]:
     """A line for each budget that cannot pay for a single night."""
     settings = file.settings
-    limits = [find_limit(each, settings) for each in found.projects if each.set_up]
+    limits = [find_limit(each, settings) for each in discovery.projects if each.set_up]
     for name in ("night_usd", "month_usd"):
         most = getattr(settings.budget, name)
         if limits and most is not None and most < min(limits):
@@ -189,8 +194,8 @@ def _list_reasons_not_due(choice: FleetChoice, project: FleetProject) -> Iterato
     nights_ago = (choice.window.night - _find_night(choice, last)).days
     if cadence == "weekly" and nights_ago < 7:
         yield f"weekly: its last night was {_find_night(choice, last)}"
-    worked = parse_moment(project.last_activity) - NIGHT_ACTIVITY
-    if cadence == "when active" and worked <= parse_moment(last.finished or last.created):
+    last_work = parse_moment(project.last_activity) - NIGHT_ACTIVITY
+    if cadence == "when active" and last_work <= parse_moment(last.finished or last.created):
         yield f"when active: nothing has happened since its last night, {last.created[:10]}"
 
 
@@ -215,6 +220,7 @@ def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]
 def _find_own_schedule(choice: FleetChoice, project: FleetProject) -> str:
     """The owner of the project's own schedule; "" for none. It has one if the last two nights are
     of the same user, and not of the fleet's account."""
+    # One night of somebody may be a run by hand; two in a row are a schedule's.
     users = [each.user for each in project.nights[:2]]
     recent = parse_moment(project.nights[0].created) > choice.now - OWN_SCHEDULE_WITHIN
     own = len(users) == 2 and users[0] == users[1] and users[0] != choice.account
@@ -232,7 +238,8 @@ def list_tonight(choice: FleetChoice, project: FleetProject) -> list[FleetNight]
 
 
 def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]:
-    """Sort key: the fewest recent nights first, then the best merge rate, then the oldest night."""
+    """The sort key of a project: the fewest recent nights first, then the best merge rate, then the
+    longest time without a night."""
     recent = sum(parse_moment(each.created) > now - RECENT for each in project.nights)
     last = project.nights[0].created if project.nights else ""
     return (
@@ -259,9 +266,7 @@ def estimate_merged(requests: tuple[FleetMergeRequest, ...], now: dt.datetime) -
 def list_reviewers(project: FleetProject) -> tuple[str, ...]:
     """Likely reviewers: the user names in its settings, else those of its last merge request."""
     named = [
-        each
-        for each in project.settings.reviewers
-        if not any(mark in each for mark in _NOT_USER_NAMES)
+        each for each in project.settings.reviewers if not any(mark in each for mark in _NO_USER)
     ]
     if named:
         return tuple(named)
@@ -269,9 +274,9 @@ def list_reviewers(project: FleetProject) -> tuple[str, ...]:
 
 
 def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tally:
-    """What earlier nights use of the limits."""
+    """The part of the limits that earlier nights use."""
     tally, month = _Tally(), find_month_start(choice.settings, choice.window)
-    shown: set[str] = set()
+    listed: set[str] = set()
     for project in projects:
         tally.reviewers.update(
             name
@@ -282,7 +287,7 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tal
         tonight = list_tonight(choice, project)
         for night in project.nights:
             usd = choice.costs.count(project, night, choice.settings)
-            shown.add(f"{project.id}/{night.pipeline}")
+            listed.add(f"{project.id}/{night.pipeline}")
             tally.running += night.running
             tally.spent_month += usd if parse_moment(night.created) >= month else 0
             tally.spent_night += usd if night in tonight else 0
@@ -295,12 +300,13 @@ def _count_used(choice: FleetChoice, projects: tuple[FleetProject, ...]) -> _Tal
     tally.spent_month += sum(
         each.counted_usd
         for key, each in choice.costs.ended.items()
-        if key not in shown and each.day >= first
+        if key not in listed and each.day >= first
     )
     return tally
 
 
 def _list_limited_groups(settings: FleetSettings, project: FleetProject) -> list[str]:
+    """The groups around a project that ``group_limits`` names."""
     return [each for each in settings.group_limits if project.path.startswith(f"{each}/")]
 
 
@@ -362,10 +368,10 @@ def _build_row(
     return PlannedProject(project.id, project.path, decision, reason, hour, limit)
 
 
-def _list_unknown(settings: FleetSettings, found: Discovery) -> Iterator[str]:
+def _list_unknown(settings: FleetSettings, discovery: Discovery) -> Iterator[str]:
     others = [
         each
-        for each in found.projects
+        for each in discovery.projects
         if each.settings.labels is not None and settings.label not in each.settings.labels
     ]
     if others:

@@ -1,19 +1,25 @@
-"""Which projects a fleet has: the groups and projects of ``fleet.yaml``, by GitLab."""
+"""A fleet's projects, by the groups and projects of ``fleet.yaml``, and what their nights have
+cost: all that a plan reads from GitLab.
+"""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+import datetime as dt
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings
+from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings, parse_moment
+from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next
+from gitlab_nightshift.gitlab.history import find_cost
 from gitlab_nightshift.gitlab.resources import read_global_id
-from gitlab_nightshift.onboarding.ci_file import PROJECT_NAME, TEMPLATE
+from gitlab_nightshift.onboarding.project_files import PROJECT_NAME, TEMPLATE
 from gitlab_nightshift.policy.path_patterns import matches
 from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,
     FleetNight,
     FleetProject,
+    NightCost,
     NightSettings,
 )
 from gitlab_nightshift.settings.load import build_mistakes_error
@@ -22,6 +28,7 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 LARGEST_FILE = 200_000
 """Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
+# GraphQL fields that an older GitLab lacks.
 _MISSING_FIELDS = {
     "isForked": "which projects are forks",
     "markedForDeletionOn": "which will be deleted",
@@ -32,23 +39,23 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
     """Find the projects, each once. Raises ApiError.
 
     Archived, empty, forked and opted-out ones are included, so that each gets its reason."""
-    found: dict[int, FleetProject] = {}
+    by_id: dict[int, FleetProject] = {}
     missing_groups = []
     for group in settings.groups:
         nodes = api.list_group_projects(group, settings.label)
         if nodes is None:
             missing_groups.append(group)
         projects = (read_project(node) for node in nodes or ())
-        found |= {each.id: each for each in projects if is_chosen(each, settings)}
+        by_id |= {each.id: each for each in projects if is_chosen(each, settings)}
     listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
     # Last: a project that is listed itself is in the fleet whatever include and topics say.
-    found |= {each.id: each for each in listed}
-    known = {each.path.lower() for each in listed}
+    by_id |= {each.id: each for each in listed}
+    listed_paths = {each.path.lower() for each in listed}
     return Discovery(
         api.find_account(),
-        tuple(each for each in found.values() if not matches(each.path, settings.exclude)),
+        tuple(each for each in by_id.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
-        tuple(each for each in settings.projects if each.lower() not in known),
+        tuple(each for each in settings.projects if each.lower() not in listed_paths),
         tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
     )
 
@@ -61,13 +68,15 @@ def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
     return found
 
 
-def list_missing(file: FleetFile, found: Discovery, gone: Collection[str] = ()) -> Iterator[str]:
+def list_missing(
+    file: FleetFile, discovery: Discovery, gone: Collection[str] = ()
+) -> Iterator[str]:
     """A line for each missing group and project, with its place in the file, except for those that
     existed before (``gone``)."""
     settings = file.settings
     for key, paths, missing in (
-        ("groups", settings.groups, found.missing_groups),
-        ("projects", settings.projects, found.missing_projects),
+        ("groups", settings.groups, discovery.missing_groups),
+        ("projects", settings.projects, discovery.missing_projects),
     ):
         for path in (each for each in missing if each not in gone):
             place = file.find_place(key, str(paths.index(path)))
@@ -82,7 +91,7 @@ def is_chosen(project: FleetProject, settings: FleetSettings) -> bool:
 
 
 def read_project(node: Node) -> FleetProject:
-    """A project from a node of GraphQL's answer (``gitlab/fleet_api.py``)."""
+    """The project of a node in GraphQL's answer to the queries of ``gitlab/fleet_api.py``."""
     repository = node.get("repository") or {}
     files = {
         str(each.get("path")): str(each.get("rawTextBlob") or "")
@@ -91,6 +100,7 @@ def read_project(node: Node) -> FleetProject:
     # Another file may include the template, but was not fetched.
     has_default_ci_file = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
+        # GraphQL answers null for what the token may not read.
         id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
         branch=str(repository.get("rootRef") or ""),
@@ -131,7 +141,7 @@ def read_night_settings(text: str | None) -> NightSettings:
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
     data = _as_dict(documents[0] if documents else None)
-    # The keys may be below code_agent: too.
+    # The keys may be below the key code_agent, too; those at the top go before them.
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
     days = data.get("category_schedule")
@@ -197,3 +207,91 @@ def _read_merge_request(node: Mapping[str, Any]) -> FleetMergeRequest:
 
 def _list_nodes(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [each for each in (node.get(name) or {}).get("nodes") or () if each]
+
+
+# --- the costs of nights --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CostRequest:
+    """The costs to read: of nights from ``since`` on, except for those ``known`` to the last plan,
+    by ``build_key``. The settings have the limits."""
+
+    since: dt.datetime
+    known: Mapping[str, NightCost]
+    settings: FleetSettings
+
+
+@dataclass(frozen=True)
+class FleetCosts:
+    """The costs of finished nights, by ``build_key``; ``unknown`` names what could not be read."""
+
+    ended: Mapping[str, NightCost]
+    unknown: tuple[str, ...] = ()
+
+    def count(self, project: FleetProject, night: FleetNight, settings: FleetSettings) -> float:
+        """The USD that a night counts for budgets: its cost, or its limit until that is known."""
+        found = self.ended.get(build_key(project, night))
+        return found.counted_usd if found else find_limit(project, settings)
+
+
+def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequest) -> FleetCosts:
+    """Read the unknown costs: one request for each night that ended since the last plan."""
+    # A day more, as the days of costs are in UTC, and the month is in the fleet's time zone.
+    since = wanted.since.date() - dt.timedelta(days=1)
+    kept = {key: each for key, each in wanted.known.items() if each.day >= f"{since}"}
+    todo = [
+        (project, night)
+        for project in projects
+        for night in list_nights(api, project, wanted.since, wanted.known)
+        if not night.running and build_key(project, night) not in kept
+    ]
+    read = list(api.map_concurrently(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
+    found = {each.night: each for each in read if isinstance(each, NightCost)}
+    lost = [each for each in read if isinstance(each, ApiError)]
+    unknown = f"what {len(lost)} nights have cost, so their limits count: {lost[0]}" if lost else ""
+    return FleetCosts({**kept, **found}, (unknown,) if lost else ())
+
+
+def list_nights(
+    api: FleetApi, project: FleetProject, since: dt.datetime, known_keys: Container[str]
+) -> Iterator[FleetNight]:
+    """A project's nights from ``since`` on. Nights beyond GitLab's first page are read only if the
+    oldest on that page is not in ``known_keys``: otherwise the last reader has seen the others."""
+    for night in project.nights:
+        if parse_moment(night.created) >= since:
+            yield night
+    oldest = project.nights[-1] if project.nights else None
+    if not (oldest and project.older) or build_key(project, oldest) in known_keys:
+        return
+    if parse_moment(oldest.created) < since:
+        return
+    for night in read_nights(api.list_older_nights(project.path, project.older)):
+        if parse_moment(night.created) < since:
+            return
+        yield night
+
+
+def _read_cost(
+    api: FleetApi, project: FleetProject, night: FleetNight, settings: FleetSettings
+) -> NightCost | ApiError:
+    """The night's cost; an error if its result may exist, so that the next plan asks again."""
+    limit, day = find_limit(project, settings), night.created[:10]
+    if not night.started:  # cancelled before a runner took it
+        return NightCost(build_key(project, night), day, 0.0, limit)
+    place = f"{project.settings.output_dir}/result.json"
+    try:
+        data = api.read_json_artifact(project.id, night.job, place)
+    except ApiError as error:
+        return error
+    return NightCost(build_key(project, night), day, find_cost(data), limit)
+
+
+def find_limit(project: FleetProject, settings: FleetSettings) -> float:
+    """The limit of a project's night, in USD."""
+    return settings.night_limit_usd or project.settings.limit_usd
+
+
+def build_key(project: FleetProject, night: FleetNight) -> str:
+    """A night's key in the plan: ``<project's id>/<pipeline's id>``."""
+    return f"{project.id}/{night.pipeline}"

@@ -20,7 +20,9 @@ from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowF
 from gitlab_nightshift.text.printable_text import count_words
 
 START = "<!-- nightshift-fleet -->"
+"""Marks the beginning of the part of the description that this program writes."""
 ALL = "start no nights"
+"""The text of the box that switches everything off."""
 MOST_ROWS, LONGEST_CELL = 30, 120
 MOST_PAGES = 20
 """Pages of 100 notes; each report's edit adds one note."""
@@ -29,8 +31,9 @@ _BELOW = re.compile(re.escape(ALL) + r" below ([\w./-]{1,250})")
 
 @dataclass(frozen=True)
 class Switches:
-    """What Maintainers switched off: ``everything`` (by this user, "" for on), or ``groups`` →
-    user. ``refused`` are other ticked boxes, with the reasons why they do not count."""
+    """The nights that Maintainers switched off. ``everything`` is the user who switched off all
+    nights, "" if nobody did; ``groups`` maps a group to the user who switched it off; ``refused``
+    are ticked boxes that do not count, with the reason."""
 
     everything: str = ""
     groups: Mapping[str, str] = field(default_factory=dict)

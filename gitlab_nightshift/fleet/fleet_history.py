@@ -2,7 +2,7 @@
 
 Merge requests come by group, 100 a page. A night's result is read once, before its artifacts
 expire, and kept for the next report in ``fleet-nights.json``, in the report job's artifacts.
-Without that file, remaining results are read again, and the others are unknown.
+Without that file, results whose artifacts still exist are read again, and the others are unknown.
 """
 
 import datetime as dt
@@ -14,9 +14,8 @@ from typing import Any
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.fleet.choice import find_exclusion
-from gitlab_nightshift.fleet.discovery import discover
+from gitlab_nightshift.fleet.discovery import build_key, discover, list_nights
 from gitlab_nightshift.fleet.fleet_settings import FleetSettings
-from gitlab_nightshift.fleet.night_costs import build_key, list_nights
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi, Node
 from gitlab_nightshift.gitlab.history import read_result
@@ -34,7 +33,8 @@ from gitlab_nightshift.text.printable_text import count_words
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"
 NIGHTS_VERSION = 1
 KEPT = dt.timedelta(days=400)
-"""How long the file keeps a night."""
+"""The file keeps a night this long."""
+# GraphQL's fields of a merge request; the two queries differ only in where they look.
 _REQUEST = """
   pageInfo { hasNextPage endCursor }
   nodes { iid title state createdAt mergedAt updatedAt webUrl sourceProjectId
@@ -58,8 +58,8 @@ Nights = Mapping[str, PastNight]
 
 @dataclass(frozen=True)
 class FleetHistory:
-    """A fleet's history. ``silent`` are projects that are set up but had no night; ``nights`` need
-    not be read again by the next report."""
+    """A fleet's history. ``silent`` are the projects that are set up but had no night, ``nights``
+    those that the next report need not read again, ``found`` the projects."""
 
     history: NightHistory
     silent: tuple[str, ...]
@@ -68,29 +68,31 @@ class FleetHistory:
 
 
 def read_fleet_history(
-    api: FleetApi, settings: FleetSettings, since: dt.date, known: Nights
+    api: FleetApi, settings: FleetSettings, since: dt.date, known_nights: Nights
 ) -> FleetHistory:
-    """Read the history from this day on (UTC); ``known`` are the nights of the last report. Raises
-    ApiError if the projects or merge requests cannot be listed."""
-    found = discover(api, settings)
+    """Read the history from this day on (UTC); ``known_nights`` are the nights of the last report.
+    Raises ApiError if the projects or merge requests cannot be listed."""
+    discovery = discover(api, settings)
     start = dt.datetime.combine(since, dt.time(), dt.UTC)
-    projects = {each.id: each for each in found.projects}
+    projects = {each.id: each for each in discovery.projects}
     requests = tuple(_list_requests(api, settings, start, projects))
-    nights, unknown = _read_nights(api, found.projects, start, known)
+    nights, unknown = _read_nights(api, discovery.projects, start, known_nights)
     # A longer report must not lose nights to the file's own limit.
     first = min(since, dt.datetime.now(dt.UTC).date() - KEPT)
-    kept = {key: each for key, each in known.items() if each.started >= str(first)}
+    kept = {key: each for key, each in known_nights.items() if each.started >= str(first)}
     shown = sorted(nights.values(), key=lambda each: each.started, reverse=True)
-    history = NightHistory(requests, tuple(shown), (*found.unknown, *unknown))
+    history = NightHistory(requests, tuple(shown), (*discovery.unknown, *unknown))
     ended = {key: each for key, each in nights.items() if each.outcome or each.failure}
-    return FleetHistory(history, _list_silent(settings, found, nights), {**kept, **ended}, found)
+    return FleetHistory(
+        history, _list_silent(settings, discovery, nights), {**kept, **ended}, discovery
+    )
 
 
-def _list_silent(settings: FleetSettings, found: Discovery, nights: Nights) -> tuple[str, ...]:
+def _list_silent(settings: FleetSettings, discovery: Discovery, nights: Nights) -> tuple[str, ...]:
     with_nights = {key.partition("/")[0] for key in nights}
     return tuple(
         each.path
-        for each in found.projects
+        for each in discovery.projects
         if each.set_up and str(each.id) not in with_nights and not find_exclusion(settings, each)
     )
 
@@ -151,29 +153,29 @@ def _read_request(project: str, iid: int, node: Node) -> PastMergeRequest:
 
 
 def _read_nights(
-    api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known: Nights
+    api: FleetApi, projects: Iterable[FleetProject], since: dt.datetime, known_nights: Nights
 ) -> tuple[Nights, tuple[str, ...]]:
     nights: dict[str, PastNight] = {}
     todo: list[tuple[FleetProject, FleetNight]] = []
     for project in projects:
-        for night in list_nights(api, project, since, known):
+        for night in list_nights(api, project, since, known_nights):
             key = build_key(project, night)
-            if key in known:
-                nights[key] = known[key]
+            if key in known_nights:
+                nights[key] = known_nights[key]
             elif not night.running:
                 todo.append((project, night))
     first = since.date().isoformat()
-    # Also known nights that GitLab no longer lists.
-    own = {str(each.id) for each in projects}
+    # GitLab no longer lists some nights that the last report knew.
+    own_ids = {str(each.id) for each in projects}
     nights |= {
         key: each
-        for key, each in known.items()
-        if each.started >= first and key.partition("/")[0] in own
+        for key, each in known_nights.items()
+        if each.started >= first and key.partition("/")[0] in own_ids
     }
     lost = 0
-    for key, read in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
-        nights[key] = read
-        lost += not (read.outcome or read.failure)
+    for key, past in api.map_concurrently(lambda pair: _read_night(api, *pair), todo):
+        nights[key] = past
+        lost += not (past.outcome or past.failure)
     text = f"the results of {lost} nights, which this token may not read, or GitLab did not send"
     return nights, (text,) if lost else ()
 
@@ -181,12 +183,12 @@ def _read_nights(
 def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tuple[str, PastNight]:
     """The night with its result. Without one it has failed, unless the pipeline succeeded: then its
     artifacts have expired."""
-    place = f"{project.settings.output_dir}/result.json"
+    path = f"{project.settings.output_dir}/result.json"
     url = f"{api.server_url}/{project.path}/-/pipelines/{night.pipeline}"
     key = build_key(project, night)
     lost = PastNight(project.path, str(night.pipeline), url, night.created)
     try:
-        data = api.read_json_artifact(project.id, night.job, place)
+        data = api.read_json_artifact(project.id, night.job, path)
     except ApiError:
         return key, lost
     if data is not None:
@@ -226,8 +228,9 @@ def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
 PAGE, DATA, METRICS = "fleet-report.html", "fleet-report.json", "fleet-metrics.txt"
 NAME = "the fleet"
 MOST_PIPELINES = 90
-"""Of the control project, searched for the last report: plans add one each hour."""
-MOST_TOLD = 3
+"""Pipelines of the control project that are searched for the last report: each hour's plan adds
+one."""
+MOST_FAILURES = 3
 """Kinds of failures in the notification."""
 
 
@@ -241,15 +244,17 @@ def make_report(
     """Read all, write the files into ``folder``, and return the figures. Nights that the last
     report has read, here or in its artifacts, are not read again. Raises ApiError, and ``E_CONFIG``
     for a folder that cannot be written."""
-    found = read_fleet_history(api, settings, since, _read_known_nights(api, folder, control))
+    fleet_history = read_fleet_history(
+        api, settings, since, _read_known_nights(api, folder, control)
+    )
     today = str(dt.datetime.now(dt.UTC).date())
-    figures = compute_figures(NAME, str(since), today, found.history, found.silent)
+    figures = compute_figures(NAME, str(since), today, fleet_history.history, fleet_history.silent)
     files = {
         PAGE: render_history(figures),
         # Without the single merge requests and nights: thousands of projects have many.
         DATA: to_json(replace(figures, history=NightHistory(unknown=figures.history.unknown))),
         METRICS: render_metrics(figures),
-        NIGHTS_FILE: encode_nights(found.nights),
+        NIGHTS_FILE: encode_nights(fleet_history.nights),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -290,7 +295,7 @@ def build_message(figures: HistoryFigures, link: str) -> Notification:
     lines += [
         f"{count_words(alike.nights, 'night')} in {count_words(alike.projects, 'project')} failed:"
         f" {alike.reason}"
-        for alike in figures.failures[:MOST_TOLD]
+        for alike in figures.failures[:MOST_FAILURES]
     ]
     if figures.silent:
         lines.append(f"{count_words(len(figures.silent), 'project')} had no night")

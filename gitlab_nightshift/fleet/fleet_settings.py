@@ -154,7 +154,7 @@ class FleetSettings(SettingsGroup):
 
 @dataclass(frozen=True)
 class FleetFile:
-    """The settings, and where in the file they are."""
+    """The settings of ``fleet.yaml``, with the places in the file of all values."""
 
     settings: FleetSettings
     assignments: tuple[Assignment, ...]
@@ -179,19 +179,19 @@ def read_fleet_file(path: Path) -> FleetFile:
     if not isinstance(data, dict):
         raise build_config_error(f"{file.name}: expected keys and values at the top")
     top = Assignment((), data, "", f"{file.name}:1", root)
-    found = tuple(flatten_assignment(top, FleetSettings))
+    assignments = tuple(flatten_assignment(top, FleetSettings))
     try:
         settings: FleetSettings = TypeAdapter(FleetSettings).validate_python(data)
     except ValidationError as error:
         for each in error.errors(include_url=False):
-            text = describe_problem(each, found, FleetSettings)
+            text = describe_problem(each, assignments, FleetSettings)
             mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
         raise build_mistakes_error(mistakes) from None
     # Contradictions can be judged only between valid values.
-    made = FleetFile(settings, found)
-    if mistakes := [*mistakes, *_find_contradictions(made)]:
+    fleet_file = FleetFile(settings, assignments)
+    if mistakes := [*mistakes, *_find_contradictions(fleet_file)]:
         raise build_mistakes_error(mistakes)
-    return made
+    return fleet_file
 
 
 def _read_text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which projects get an onboarding merge request now: what is read for that, and a pure choice."""
+"""The choice of projects that get an onboarding merge request: reading, then a pure function."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -53,7 +53,8 @@ def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, 
 
 
 def _read_request(project: int, node: Node) -> OnboardingRequest | None:
-    """The newest from the project's own branch, not from a fork."""
+    """The newest merge request from the project's own branch, not from a fork's; None without
+    one."""
     for each in (node.get("mergeRequests") or {}).get("nodes") or ():
         # GraphQL gives null for what the token may not read.
         if each and each.get("sourceProjectId") == project:
@@ -66,8 +67,8 @@ def choose_projects(
     requests: Mapping[int, OnboardingRequest],
     settings: FleetSettings,
 ) -> tuple[OnboardingRow, ...]:
-    """A row for each project, the most recently active first. No more are asked than may be open at
-    a time."""
+    """A row for each project, the most recently active first. The others wait once as many are
+    asked as may have an open merge request."""
     ranked = sorted(projects, key=lambda each: each.last_activity, reverse=True)
     rows = [_judge(each, requests.get(each.id), settings) for each in ranked]
     free = settings.max_open_onboarding - sum(row.state == "waits" for row in rows)
@@ -87,7 +88,8 @@ def _judge(
     project: FleetProject, request: OnboardingRequest | None, settings: FleetSettings
 ) -> OnboardingRow:
     elsewhere = "its pipeline file is not .gitlab-ci.yml: set it up there"
-    if why := find_exclusion(settings, project) or elsewhere * (project.included is None):
+    exclusion = find_exclusion(settings, project)
+    if why := exclusion or (elsewhere if project.included is None else ""):
         return OnboardingRow(project, "left out", why)
     if project.set_up:
         done = bool(project.nights)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 WITHIN = timedelta(days=14)
+"""A token that ends within this time is due."""
 State = Literal["rotated", "revoked", "kept", "waits", "not ours"]
 
 

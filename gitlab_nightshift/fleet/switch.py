@@ -1,8 +1,8 @@
 """Stop all nights of groups at once, and start them again.
 
-The group's variable is written first, since every night checks it before it spends a token, even
-one that waits for a runner. Then overriding variables, and waiting and running jobs, are looked
-for.
+The group's variable is written first: every night checks it before it spends a token, even one that
+waits for a runner now. Then jobs that wait or run are looked for, and variables that override the
+group's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +108,7 @@ def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
     )
 
 
-# --- what is below --------------------------------------------------------------------------------
+# --- the projects below a group -------------------------------------------------------------------
 
 
 def _list_projects(
@@ -127,19 +127,20 @@ def _list_projects(
 def _list_differing(
     api: FleetApi, group: str, projects: Sequence[SwitchedProject], *, off: bool
 ) -> Iterator[SwitchLine]:
-    """The settings that override the variable (``off``), or else still keep nights off."""
-    found = [setting for each in projects for setting in each.settings]
+    """Lines about the settings that override the stopped group's variable; without ``off``, about
+    those that still keep nights off after a start. Then what could not be read, and the counts."""
+    all_settings = [setting for each in projects for setting in each.settings]
     try:
-        found += list_subgroup_settings(api, group)
+        all_settings += list_subgroup_settings(api, group)
     except ApiError as error:
         yield _build_failure(f"the groups below {group}", error)
     scheduled = [each.path for each in projects if each.has_nights]
-    for read in _ask_each(api, partial(read_schedule_settings, api), scheduled):
-        if isinstance(read, SwitchLine):
-            yield read
+    for answer in _ask_each(api, partial(read_schedule_settings, api), scheduled):
+        if isinstance(answer, SwitchLine):
+            yield answer
         else:
-            found += read[1]
-    differing = [each for each in found if is_off(each.value) is not off]
+            all_settings += answer[1]
+    differing = [each for each in all_settings if is_off(each.value) is not off]
     yield from (_describe_setting(each, off=off) for each in differing)
     if unseen := [each.path for each in projects if each.unseen]:
         count = count_words(len(unseen), "project")
@@ -160,25 +161,25 @@ def _cancel_below(
 ) -> Iterator[SwitchLine]:
     busy = [each.path for each in projects if each.busy]
     # api.client is asked for in the thread that uses it: each thread has its own.
-    for read in _ask_each(api, lambda path: list_night_jobs(api.client, path), busy):
-        if isinstance(read, SwitchLine):
-            yield read
+    for answer in _ask_each(api, lambda path: list_night_jobs(api.client, path), busy):
+        if isinstance(answer, SwitchLine):
+            yield answer
         else:
-            yield from _cancel_jobs(api, *read, running=running)
+            yield from _cancel_jobs(api, *answer, running=running)
 
 
 def _cancel_jobs(
     api: FleetApi, path: str, jobs: Sequence[NightJob], *, running: bool
 ) -> Iterator[SwitchLine]:
     for pipeline in dict.fromkeys(each.pipeline for each in jobs):
-        its = [each for each in jobs if each.pipeline == pipeline]
-        settings = list_pipeline_settings(path, its[0])
+        of_night = [each for each in jobs if each.pipeline == pipeline]
+        settings = list_pipeline_settings(path, of_night[0])
         yield from (_describe_setting(s, off=True) for s in settings if not is_off(s.value))
-        runs = any(each.running for each in its)
-        spends = any(each.name in SPENDING for each in its)
+        runs = any(each.running for each in of_night)
+        spends = any(each.name in SPENDING for each in of_night)
         # Of a night in three jobs, the waiting ones follow a running one, and are spared with it.
         if running or (spends and not runs):
-            yield from (_try_act(path, partial(_cancel, api, path, each)) for each in its)
+            yield from (_try_act(path, partial(_cancel, api, path, each)) for each in of_night)
         elif spends:
             yield SwitchLine("runs on", f"{path}: pipeline {pipeline} (--running cancels it)")
         else:
@@ -195,7 +196,8 @@ def _cancel(api: FleetApi, path: str, job: NightJob) -> SwitchLine:
 def _ask_each(
     api: FleetApi, ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> Iterator[tuple[str, Answer] | SwitchLine]:
-    """Each project's answer, or the line with its error; several requests at a time."""
+    """Ask about each project, several at a time; yields its path with the answer, or the line with
+    its error."""
 
     def ask_one(path: str) -> tuple[str, Answer] | SwitchLine:
         try:

@@ -10,8 +10,8 @@ from typing import Any
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, build_tool_call
-from gitlab_nightshift.text.chat_calls import ChatCalls, find_written_calls
-from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json
+from gitlab_nightshift.text.endpoint_answers import ChatCalls, find_written_calls
+from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_objects, parse_json
 
 LARGEST_INPUT = 256_000
 """Characters of a call's input; of longer input only the tool's name is kept."""

@@ -55,7 +55,7 @@ from gitlab_nightshift.gateway.request_body import (
 )
 from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.text.endpoint_errors import parse_error
+from gitlab_nightshift.text.endpoint_answers import parse_error
 
 MODELS = "/v1/models"
 CHAT = "/v1/chat/completions"

@@ -21,7 +21,7 @@ from gitlab_nightshift.gateway.openai import LIGHT
 from gitlab_nightshift.gateway.request_body import RequestRefusal
 from gitlab_nightshift.gateway.upstream import Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
-from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_account, parse_error
+from gitlab_nightshift.text.endpoint_answers import find_pause_s, is_empty_account, parse_error
 
 OVERLOADED = frozenset({429, 502, 503, 529})
 """Statuses that are worth a retry; 529 is Anthropic's."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
-from gitlab_nightshift.text.json_parts import as_count, as_object, filter_objects, parse_json
+from gitlab_nightshift.text.untrusted_data import as_count, as_object, filter_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
 """The context's size at vLLM, llama.cpp (in ``meta``) and OpenRouter. Ollama does not tell."""

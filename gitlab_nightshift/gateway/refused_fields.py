@@ -13,7 +13,7 @@ from typing import Any
 
 from gitlab_nightshift.gateway.limits import USUAL_OUTPUT, USUAL_TOKEN_BYTES
 from gitlab_nightshift.gateway.request_body import CheckedRequest, JsonObject
-from gitlab_nightshift.text.endpoint_errors import refuses_tools
+from gitlab_nightshift.text.endpoint_answers import refuses_tools
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 REFUSALS, FAILURES = (400, 422), (400, 404, 415, 422, 500, 501)

@@ -1,1 +1,1 @@
-"""How a project gets its first night: what is detected, written and set up."""
+"""A project's way to its first night: detecting, writing, setting up."""

@@ -1,4 +1,5 @@
-"""How each build tool fetches dependencies for tests without a network: docs/how-to/.
+"""The build tools, and how each fetches dependencies, so that tests run without a network
+(docs/how-to/).
 
 To add a tool: one row of ``STACKS``.
 """
@@ -20,8 +21,8 @@ from gitlab_nightshift.sandbox.visible_home import CACHES, find_tool_caches
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, recognized by a ``file`` at the root and, if given, a ``pattern`` in it. Of the
-    stacks with the same ``installer``, a project has the first that matches.
+    """A build tool, recognized by a ``file`` at the root and, if there is one, a ``pattern`` in
+    that file. Of the stacks with the same ``installer``, a project has the first that matches.
 
     ``fetch`` is a shell command for the night's job, run before its agent, and ``local_fetch`` its
     variant for a person's machine, "" for the same. The test command then needs ``option``, and the
@@ -104,7 +105,7 @@ def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> 
 
 _INSTALLABLE = r"(?m)^\[(project|build-system)\]"
 _GROUPS_PIP = "'pip>=25.1'"
-"""The first with ``--group`` (PEP 735)."""
+"""The first pip with ``--group`` (PEP 735)."""
 
 STACKS = (
     _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
@@ -131,7 +132,8 @@ STACKS = (
     ),
     Stack("build.gradle", "gradle:8-jdk21"),
     Stack("build.gradle.kts", "gradle:8-jdk21"),
-    # goindex=0: go cannot write its index into a read-only module cache.
+    # `build std`: since Go 1.20 the cache has the compiled standard library, too. goindex=0: go
+    # cannot write its index into a read-only module cache.
     Stack(
         "go.mod",
         "golang:1",
@@ -192,8 +194,9 @@ _RUNS_PYTHON = re.compile(
 
 @dataclass(frozen=True)
 class TrialPlace:
-    """The counterpart of a night's job on a person's machine: ``variables`` for the commands,
-    ``folders`` to open, and ``moves``, the night's folders → the local ones."""
+    """The place of a trial on a person's machine, instead of a night's job: ``variables`` for the
+    commands, ``folders`` that the sandbox opens, and ``moves``, the night's folders → the local
+    ones."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
@@ -218,29 +221,32 @@ def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
 
 
 def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
-    """The stack with the tests' requirements. It installs into a virtual environment if the test
-    command names an interpreter; a Makefile uses the one on PATH."""
-    if stack.file == "uv.lock" and (needs := _find_test_needs(build))[1]:
-        more = f" --{needs[0]} {needs[1]}"
+    """The stack, installing the tests' requirements, too: into a virtual environment if the test
+    command names an interpreter, else for the ``python`` on PATH, which a Makefile uses."""
+    kind, name = _find_test_needs(build)
+    if stack.file == "uv.lock" and name:
+        more = f" --{kind} {name}"
         return replace(stack, fetch=stack.fetch + more, local_fetch=stack.local_fetch + more)
     if not stack.fetch.startswith("pip install -"):
         return stack
-    what, because = _choose_requirements(stack, build)
-    if not what:
+    arguments, because = _choose_requirements(stack, build)
+    if not arguments:
         return replace(stack, fetch="")
     pip, steps = "pip", []
     if any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        found = (each for each in VENVS if build.is_installed(f"{each}/bin/python"))
-        folder = next(found, _VENV)
+        venvs = (each for each in VENVS if build.is_installed(f"{each}/bin/python"))
+        folder = next(venvs, _VENV)
         stack = replace(stack, python=f"{folder}/bin/python")
         pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
-    if "--group" in what:
+    if "--group" in arguments:
         steps.append(f"{pip} install --upgrade {_GROUPS_PIP}")
-    return replace(stack, fetch=" && ".join([*steps, f"{pip} install {what}"]), because=because)
+    return replace(
+        stack, fetch=" && ".join([*steps, f"{pip} install {arguments}"]), because=because
+    )
 
 
 def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
-    """What pip installs, "" for nothing, and the files that tell so."""
+    """The arguments of pip install, "" for none, and the names of the files that they are from."""
     if installs := _list_job_installs(build):
         return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
     what = stack.fetch.removeprefix("pip install ").removesuffix("--group")
@@ -253,7 +259,7 @@ def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
 
 
 def _list_job_installs(build: BuildFiles) -> list[str]:
-    """What the project's own pytest job installs by pip, line by line."""
+    """The arguments of each ``pip install`` in the project's own pytest job."""
     jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
     tests = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
     return [line[1].strip() for line in _PIP_LINE.finditer(tests)]
@@ -266,8 +272,8 @@ _PIP_LINE = re.compile(
 
 
 def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
-    """Whether tests need an ``extra`` or a ``group`` (PEP 735) of pyproject.toml, and its name; ""
-    twice for neither."""
+    """``extra`` or ``group`` (PEP 735), whichever of pyproject.toml the tests need, and its name;
+    "" twice for neither."""
     try:
         config = tomllib.loads(build.read_text("pyproject.toml"))
         extras = config.get("project", {}).get("optional-dependencies", {})
@@ -297,7 +303,7 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
 def find_trial_place(
     stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
 ) -> TrialPlace:
-    """The counterpart of these stacks on this machine."""
+    """The place on this machine where the commands of these stacks are tried."""
     home = Path(env.get("HOME", "/"))
     local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     moves = {each.night_folder: str(local) for each in stacks if each.night_folder}

@@ -1,4 +1,5 @@
-"""Where a project's tests run, by its own files: image, stage, and what has to be fetched."""
+"""The environment of a project's tests, by its own files: image, stage, and what has to be
+fetched."""
 
 import json
 import re
@@ -11,14 +12,15 @@ from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
 from gitlab_nightshift.proof.implied_commands import BuildFiles
 
 _OWN_IMAGE = "the image your own jobs use"
+# Without .pre and .post (docs.gitlab.com/ci/yaml, "stages").
 DEFAULT_STAGES = ("build", "test", "deploy")
 
 
 @dataclass(frozen=True)
 class FoundEnvironment:
-    """Where the tests run; "" for the template's default, and ``reasons`` for the other values.
-    ``fetch`` is a shell command, ``prepare`` are script lines instead that reuse a job of the
-    project, ``variables`` those of the night's job."""
+    """The environment of the tests: "" for the template's default, else with a reason in
+    ``reasons``. ``fetch`` is a shell command that gets the dependencies; ``prepare`` are script
+    lines in its place, which reuse a job of the project. ``variables`` are for the night's job."""
 
     image: str = ""
     stage: str = ""
@@ -40,24 +42,25 @@ def find_environment(
     config: Mapping[str, Any], build: BuildFiles, commands: tuple[str, ...]
 ) -> FoundEnvironment:
     """The environment of the job that runs these commands, else what the build files imply."""
+    # The first is the most certain; without one, GitLab's defaults and the build files decide.
     name, job = next(iter(_list_test_jobs(config, commands)), ("", {}))
     image, why = _find_image(config, build, name, job)
     stage = _choose_stage(config, job)
     stacks = find_stacks(build)
     fetches = {stack.file: stack.fetch for stack in stacks if stack.fetch}
     variables = tuple(pair for stack in stacks for pair in stack.variables.items())
-    found = FoundEnvironment(
+    chosen = FoundEnvironment(
         image, stage, variables=variables, reasons=(("image", why),) if image else ()
     )
     if job.get("before_script"):
         kept = [stack.fetch for stack in stacks if stack.needs_own_fetch]
         quoted = name if re.fullmatch(r"[\w.:-]+", name) else json.dumps(name, ensure_ascii=False)
-        return replace(found, prepare=(f"!reference [{quoted}, before_script]", *kept))
+        return replace(chosen, prepare=(f"!reference [{quoted}, before_script]", *kept))
     if not fetches:
-        return found
+        return chosen
     files = ", ".join(stack.because or stack.file for stack in stacks if stack.fetch)
     because = ("extra_before", f"from {files}; not tried yet")
-    return replace(found, fetch=" && ".join(fetches.values()), reasons=(*found.reasons, because))
+    return replace(chosen, fetch=" && ".join(fetches.values()), reasons=(*chosen.reasons, because))
 
 
 def _list_test_jobs(

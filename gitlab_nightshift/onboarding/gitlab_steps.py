@@ -1,4 +1,4 @@
-"""The setup steps in GitLab: each is shown before it is done, and skipped if it was done before."""
+"""The setup steps in GitLab. Each is shown before it is done, and skipped if it has been done."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,20 +22,22 @@ NAME = "Night shift"
 TOKEN_LIFETIME = timedelta(days=364)
 """GitLab refuses more than 365 days ("Expires at must expire in 365 days"), by default."""
 AT_TWO = "0 2 * * "
+"""The beginning of a cron line: 2:00 on every day that the last field names."""
 _FORBIDDEN = (
     "GitLab takes no variables of schedules here: allow them (Settings > CI/CD > Variables >"
     " Minimum role to use pipeline variables), or set the input"
     f' `schedule_description: "{NAME}"` of the include, then run this command again'
 )
+# In crontab(5) the week begins with Sunday, 0.
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 @dataclass(frozen=True)
 class SetupRequest:
-    """The setup to reach: the ``scope`` of GITLAB_TOKEN, the ``source`` of the program, when nights
-    are, the ``marks`` by which the pipeline file recognizes their schedule, the model key to store
-    ("" for none), the labels to create. ``by_fleet``: the schedule is inactive and a fleet plays
-    it."""
+    """The setup to reach. ``scope`` is the environment scope of GITLAB_TOKEN, ``source`` the
+    project that has the program; ``days`` are the weekdays of nights. By its ``marks`` the pipeline
+    file recognizes their schedule. ``model_key`` is the name and value to store, ("", "") for none;
+    ``labels`` are created. ``by_fleet``: the schedule is inactive and a fleet plays it."""
 
     scope: str
     source: str
@@ -51,8 +53,8 @@ class SetupRequest:
 
 @dataclass(frozen=True)
 class SetupStep:
-    """A step. ``act`` does it and returns what is left to do by hand, "" for nothing; it is None if
-    nothing can be done, because it is done already or has to be done ``by_hand``."""
+    """A step. ``act`` does it, and returns what is left to do by hand, "" for nothing. ``act`` is
+    None for a step that is done already, or that people have to do ``by_hand``."""
 
     name: str
     text: str
@@ -83,7 +85,7 @@ def _plan_token(
 
     def carry_out() -> str:
         try:
-            made = project.setup.create_token(NAME, ends)
+            created = project.setup.create_token(NAME, ends)
         except ApiError as error:
             # GitLab.com has project access tokens on paid tiers only.
             if error.status not in (400, 403, 404) or error.remedy:
@@ -95,10 +97,10 @@ def _plan_token(
                 f" protected, environments {request.scope}"
             )
         try:
-            text = describe_token(made.id, ends)
-            project.setup.create_secret(NewSecret(TOKEN, made.value, request.scope, text))
+            text = describe_token(created.id, ends)
+            project.setup.create_secret(NewSecret(TOKEN, created.value, request.scope, text))
         except BaseException:  # a signal too: a token that is not stored is lost
-            project.setup.revoke_token(made.id)
+            project.setup.revoke_token(created.id)
             raise
         return ""
 
@@ -159,8 +161,8 @@ def _plan_job_token(project: Project, request: SetupRequest) -> SetupStep:
 
 
 def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
-    found = project.ci_settings.list_schedules() or ()
-    if night := _find_night(found, request):
+    schedules = project.ci_settings.list_schedules() or ()
+    if night := _find_night(schedules, request):
         text = f"{night.description} exists{_describe_existing(project, night, request)}"
         return SetupStep("schedule", text)
     switched = project.can_set_variables() is not False
@@ -172,8 +174,13 @@ def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
         name = choose_schedule_name(by_fleet=request.by_fleet)
     active = not request.by_fleet
     new = NewSchedule(name, request.branch, cron, request.timezone, switched, active)
-    own = project.check_access().login
-    unfinished = [e.id for e in found if (e.description, e.owner, e.active) == (name, own, False)]
+    own_login = project.check_access().login
+    # Created in two requests, the schedule and its variable: it is inactive until both succeeded.
+    unfinished = [
+        each.id
+        for each in schedules
+        if (each.description, each.owner, each.active) == (name, own_login, False)
+    ]
 
     def carry_out() -> str:
         for each in unfinished:  # a killed try left it without its variable
@@ -197,9 +204,9 @@ def choose_schedule_name(*, by_fleet: bool) -> str:
     return FLEET_SCHEDULE if by_fleet else NAME
 
 
-def _find_night(found: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
+def _find_night(schedules: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
     """A night's schedule. For a fleet, an inactive one counts only if it is the fleet's own."""
-    nights = (each for each in found if is_night(each, request.marks))
+    nights = (each for each in schedules if is_night(each, request.marks))
     if request.by_fleet:
         nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
     return next(nights, None)

@@ -7,7 +7,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import MergeRequest, NewMergeRequest
 from gitlab_nightshift.onboarding.pipeline_rules import PipelineJobs
-from gitlab_nightshift.onboarding.settings_file import TriedCommand
+from gitlab_nightshift.onboarding.project_files import TriedCommand
 from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_line
 
 BRANCH = "night-shift-onboarding"
@@ -28,10 +28,11 @@ LONGEST_ROW = 300
 
 @dataclass(frozen=True)
 class OnboardingFacts:
-    """The content of the description: the ``tried`` commands, ``rows`` (name, state, text) of the
-    checks, what a first night would examine, what is left to do by hand, the old and new
-    ``versions`` of the include ("" for a first time), how to see a rehearsal ("" for not), and
-    ``has_form`` if New pipeline accepts variables."""
+    """The facts that the description shows. ``tried`` are the test commands with their results,
+    ``rows`` (name, state, text) the checks of ``doctor``, ``first_night`` says what a first night
+    would look at, ``to_do`` is left to people. ``versions`` are the old and the new one of the
+    include, "" for a first time. ``rehearsal`` says where to see one, "" for nowhere; ``has_form``:
+    New pipeline accepts variables."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
@@ -66,22 +67,22 @@ def render_description(facts: OnboardingFacts) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def describe_rehearsal(jobs: PipelineJobs, name: str, which: str = "each merge request") -> str:
-    """How the template's input ``rehearse`` shows whether a night can start; ``jobs`` are those of
-    a merge request's pipeline by the file ``name``."""
+def describe_rehearsal(jobs: PipelineJobs, name: str, requests: str = "each merge request") -> str:
+    """A sentence on how the template's input ``rehearse`` shows whether a night can start. ``jobs``
+    are those that the file ``name`` runs in a merge request's pipeline."""
     if jobs.excluded:
         return (
             f"the workflow rules of `{name}` keep merge request pipelines from starting, in which a"
             " job would show whether a night can start: add"
             ' `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`'
         )
-    begins = (
+    condition = (
         "if the workflow rules let merge request pipelines start, " if jobs.excluded is None else ""
     )
     alone = jobs.never and not jobs.sure + jobs.perhaps
     return (
-        f"{begins}the job `nightshift:rehearse` shows, in {which} that changes `nightshift.yaml`"
-        " or `.gitlab-ci.yml`, whether a night can start in your CI image"
+        f"{condition}the job `nightshift:rehearse` shows, in {requests} that changes"
+        " `nightshift.yaml` or `.gitlab-ci.yml`, whether a night can start in your CI image"
         "; expect a warning about the model key, which is protected and hidden from it"
         f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
     )
@@ -112,19 +113,19 @@ def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
 
 def open_onboarding(
     project: Project,
-    base: str,
+    base_sha: str,
     files: Mapping[str, tuple[str, bool]],
     texts: tuple[str, str],
 ) -> MergeRequest:
     """Open the onboarding merge request, or update the open one.
 
-    ``base`` is the commit that the files are made for; a file is its text, and true if it is new;
-    ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
+    ``base_sha`` is the commit that the files are made for; a file is its text, and true if it is
+    new; ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
     merge request or pushed to its branch.
     """
     title, description = texts
     target = project.facts.default_branch
-    _check_base(project, target, base)
+    _check_base(project, target, base_sha)
     opened = project.merge_requests.find_open(BRANCH)
     if opened is None and (closed := project.merge_requests.find_closed(BRANCH)):
         text = f"{closed.web_url} was closed: reopen it, or delete the branch {BRANCH}"
@@ -135,7 +136,7 @@ def open_onboarding(
         )
         raise NightshiftError(Code.CONFIG, text)
     # The branch first: GitLab opens a merge request for an existing branch only.
-    project.setup.commit_files(BRANCH, base, MESSAGE, files)
+    project.setup.commit_files(BRANCH, base_sha, MESSAGE, files)
     if opened:
         project.setup.update_description(opened.iid, description)
         return opened
@@ -143,11 +144,11 @@ def open_onboarding(
     return project.merge_requests.create(NewMergeRequest(title, description, BRANCH, target), head)
 
 
-def _check_base(project: Project, target: str, base: str) -> None:
+def _check_base(project: Project, target: str, base_sha: str) -> None:
     head = project.find_branch_head(target)
-    if head != base:
+    if head != base_sha:
         text = (
-            f"this checkout is at {base[:12]}, {target} at {str(head)[:12]}: check out the newest"
-            " commit first"
+            f"this checkout is at {base_sha[:12]}, {target} at {str(head)[:12]}: check out the"
+            " newest commit first"
         )
         raise NightshiftError(Code.CONFIG, text)

@@ -1,5 +1,5 @@
-"""What GitLab would run, by the rules of a project's ``.gitlab-ci.yml``: the jobs of a scheduled or
-a merge request pipeline, and the schedules whose pipelines are nights.
+"""Predicts by the rules in a project's ``.gitlab-ci.yml`` what GitLab would run: the jobs of a
+scheduled or a merge request pipeline, and which schedules start nights.
 
 Many answers have three values: True, False, and None if they depend on something unknown here.
 """
@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.gitlab.project_settings import SWITCH, Schedule
-from gitlab_nightshift.onboarding.ci_file import RULES_JOB, find_schedule_description, parse_config
+from gitlab_nightshift.onboarding.project_files import (
+    RULES_JOB,
+    find_schedule_description,
+    parse_config,
+)
 
 GLOBAL_KEYWORDS = frozenset(
     "default include stages variables workflow image services cache before_script after_script"
@@ -20,8 +24,11 @@ GLOBAL_KEYWORDS = frozenset(
 Variables = Mapping[str, str | None]
 """Values by name; None for a variable that is certainly not set. A missing one is unknown."""
 _DEEPEST = 10
+"""Levels of ``extends``; GitLab follows eleven (docs.gitlab.com/ci/yaml/#extends)."""
 _NEVER = ("never", "manual")
+"""Values of ``when`` with which no job starts by itself."""
 _ALWAYS: list[dict[str, str]] = [{}]
+"""The rules of a file without ``workflow``: one without a condition."""
 _NO_VARIABLES: Variables = {
     "CI_COMMIT_BRANCH": None,
     "CI_COMMIT_TAG": None,
@@ -55,15 +62,15 @@ class _PipelineKind:
 
 
 def find_scheduled_jobs(
-    config: Mapping[str, Any], branch: str, described: str = ""
+    config: Mapping[str, Any], branch: str, night_description: str = ""
 ) -> PipelineJobs:
-    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch; ``described``
-    is the schedule's description if that alone makes it a night."""
+    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch;
+    ``night_description`` is the schedule's description if that alone makes it a night."""
     variables = {
         **_NO_VARIABLES,
         "CI_PIPELINE_SOURCE": "schedule",
-        "NIGHTSHIFT": "false" if described else "true",
-        **({"CI_PIPELINE_SCHEDULE_DESCRIPTION": described} if described else {}),
+        "NIGHTSHIFT": "false" if night_description else "true",
+        **({"CI_PIPELINE_SCHEDULE_DESCRIPTION": night_description} if night_description else {}),
         "CI_COMMIT_BRANCH": branch,
         "CI_COMMIT_REF_NAME": branch,
         "CI_DEFAULT_BRANCH": branch,
@@ -93,8 +100,8 @@ def find_request_jobs(config: Mapping[str, Any], branch: str, target: str) -> Pi
     workflow = config.get("workflow")
     # Without workflow rules, a job without rules runs for branches and tags only.
     ruled = isinstance(workflow, Mapping) and "rules" in workflow
-    found = _find_jobs(config, _PipelineKind(variables, frozenset({"merge_requests"}), ruled))
-    return replace(found, excluded=None) if "include" in config and not ruled else found
+    predicted = _find_jobs(config, _PipelineKind(variables, frozenset({"merge_requests"}), ruled))
+    return replace(predicted, excluded=None) if "include" in config and not ruled else predicted
 
 
 def _find_jobs(config: Mapping[str, Any], kind: _PipelineKind) -> PipelineJobs:
@@ -103,12 +110,12 @@ def _find_jobs(config: Mapping[str, Any], kind: _PipelineKind) -> PipelineJobs:
     }
     workflow = config.get("workflow")
     rules = workflow.get("rules", _ALWAYS) if isinstance(workflow, Mapping) else _ALWAYS
-    begins = _apply_rules(rules, kind.variables)
+    starts = _apply_rules(rules, kind.variables)
     return PipelineJobs(
         tuple(name for name, runs in found.items() if runs),
         tuple(name for name, runs in found.items() if runs is None),
         tuple(name for name, runs in found.items() if runs is False),
-        None if begins is None else not begins,
+        None if starts is None else not starts,
     )
 
 
@@ -159,17 +166,18 @@ def _contain_patterns(refs: list[str]) -> bool:
     return any(each.startswith(("/", "$")) or "@" in each for each in refs)
 
 
-def _apply_rules(rules: object, known: Variables, when: str = "on_success") -> bool | None:
-    """Whether the first matching rule starts the job; None if an unknown one before it decides
-    otherwise."""
+def _apply_rules(rules: object, variables: Variables, when: str = "on_success") -> bool | None:
+    """True if the rules start the job: the first that matches decides. None if a rule before it, of
+    which it is unknown whether it matches, would decide otherwise."""
+    # What rules decide of which it is unknown whether they match.
     unsure: set[bool] = set()
     # Without a push, `changes` always matches (docs.gitlab.com/ci/yaml/#ruleschanges): a schedule
     # has none. In a merge request it depends on the files.
-    unseen = ("exists", "changes") if known["CI_MERGE_REQUEST_IID"] else ("exists",)
+    unseen = ("exists", "changes") if variables["CI_MERGE_REQUEST_IID"] else ("exists",)
     for rule in rules if isinstance(rules, list) else [None]:
         if not isinstance(rule, Mapping):
             return None  # a !reference
-        holds = evaluate_condition(rule["if"], known) if "if" in rule else True
+        holds = evaluate_condition(rule["if"], variables) if "if" in rule else True
         if holds and any(each in rule for each in unseen):
             holds = None
         runs = str(rule.get("when", when)) not in _NEVER
@@ -187,9 +195,9 @@ _INPUT = re.compile(r"\$\[\[\s*inputs\.([\w-]+)\s*\]\]")
 
 @dataclass(frozen=True)
 class NightMarks:
-    """By what a ``.gitlab-ci.yml`` recognizes a night's schedule besides its variable: a
-    ``description``, the ``switch_input`` that sets the variable ("" for neither), or conditions of
-    its own ``rules``."""
+    """The marks by which a ``.gitlab-ci.yml`` recognizes a night's schedule, besides the variable
+    NIGHTSHIFT: a ``description``, a ``switch_input`` that sets the variable ("" for none of these),
+    or the ``conditions`` of the project's own rules."""
 
     description: str = ""
     switch_input: str = ""
@@ -210,7 +218,7 @@ def find_marks(text: str, name: str) -> NightMarks:
 
 
 def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
-    """Whether the schedule's pipelines are nights; None if only its variables could tell, and the
+    """True if the schedule's pipelines are nights; None if only its variables could tell, and the
     token does not see them."""
     if schedule.switched or (marks.description and schedule.description == marks.description):
         return True
@@ -261,7 +269,7 @@ class _Value:
 
 
 def evaluate_condition(condition: object, variables: Variables) -> bool | None:
-    """Whether the condition holds; None if that is unknown, or the condition unreadable."""
+    """True if the condition holds; None if that is unknown, or the condition unreadable."""
     try:
         reader = _ConditionReader(_split_tokens(str(condition)), variables)
         found = reader.read_any()
@@ -355,7 +363,7 @@ def _compare(left: _Value, sign: str, right: _Value) -> bool | None:
     return (found is not None) == (sign == "=~")
 
 
-# Three-valued logic: unknown decides only if the other side does not (Kleene).
+# Kleene's three-valued logic: the result is unknown (None) only if the other side does not decide.
 
 
 def _combine_or(left: bool | None, right: bool | None) -> bool | None:

@@ -1,1 +1,1 @@
-"""What a change may touch: pure functions of a change and the settings."""
+"""The rules for what a change may touch: pure functions of a change and the settings."""

@@ -1,10 +1,14 @@
-"""What no night's change may do: pure functions of a change and the settings."""
+"""The rules that no night's change may break: pure functions of a change and the settings."""
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import find_matching, within
-from gitlab_nightshift.policy.tool_settings import TOOL_FILES, WHOLE, describe_denial
+from gitlab_nightshift.policy.protected_files import (
+    DEPENDENCY_FILES,
+    TOOL_FILES,
+    WHOLE,
+    describe_denial,
+)
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
@@ -23,20 +27,20 @@ def find_violations(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[str, ...]:
-    """Every rule that a change breaks, as a sentence that helps the next attempt, and every file
-    that the write gate denies. For files that need an approval see
-    :func:`gitlab_nightshift.policy.write_gate.list_gated_files`.
+    """A sentence that helps the next attempt for every rule that a change breaks, and for every
+    file that the write gate denies. Files that need an approval are not among them
+    (:func:`gitlab_nightshift.policy.write_gate.list_gated_files`).
 
     ``tool_settings`` is the result of
-    :func:`gitlab_nightshift.policy.tool_settings.list_changed_settings`; files with nothing but
+    :func:`gitlab_nightshift.policy.protected_files.list_changed_settings`; files with nothing but
     such settings are also recognized by name.
     """
-    off = {name for name, level in settings.policy.flags.items() if level != "fail"}
+    not_enforced = {name for name, level in settings.policy.flags.items() if level != "fail"}
     recent = [path for path in change.files if path in recent_files]
     outside = [path for path in change.files if not within(path, settings)]
     dependencies = find_matching(change.files, DEPENDENCY_FILES)
-    named = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
-    tools = {**named, **tool_settings}.items()
+    tool_files = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
+    tools = {**tool_files, **tool_settings}.items()
     rules = (
         ("diff-too-large", _describe_excess(change, settings)),
         ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),
@@ -47,7 +51,7 @@ def find_violations(
         ),
         ("outside-paths", _describe_paths("is outside the paths for this night", outside)),
     )
-    broken = [text for flag, texts in rules if flag not in off for text in texts]
+    broken = [text for flag, texts in rules if flag not in not_enforced for text in texts]
     denied = [
         str(each)
         for each in list_gated_files(change, settings, ci_config, ci_files)

@@ -1,5 +1,5 @@
-"""The categories that a bundle claims must be those of the plan, never free text: later jobs read
-one from ``NIGHT_CATEGORY``, and titles show it."""
+"""The categories that a bundle claims. They must be those of the plan, never free text: later jobs
+read one from ``NIGHT_CATEGORY``, and titles show it."""
 
 from collections.abc import Collection
 
@@ -7,6 +7,7 @@ from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.registry.categories import TASK
 
 NONE = "none"
+"""The category of a night that tried none."""
 _FALLBACK = " (fallback from "
 
 
@@ -16,8 +17,8 @@ def format_category(category: str, scheduled: str) -> str:
 
 
 def find_unknown_category(bundle: Bundle, names: Collection[str], days: Collection[str]) -> str:
-    """The field of a bundle with an invalid category; "" if all are valid. ``names`` are those of
-    the plan, ``days`` those that may have been scheduled."""
+    """The field of a bundle that has an invalid category; "" if all are valid. ``names`` are the
+    categories of the plan, ``days`` those that may have been scheduled."""
     valid = {*names, *days, NONE, ""} | {
         format_category(name, day) for name in names for day in days
     }

@@ -1,5 +1,5 @@
-"""The gates decided before an agent starts, of a night and of a delegation, and the settings that
-apply to a delegation, whose change is judged later like any other.
+"""The gates that are decided before an agent starts, and the settings that apply to a delegation.
+Its change is judged later, like any other (``write_gate.py``).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ GateName = Literal["start", "exec", "network", "write"]
 
 @dataclass(frozen=True)
 class GateDecision:
-    """A gate that a delegation has to pass, what it does, and why it applies."""
+    """A gate that a delegation has to pass; ``does`` is the decision, ``why`` the reason for it."""
 
     gate: GateName
     does: Gate
@@ -48,26 +48,26 @@ def list_gates(payload: Payload, settings: Settings) -> tuple[GateDecision, ...]
     """The gates before the agent starts; ``settings`` are from :func:`restrict_settings`."""
     development = settings.profile == "development"
     needs = "needs profile: development"
-    found: list[GateDecision] = []
+    decisions: list[GateDecision] = []
     if not development:
-        found.append(GateDecision("start", "require_approval", "a delegation in production"))
+        decisions.append(GateDecision("start", "require_approval", "a delegation in production"))
         if payload.workspace.checkout_mode == "in_place":
-            found.append(GateDecision("write", "deny", f"checkout_mode: in_place {needs}"))
+            decisions.append(GateDecision("write", "deny", f"checkout_mode: in_place {needs}"))
         if not payload.workspace.clean_after:
-            found.append(GateDecision("write", "deny", f"clean_after: false {needs}"))
+            decisions.append(GateDecision("write", "deny", f"clean_after: false {needs}"))
     if payload.debug.codex_command:
         why = "debug.codex_command starts a program of the caller's"
         does = settings.policy.gates.exec if development else "deny"
-        found.append(GateDecision("exec", does, why if development else f"{why}: it {needs}"))
+        decisions.append(GateDecision("exec", does, why if development else f"{why}: it {needs}"))
     if payload.execution.network == "on":
         hosts = ", ".join(settings.policy.egress_hosts)
-        found.append(
+        decisions.append(
             GateDecision("network", settings.policy.gates.network, f"network: on, to {hosts}")
         )
     if payload.execution.dependency_policy == "allow_install":
         why = "dependency_policy: allow_install"
-        found.append(GateDecision("network", settings.policy.gates.network, why))
-    return tuple(found)
+        decisions.append(GateDecision("network", settings.policy.gates.network, why))
+    return tuple(decisions)
 
 
 def find_test_refusal(payload: Payload, settings: Settings) -> str:
@@ -92,6 +92,7 @@ def build_test_command(payload: Payload, listed: dict[str, TestCommand]) -> tupl
     return (*listed[wanted].command, *payload.execution.test_args)
 
 
+# The lists that hold in a night whatever the gate says.
 _LISTS = {"exec": "allowed_commands", "network": "policy.egress_hosts"}
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.settings.model import Settings
 
+# gitignore(5): what stands for other characters, and what gives a pattern another meaning.
 _WILD = compile_lazily(r"[*?/]+")
 _SPECIAL = compile_lazily(r"[\\\[!#\s]")
 
@@ -55,9 +56,9 @@ def find_matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
 
 
 def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
-    """True if a pattern matches. Only patterns that may match are compiled, usually none of
-    hundreds."""
-    # To compile hundreds of patterns takes longer than a small command.
+    """True if a pattern matches."""
+    # Only patterns that may match are compiled, usually none of hundreds: compiling them all takes
+    # longer than a small command.
     possible = tuple(
         each for each in patterns if all(part in path for part in _split_pattern(each))
     )

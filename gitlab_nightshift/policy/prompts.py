@@ -1,4 +1,5 @@
-"""Loads, checks and renders prompt templates. The preamble is code, so no setting can move it."""
+"""Loading, checking and rendering prompt templates. The preamble, which is part of every prompt, is
+code: no setting can remove or move it."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -11,7 +12,8 @@ from gitlab_nightshift.settings.notations import PLACEHOLDER, PLACEHOLDERS
 
 BEADS = ("analyze", "implement", "verify", "mr")
 SEPARATOR = "\n---\n\n"
-LARGEST_TEMPLATE = 200_000  # bytes
+LARGEST_TEMPLATE = 200_000
+"""Bytes."""
 
 
 def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
@@ -29,6 +31,7 @@ def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
 
 
 def _read_template(path: Path, where: str) -> str:
+    # A device or a pipe would never end: only regular files are opened.
     if not path.exists():
         raise build_config_error(f"{where}: no such template")
     if not path.is_file():
@@ -43,18 +46,18 @@ def _read_template(path: Path, where: str) -> str:
         raise build_config_error(f"{where}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise build_config_error(f"{where}: not UTF-8 text") from None
-    if "\0" in text:
+    if "\0" in text:  # UTF-8 allows it, but no text file has it
         raise build_config_error(f"{where}: not UTF-8 text")
     return text
 
 
-def check_placeholders(text: str, known: Collection[str], where: str) -> None:
+def check_placeholders(text: str, names: Collection[str], where: str) -> None:
     """Raise ``E_CONFIG`` for unknown placeholders, one line each, with a suggestion."""
     unknown: list[str] = []
     for match in PLACEHOLDER.finditer(text):
         name = match[1]
-        if name is not None and name not in known:
-            near = difflib.get_close_matches(name, known, 1)
+        if name is not None and name not in names:
+            near = difflib.get_close_matches(name, names, 1)
             hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
             line = text.count("\n", 0, match.start()) + 1
             unknown.append(f"{where}:{line}: unknown placeholder {{{{{name}}}}}{hint}")
@@ -71,8 +74,9 @@ def render(template: str, values: Mapping[str, str]) -> str:
 def render_bead_prompt(
     template: str, values: Mapping[str, str], brief: str = "", last: str = ""
 ) -> str:
-    """The whole prompt: the shared beginning, the separator, the rendered template, and ``last``
-    what varies: a provider's prompt cache serves an equal beginning."""
+    """The whole prompt: the shared beginning, the separator, the rendered template, then
+    ``last``."""
+    # What varies comes last: a provider's prompt cache serves only an equal beginning.
     return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last
 
 

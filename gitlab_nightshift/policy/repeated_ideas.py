@@ -1,4 +1,4 @@
-"""Whether an idea repeats one that people rejected, or that is open. Pure functions.
+"""Finds out whether an idea repeats one that people rejected, or one in an open merge request.
 
 Ideas are compared by what they touch, not by their words: another model, or the same one tomorrow,
 words the same idea differently.
@@ -54,6 +54,8 @@ def find_repeated_change(
 def _repeats(
     known: KnownMergeRequest, category: str, files: Sequence[str], symbols: Iterable[str]
 ) -> bool:
+    """True if a merge request of this category touches much of the same files, and the same names
+    if both have any."""
     ours, theirs = {*files}, {*known.files}
     shared = len(ours & theirs)
     if known.category != category or not shared:
@@ -61,8 +63,9 @@ def _repeats(
     our_names, their_names = _split_names(symbols), _split_names(known.symbols)
     if our_names and their_names:
         same = any(one <= other or other <= one for one in our_names for other in their_names)
-        # An idea often names one file, while its change also contains the test.
+        # Half of the smaller side: an idea often names one file, its change also has the test.
         return same and 2 * shared >= min(len(ours), len(theirs))
+    # Without names the files alone have to tell, so a quarter of the larger side.
     return 4 * shared >= max(len(ours), len(theirs))
 
 
@@ -75,7 +78,7 @@ def _split_names(symbols: Iterable[str]) -> set[frozenset[str]]:
 
 
 def list_names(text: str) -> tuple[str, ...]:
-    """What looks like a name of a function or class in an idea's text, not of a file.
+    """The words of an idea's text that look like names of functions or classes, not of files.
 
     >>> list_names("Cover `Parser.parse()` and read_line of parser.py")
     ('Parser.parse', 'read_line')

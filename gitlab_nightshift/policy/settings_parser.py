@@ -1,6 +1,6 @@
-"""Settings files as plain data (TOML, JSON with comments, YAML, INI, XML, properties), and which of
-their tables and keys differ between two versions. Of a file with settings for several tools, only
-some tables matter to a rule."""
+"""Settings files as plain data (TOML, JSON with comments, YAML, INI, XML, properties), and the keys
+or blocks that differ between two versions of one. A rule names the tables that matter to it: a file
+may have settings for several tools."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.yaml_documents import construct_documents
+from gitlab_nightshift.text.untrusted_data import construct_documents
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -98,8 +98,9 @@ def from_properties(text: str) -> Any:
 def from_xml(text: str) -> Any:
     """An element as a mapping: ``@name`` → attribute, child → list of data, ``""`` → text. A
     child's own name is added to its tag: ``plugin:maven-surefire-plugin``."""
+    # Entities may expand to gigabytes (docs.python.org, "XML security": billion laughs).
     if "<!ENTITY" in text:
-        raise ValueError("entities are not allowed")  # they may expand to gigabytes
+        raise ValueError("entities are not allowed")
     from xml.etree import ElementTree
 
     try:
@@ -162,13 +163,15 @@ def load_documents(text: str) -> list[Any]:
         raise ValueError(str(error)) from None
 
 
+# YAML 1.2.2, 10.3.2. PyYAML follows YAML 1.1, to which `on` and `no` are booleans, too.
 _YAML_BOOL = compile_lazily(r"^(?:true|True|TRUE|false|False|FALSE)$")
 
 
 @cache
 def _build_loader() -> Any:
     """A YAML loader that accepts any tag (``!reference``, ``!vault``), and reads dates, ``on`` and
-    ``off`` as text. Built on first use: few files are YAML, and PyYAML is slow to import."""
+    ``off`` as text."""
+    # Built on first use: few files are YAML, and PyYAML is slow to import.
     import yaml
 
     class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The write gate: which files of a change need a second look or an approval, or are denied.
+"""The write gate decides which files of a change make it a draft, need an approval, or are denied.
 
 ``policy.gates.write`` decides about files outside ``policy.writable_paths`` and about sensitive
 ones; each class of sensitive files has a least strict decision, which no setting lowers. The files
@@ -46,7 +46,11 @@ def list_gated_files(
     configuration files of the base commit.
     """
     found = (
-        _select_strictest(_decide_path(path, settings, ci_config, ci_files))
+        max(
+            _decide_path(path, settings, ci_config, ci_files),
+            key=lambda each: _STRENGTH[each.decision],
+            default=None,
+        )
         for path in change.files
     )
     return tuple(each for each in found if each)
@@ -57,10 +61,6 @@ def to_approve(gates: Iterable[GatedFile]) -> str:
     asked = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
     more = f"; and {len(asked) - MOST_NAMED} more files" if len(asked) > MOST_NAMED else ""
     return "; ".join(asked[:MOST_NAMED]) + more
-
-
-def _select_strictest(decided: Iterator[GatedFile]) -> GatedFile | None:
-    return max(decided, key=lambda each: _STRENGTH[each.decision], default=None)
 
 
 def _decide_path(
@@ -108,7 +108,7 @@ PIPELINE = SensitiveClass(
     "is pipeline configuration, which GitLab runs before anyone has reviewed it",
     read_groups("GitLab's default file and the usual folder: /.gitlab-ci.yml /.gitlab/ci/"),
 )
-"""In addition to the project's configuration file and all that it includes."""
+"""Used in addition to the project's configuration file and all that it includes."""
 
 SENSITIVE = (
     SensitiveClass(
@@ -298,6 +298,7 @@ HARMLESS = (
     ("a test by its end", r"[._-](test|spec|tests)\.\w+$", "auth/login.spec.ts"),
     ("a test by its class", r"\w(Test|Tests|Spec|IT)\.\w+$", "auth/LoginTest.java"),
 )
-"""Tests and documents about access are not sensitive: description, pattern, example."""
+"""Files that do not count as ``auth``, such as tests and documents: description, pattern,
+example."""
 
 ANY_HARMLESS = compile_lazily("|".join(pattern for _, pattern, _ in HARMLESS))

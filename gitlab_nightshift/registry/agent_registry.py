@@ -1,4 +1,4 @@
-"""The agents, one entry each: what is known before an agent's module is loaded."""
+"""The agents: the facts about each that are needed before its module is loaded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class AgentEntry:
-    """``provider`` is its class (``module:class``), a ``Provider`` of ``agents/agent.py``.
-    ``models`` are default models by bead that differ from those of the settings; "" is no default.
-    ``auto``: the setting ``auto`` tries it, in this order, with ``own_endpoint`` only if an
-    endpoint is set; ``on_request``: comments and chats may ask for it."""
+    """One agent. ``provider`` is its class (``module:class``), a ``Provider`` of
+    ``agents/agent.py``. ``models`` are its default models by bead, where they differ from those of
+    the settings; "" is no default. ``auto``: the setting ``agent: auto`` tries it, in the order of
+    the table; with ``own_endpoint`` only if an endpoint is set. ``on_request``: comments and chats
+    may ask for it."""
 
     provider: str
     models: Mapping[str, str] = field(default_factory=dict)
@@ -35,6 +36,7 @@ AGENTS: dict[str, AgentEntry] = {
         "gitlab_nightshift.agents.plain_model:Model", _NO_MODELS, auto=True, own_endpoint=True
     ),
     "patch": AgentEntry("gitlab_nightshift.agents.plain_model:Patch", _NO_MODELS),
+    # It needs a recording on the runner's disk, which no comment can name.
     "replay": AgentEntry("gitlab_nightshift.agents.replay:Replay", on_request=False),
 }
 

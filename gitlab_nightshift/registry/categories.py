@@ -1,6 +1,6 @@
 """The fixed texts of prompts: the preamble, and the guidance for each built-in category.
 
-They follow the contract, "Beads", and are code, so that no setting can remove or move them.
+They are code, so that no setting can remove or move them (docs/prompts.md).
 """
 
 from collections.abc import Mapping
@@ -102,4 +102,4 @@ CATEGORY_GUIDANCE: Final[Mapping[str, str]] = MappingProxyType(
         ),
     }
 )
-"""What each category looks for, in order of importance: ``{{category_guidance}}``."""
+"""The guidance for each category, the most important first: ``{{category_guidance}}``."""

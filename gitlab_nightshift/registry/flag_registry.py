@@ -11,11 +11,12 @@ Level = Literal["fail", "warn", "note", "off"]
 
 @dataclass(frozen=True)
 class FlagEntry:
-    """``level`` applies unless the settings have another one; ``why`` is for reviewers; ``what``
-    describes what raises the flag. ``rule`` is its function (``module:function`` in
-    ``proof/reading``), "" if only running raises it. ``levels`` differ by category; ``by_people``
-    is the level for a change that no agent made, if it differs. ``warn_if`` says when such a
-    finding is only a warning, as it is uncertain, or explained by the rest of the change."""
+    """One red flag. ``level`` applies unless the settings have another one; ``why`` is for
+    reviewers; ``what`` describes what raises the flag. ``rule`` is its function
+    (``module:function`` in ``proof/reading``), "" if only running raises it. ``levels`` are those
+    of categories with another level; ``by_people`` is the level for a change that no agent made, if
+    it differs. ``warn_if`` says when such a finding is only a warning, as it is uncertain, or
+    explained by the rest of the change."""
 
     level: Level
     why: str
@@ -31,7 +32,9 @@ class FlagEntry:
         return self.by_people or self.level
 
 
+# By their guidance (categories.py), these leave public interfaces as they are.
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
+# The test may follow a change that was made on purpose.
 _EXPLAINED = "product code, dependencies or more test code also changed"
 _DOCS: dict[str, Level] = {"docs": "fail"}
 

@@ -11,15 +11,18 @@ from functools import cached_property
 from typing import Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
+from gitlab_nightshift.text.untrusted_data import build_gitlab_loader, construct_documents
 
 MOST_FILES = 150
 """GitLab's own limit (ci_max_includes, app/models/application_setting_implementation.rb)."""
 LARGEST_FILE = 1_000_000
+"""Bytes; a larger file is not parsed, and may include anything."""
 ANY_YAML = "**/*.{yml,yaml}"
 """Every YAML file, for includes that cannot be read."""
 
+# Inputs, variables and wildcards in include:local (docs.gitlab.com/ci/yaml/includes).
 _PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
+# docs.gitlab.com/ci/yaml/includes: `*` does not match a slash, `**` does.
 _LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
@@ -33,13 +36,14 @@ class CiFiles:
         """True for a file that GitLab reads as pipeline configuration."""
         return self._whole.fullmatch(path) is not None
 
+    # (?!) matches nothing.
     @cached_property
     def _whole(self) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{_build_regex(each)})" for each in self.patterns) or "(?!)")
 
 
 NO_INCLUDES = CiFiles()
-"""If the base was not read, or its configuration is in another project."""
+"""Used if the base was not read, or its configuration is in another project."""
 
 
 def _build_regex(pattern: str) -> str:
@@ -63,7 +67,7 @@ def follow(
     waiting, seen = [first], set[str]()
     while waiting and len(seen) < MOST_FILES:
         name = waiting.pop(0)
-        if name in seen:
+        if name in seen:  # files may include each other
             continue
         seen.add(name)
         for pattern in _find_includes(read(name)):

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 
 class GuaranteeState(StrEnum):
-    """``partial``: the sandbox leaves something open by design; ``broken``: an attack succeeded
-    that it should stop."""
+    """How far a guarantee holds. ``partial``: the sandbox leaves something open by design;
+    ``broken``: an attack that it should stop succeeded."""
 
     HELD = "held"
     PARTIAL = "partial"

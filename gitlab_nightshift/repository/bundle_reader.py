@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.policy.tool_settings import find_settings_files, list_changed_settings
+from gitlab_nightshift.policy.protected_files import find_settings_files, list_changed_settings
 from gitlab_nightshift.records.codec import make_record, to_fields
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from gitlab_nightshift.repository.git_formats import SUBMODULE

@@ -1,5 +1,5 @@
-"""Which hosts and addresses agents may connect to: hosts that settings allow, matched as text, and
-public addresses."""
+"""The hosts and addresses that agents may connect to: hosts that the settings name, matched as
+text, and of addresses the public ones."""
 
 import ipaddress
 import re
@@ -20,7 +20,7 @@ METADATA = frozenset(
         *("fd00:ec2::254", "fd20:ce::254", "fd00:c1::a9fe:a9fe"),  # AWS, Google, Oracle by IPv6
     )
 )
-"""Where clouds give credentials to any process on the machine."""
+"""Addresses at which clouds give credentials to any process on the machine."""
 # RFC 1918, RFC 6598 (carrier-grade NAT, which companies and Kubernetes use inside), RFC 4193.
 _PRIVATE = tuple(
     ipaddress.ip_network(text)
@@ -82,6 +82,7 @@ def _is_public(address: _Address) -> bool:
 
 
 HTTPS = 443
+# Names as DNS has them (RFC 1035, 2.3.4: 63 and 253 characters), and `_`, which some have.
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = compile_lazily(rf"{_LABEL}(?:\.{_LABEL})*")
 # inet_aton(3) also takes 0x7f.1, 127.1 and 2130706433 for addresses.

@@ -30,7 +30,7 @@ _TOKEN = compile_lazily(
 
 _ADVICE = "a secret; put it into a masked CI variable"
 _CREDENTIAL = compile_lazily(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w.-]{16,}", re.ASCII)
-"""A part of a URL that looks random."""
+"""A part of a URL that looks random: 16 characters or more, with a digit and a letter."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Assignment:
     node: Any = None
 
     def find_place(self, loc: KeyPath) -> str:
-        """Where a part of the value was written: in a file, the line of the list item or key."""
+        """The place where a part of the value was written: in a file, the line of the list item or
+        key."""
         node, line = self.node, None
         for name in loc[len(self.path) :]:
             found = find_entry(node, name)
@@ -86,8 +87,8 @@ def read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
         """Dates stay text: keys that expect one check it."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
-            first: [(tag, how) for tag, how in known if not tag.endswith(":timestamp")]
-            for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            first: [(tag, how) for tag, how in resolvers if not tag.endswith(":timestamp")]
+            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
     try:
@@ -110,25 +111,27 @@ def _describe_yaml_error(file: ConfigFile, error: Exception) -> str:
 
 def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
     """Keys that are set twice: YAML silently uses the last one."""
+    # A node is visited once: an alias (`*name`) refers to a node that stands elsewhere, too.
     todo, seen = [root], set()
     while todo:
         node = todo.pop()
         if id(node) in seen or not isinstance(getattr(node, "value", None), list):
             continue
         seen.add(id(node))
-        known: dict[Any, int] = {}
+        lines: dict[Any, int] = {}
         for entry in node.value:
             key, value = entry if isinstance(entry, tuple) else (None, entry)
             todo.append(value)
             if key is None or isinstance(key.value, list):
                 continue
             line = key.start_mark.line + 1
-            if key.value in known:
-                yield f"{file}:{line}: {key.value} is set twice, also in line {known[key.value]}"
-            known[key.value] = line
+            if key.value in lines:
+                yield f"{file}:{line}: {key.value} is set twice, also in line {lines[key.value]}"
+            lines[key.value] = line
 
 
 def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignment]:
+    """The assignments with those below ``code_agent`` moved to the top."""
     plain = {a.path for a in found}
     result = []
     for a in found:
@@ -144,9 +147,9 @@ def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignm
     return result
 
 
-def _find_secret_addresses(found: Iterable[Assignment]) -> Iterator[str]:
+def _find_secret_addresses(assignments: Iterable[Assignment]) -> Iterator[str]:
     """Notification URLs with credentials: for most services, whoever knows the URL can post."""
-    for a in found:
+    for a in assignments:
         if a.path in (("notify",), (ALIAS, "notify")) and isinstance(a.value, list):
             for at, text in enumerate(a.value):
                 if isinstance(text, str) and any(
@@ -186,7 +189,8 @@ def is_group(kind: Any) -> bool:
 
 
 def find_inner_kind(kind: Any, name: str) -> Any:
-    """The type of a key of a group of keys or a mapping; ``None`` where there is no such key."""
+    """The type of the key ``name`` in a group of keys, or of a mapping's values; None if there is
+    no such key."""
     if typing.get_origin(kind) is dict:
         return typing.get_args(kind)[1]
     return typing.get_type_hints(kind).get(name) if is_group(kind) else None

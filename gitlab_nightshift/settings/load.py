@@ -39,6 +39,7 @@ TEMPLATE_VARIABLES = frozenset(
 """Variables of the CI template; not settings."""
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
 """Variables of a delegation's caller; not settings."""
+# Lower-case keys of these names get a hint instead of a spelling suggestion.
 SECRET_KEYS = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
 NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
 """Settings that decide whether and whom to notify."""
@@ -61,10 +62,10 @@ def load_settings(
 def load_notification_settings(
     env: Mapping[str, str], file: ConfigFile | None, overrides: Mapping[str, str]
 ) -> Settings:
-    """The settings for notifications, even if others are wrong: the others have their defaults.
+    """The settings for notifications, even if others are wrong; those others have their defaults.
 
-    Raises :class:`NightshiftError` if the file cannot be read, or a value of these settings is
-    invalid; one that is not valid JSON is ignored.
+    A value that is not valid JSON is ignored. Raises :class:`NightshiftError` if the file cannot be
+    read, or a value of these settings is invalid otherwise.
     """
     found = _read_all(env, file, overrides, [])
     return _validate_settings([a for a in found if a.path[0] in NOTIFICATION_KEYS], [])
@@ -147,7 +148,7 @@ def describe_problem(
     loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
     assigned = [a for a in assignments if _overlaps(a.path, loc)]
     place = f"{assigned[-1].find_place(loc)}: " if assigned else ""
-    # For a dataclass, pydantic words its errors as for a call.
+    # For a dataclass, pydantic words its errors as for a call: "unexpected keyword argument".
     if problem["type"] == "unexpected_keyword_argument":
         text = f"unknown key{_suggest_key(loc, kind)}"
     if problem["type"] == "dataclass_type":
@@ -198,8 +199,8 @@ def _from_env(
         yield from _from_text(path, env[name], (f"variable {name}", name), mistakes)
 
 
-def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
-    for key, text in given.items():
+def _from_command_line(overrides: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
+    for key, text in overrides.items():
         origin = ("command line", "command line")
         yield from _from_text(tuple(key.split(".")), text, origin, mistakes)
 
@@ -207,8 +208,8 @@ def _from_command_line(given: Mapping[str, str], mistakes: list[str]) -> Iterato
 def _from_text(
     path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
 ) -> Iterator[Assignment]:
-    """The assignments of a text; ``origin``: its source, as ``config show`` names it, and its
-    place, as an error does."""
+    """The assignments that a text makes; ``origin`` is its source, as ``config show`` names it, and
+    its place, as an error names it."""
     kind: Any = Settings
     for name in path:
         kind = find_inner_kind(kind, name)

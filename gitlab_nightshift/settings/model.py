@@ -261,7 +261,8 @@ class Settings(SettingsGroup):
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""
 
-    sources = NO_SOURCES  # not a setting: dotted key → source, for values that are not defaults
+    # Dotted key → source, for values that are not defaults. Without an annotation it is no setting.
+    sources = NO_SOURCES
 
     def to_data(self) -> dict[str, Any]:
         """The values and their sources, for another process."""
@@ -269,8 +270,8 @@ class Settings(SettingsGroup):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The settings from ``to_data``. They are not checked again: to load pydantic takes longer
-        than some processes run."""
+        """The settings from ``to_data``, without another check: to load pydantic takes longer than
+        some processes run."""
         return make_fields(cls, data["values"]).with_values(sources=data["sources"])
 
     @property
@@ -310,7 +311,7 @@ class Settings(SettingsGroup):
         return self.with_values(agent=agent, models=models, sources={**self.sources, **defaults})
 
     def find_source(self, key: str) -> str:
-        """The source of a dotted key's value; of a group's, all sources of its keys."""
+        """The source of a dotted key's value; for a group of keys, the sources of all."""
         touching = (
             source
             for name, source in self.sources.items()
@@ -320,7 +321,7 @@ class Settings(SettingsGroup):
 
     @property
     def off_reason(self) -> str:
-        """Why no night may run, where ``enabled`` says so; "" otherwise."""
+        """Why no night may run, if ``enabled`` is false; "" if it is true."""
         return "" if self.enabled else f"enabled is false ({self.find_source('enabled')})"
 
     def flatten_values(self) -> dict[str, Any]:

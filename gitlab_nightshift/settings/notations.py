@@ -30,11 +30,12 @@ PLACEHOLDERS = frozenset(
 PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
 """A placeholder in a template, with its name as the group; or an escaped ``\\{{``."""
 CODE_OWNERS, APPROVAL_RULES, GROUP = "code_owners", "approval_rules", "group:"
-"""What ``reviewers`` may name instead of a user."""
+"""Values that ``reviewers`` may have instead of a user name; a group's path follows the last."""
 ALL = "all"
 """Every category, in ``instructions``."""
 LONGEST_INSTRUCTIONS = 10_000
 """Characters, which are sent with every prompt of the category."""
+# OpenAI's API reference, "Create chat completion".
 RESERVED_FIELDS = frozenset(
     {
         *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "n"),
@@ -42,8 +43,8 @@ RESERVED_FIELDS = frozenset(
         *("plugins", "background", "audio"),
     }
 )
-"""Fields of a Chat Completions request that teams may not set: this program does, or they make the
-server act."""
+"""Fields of a Chat Completions request that teams may not set: this program sets them, or they make
+the server search, speak or work in the background."""
 RESERVED_HEADERS = frozenset(
     "host accept accept-encoding connection content-type content-length transfer-encoding".split()
 )
@@ -294,7 +295,7 @@ def check_command(value: Any) -> Any:
 
 def _refuse_shell_syntax(value: str) -> None:
     """Refuse shell operators: without a shell, they would be passed to the program as words."""
-    # Without escaped characters and quoted parts.
+    # Escaped characters and quoted parts are words to the program: they stay allowed.
     bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
     if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
         raise ValueError(
@@ -318,6 +319,7 @@ def check_passed_variable(value: Any) -> Any:
         raise ValueError("expected the name of a variable")
     if is_gitlab_credential(value):
         raise ValueError(f"{value} is a GitLab credential, which no agent gets")
+    # curl(1), ENVIRONMENT: names in both cases.
     if re.fullmatch(r"(?i)(https?|all|no|ftp)_proxy", value):
         raise ValueError("agents do not get the job's proxy; open hosts with policy.egress_hosts")
     return value

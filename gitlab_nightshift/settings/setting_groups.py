@@ -1,8 +1,8 @@
-"""The groups of keys within the settings, and the checks of their values.
+"""The groups of keys within the settings, and how their values are checked.
 
-pydantic runs the checks: ``Annotated[str, check_after(check_command)]``. It takes longer to load
-than most commands run, so it is loaded only to check values, not for defaults or for values that
-another process has checked.
+An annotation names the check, ``Annotated[str, check_after(check_command)]``, and pydantic runs it.
+pydantic takes longer to load than most commands run, so it is loaded only if there are values to
+check: defaults, and values that another process has checked, need no check.
 """
 
 import copy
@@ -91,8 +91,9 @@ class SettingsGroup:
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(cls) -> None:
-        # Both checks apply to every field. pydantic reads a field's checks from its annotation,
-        # which the decorator of the dataclass has not read yet.
+        # These two checks apply to every field. pydantic reads a field's checks from its
+        # annotation, which can be replaced here: the decorator of the dataclass reads it after this
+        # method.
         kinds = {}
         for name, kind in cls.__annotations__.items():
             check = check_before(partial(_check_bool, getattr(cls, name, None)))

@@ -1,5 +1,4 @@
-"""A unified diff as rows:
-https://www.gnu.org/software/diffutils/manual/html_node/Detailed-Unified.html
+"""A unified diff as rows (GNU diffutils manual, "Detailed Description of Unified Format").
 
 Names and lines are hostile: the files may be an agent's.
 """

@@ -15,7 +15,7 @@ _BROWSER = "have somebody sign in to GitLab as the token's user"
 
 @dataclass(frozen=True)
 class Remedy:
-    """What helps; ``again``: the same change can be published afterwards."""
+    """The help for a refusal; ``again``: the same change can be published afterwards."""
 
     text: str
     again: bool = True

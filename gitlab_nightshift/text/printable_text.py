@@ -45,6 +45,7 @@ def remove_hidden(text: str, keep: str = "") -> str:
 
 
 def _is_hidden(char: str, kind: str) -> bool:
+    # Variation selectors 17 to 256 (U+E0100 to U+E01EF) are marks to Unicode, and can hide a text.
     return kind in ("Cc", "Cf", "Cs", "Co") or 0xE0100 <= ord(char) <= 0xE01EF
 
 

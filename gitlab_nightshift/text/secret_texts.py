@@ -1,8 +1,8 @@
-"""Finds the secrets in a credential file: of the runner, of tools, of a home folder.
+"""Finds secrets: in a credential file's text, and by the names of variables and files.
 
-This is a guess: values with a key such as ``password``, words that look random, the bodies of
-private keys, and a line that is the whole file. Not every line, or ``apiVersion: v1`` would be
-redacted everywhere. Certificates and public keys are not secret. Standard library only.
+Of a text this is a guess: values with a key such as ``password``, words that look random, the
+bodies of private keys, and a line that is the whole file. Other lines stay, or ``apiVersion: v1``
+would be redacted everywhere. Certificates and public keys are not secret. Standard library only.
 """
 
 import binascii
@@ -18,9 +18,12 @@ LARGEST = 64 * 1024
 """Bytes of a file; larger ones, such as bundles of certificates, are not searched."""
 SHORTEST = 8
 _SHORTEST_NAMED = 4
+"""Characters of a secret; shorter ones would redact words of every log. One that a key names may be
+shorter."""
 LONGEST_LINE = 4096
 """Characters: the patterns take quadratic time."""
 _SHORTEST_WORD = 16
+"""Characters of a word that may look random."""
 _PUBLIC_BLOCK = compile_lazily(
     r"-----BEGIN ([A-Z0-9 ]*(?:CERTIFICATE|PUBLIC KEY|CRL|REQUEST)[A-Z ]*)-----"
     r"(?:[^-]|-(?!----BEGIN ))*?-----END \1-----",
@@ -32,14 +35,14 @@ _KEY_VALUE = compile_lazily(
 )
 IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
 _HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
-"""A line without it matches none of the next two."""
+"""A line without a match has none for ``_MARKED_SECRETS`` and ``_KEY_VALUE_INSIDE`` either."""
 _MARKED_SECRETS = (
     r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
     r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
     r"""|(?:private|job|deploy)-token:)\s{0,9}([^\s"']+)""",
     r"""\bCredentials\((?:\s{0,9}"[^"]*"\s{0,9},){3}\s{0,9}"([^"]+)"\)""",  # sbt's
 )
-"""Words marked as secret. These and the next are compiled by ``re`` when needed."""
+"""Words that are marked as secret."""
 _KEY_VALUE_INSIDE = (
     r"""["']([\w.@/:-]{1,200})["']\s{0,9}[:=]?\s{0,9}["']([^"'\s][^"']*)["']""",
     r"""(?<![\w.:-])([\w.:-]{1,200})\s{0,9}[:=]\s{0,9}["']([^"'\s][^"']*)["']""",
@@ -63,6 +66,7 @@ _SECRET_NAME = compile_lazily(
     r"|(^|_)PASS$|_AUTH(?!OR)",
     re.I,
 )
+# The names of a limit, of a runner's feature flag, and of a socket.
 _NO_SECRETS = frozenset({"NIGHTSHIFT_MAX_TOKENS", "FF_GIT_URLS_WITHOUT_TOKENS", "SSH_AUTH_SOCK"})
 
 
@@ -156,14 +160,10 @@ def _decode_base64(value: str) -> str:
 
 
 def _find_random_words(line: str) -> Iterator[str]:
-    if not line.startswith(_COMMENT) and not _match_secret_pair(line):
-        pair = _KEY_VALUE.fullmatch(line)
-        yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
-
-
-def _match_secret_pair(line: str) -> re.Match[str] | None:
     pair = _KEY_VALUE.fullmatch(line)
-    return pair if pair and _is_key_of_secret(pair[1]) else None
+    # What a key names as secret is found whole by its key.
+    if not line.startswith(_COMMENT) and not (pair and _is_key_of_secret(pair[1])):
+        yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
 
 
 def _unquote_value(text: str) -> str:
@@ -178,3 +178,48 @@ def _looks_random(word: str) -> bool:
     """True for a word of letters and digits that is no path, host or mail address."""
     mixed = re.search(r"\d", word) and re.search(r"[A-Za-z]", word)
     return bool(mixed) and not _PATH_OR_HOST.fullmatch(word) and not word.startswith(_CERTIFICATE)
+
+
+# --- files that hold secrets, by their names ------------------------------------------------------
+
+
+_SECRET = compile_lazily(
+    r"""
+    (^|/)(
+        (?P<variables>\.env(\.(?!(example|sample|template|dist|defaults)$)[^/]*)?)  # .env.local
+      | (?P<shell>[^/]+\.env|\.envrc)                                 # prod.env
+      | (?P<registry>\.npmrc|\.yarnrc\.yml|\.pypirc|\.dockercfg)      # home/.npmrc
+      | (?P<login>[._]netrc|\.git-credentials|\.vault-token|\.htpasswd)  # .netrc
+      | (?P<database>\.pgpass|\.my\.cnf)                              # .pgpass
+      | (?P<ssh>id_(rsa|dsa|ecdsa|ed25519)[^/]*)                      # id_ed25519.old
+      | (?P<key>[^/]*\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc|gpg))  # tls/server.key
+      | (?P<terraform>[^/]*\.(tfvars(\.json)?|tfstate(\.backup)?))    # prod.tfvars
+      | (?P<named>credentials(\.[^/]*)?|secrets?(\.[^/]*)?)           # config/secrets.yml
+      | (?P<cloud>service-?account[^/]*\.json|kubeconfig)             # service-account-1.json
+    )$
+    | (?P<folder>(^|/)(\.ssh|\.gnupg|\.aws|\.azure|\.kube|\.docker|secrets)/)  # .aws/config
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_INSTALLED = compile_lazily(
+    r"(^|/)(node_modules|bower_components|site-packages|vendor|third[_-]?party|target|dist)/", re.I
+)
+_VARIABLES = ("variables", "shell")
+"""The kinds that hold nothing but variables: ``.env`` and its kin."""
+
+
+def is_secret_file(path: str) -> bool:
+    """True for a file whose name says that it holds credentials."""
+    return _SECRET.search(path) is not None
+
+
+def is_installed(path: str) -> bool:
+    """True for a file in a folder of dependencies or build products: they ship certificates and the
+    like, which are nobody's secret."""
+    return _INSTALLED.search(path) is not None
+
+
+def holds_variables(path: str) -> bool:
+    """True for ``.env`` and its kin."""
+    found = _SECRET.search(path)
+    return found is not None and any(found[kind] for kind in _VARIABLES)

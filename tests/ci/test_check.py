@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from gitlab_nightshift.onboarding.ci_file import TemplateInclude, add_include
+from gitlab_nightshift.onboarding.project_files import TemplateInclude, add_include
 from tests.ci.conftest import (
     CHECK,
     INCLUDE,

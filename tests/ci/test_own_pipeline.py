@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.onboarding.ci_file import parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import find_request_jobs, find_scheduled_jobs
+from gitlab_nightshift.onboarding.project_files import parse_config
 from tests.ci.conftest import ROOT, invalid, listed
 
 FILE = ROOT / ".gitlab-ci.yml"

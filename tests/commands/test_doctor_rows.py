@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from gitlab_nightshift.commands.doctor_checkout import DoctorRow
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
-from gitlab_nightshift.commands.doctor_row import DoctorRow
 from gitlab_nightshift.demo.standin_state import NOBODY
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE
+from gitlab_nightshift.onboarding.project_files import TEMPLATE
 from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run_folder import Invocation
 from tests.gateway.test_model_list import endpoint

@@ -13,8 +13,7 @@ import pytest
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.commands import init
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE
-from gitlab_nightshift.onboarding.settings_file import DASHBOARD
+from gitlab_nightshift.onboarding.project_files import DASHBOARD, TEMPLATE
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.trees import assert_same, wait_for, whole_tree

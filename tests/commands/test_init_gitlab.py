@@ -10,8 +10,8 @@ import pytest
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.demo.standin_state import NOBODY
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE
 from gitlab_nightshift.onboarding.onboarding_request import BRANCH, TITLE
+from gitlab_nightshift.onboarding.project_files import TEMPLATE
 from tests.commands.test_doctor_rows import ask_gitlab
 from tests.commands.test_init import FILES, JOBS
 from tests.support.setup_endpoints import MADE_TOKEN, ProjectSettings, add_setup

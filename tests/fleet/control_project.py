@@ -11,8 +11,8 @@ from tests.support.fleet_standin import PLAN_TOKEN, RUN_TOKEN, build_env
 from tests.support.world import PATH, Done, ended
 
 QUICK = """
-from gitlab_nightshift.fleet import night_start
-night_start.SETTLING_S = 1.5
+from gitlab_nightshift.fleet import tonights_plan
+tonights_plan.SETTLING_S = 1.5
 """
 """Run first in each command: the stand-in's pipelines are there within a second."""
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.fleet.choice import choose_tonight
+from gitlab_nightshift.fleet.discovery import FleetCosts
 from gitlab_nightshift.fleet.fleet_settings import CadenceRule, FleetBudget, FleetSettings, Window
-from gitlab_nightshift.fleet.night_costs import FleetCosts
 from gitlab_nightshift.records.fleet_records import (
     Discovery,
     FleetMergeRequest,

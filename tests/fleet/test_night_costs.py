@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitlab_nightshift.fleet.discovery import discover
+from gitlab_nightshift.fleet.discovery import CostRequest, FleetCosts, discover, read_costs
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
-from gitlab_nightshift.fleet.night_costs import CostRequest, FleetCosts, read_costs
 from gitlab_nightshift.records.fleet_records import NightCost
 from tests.fleet.conftest import connect
 from tests.support.fleet_standin import FleetStandin

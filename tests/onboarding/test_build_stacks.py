@@ -11,7 +11,7 @@ from gitlab_nightshift.onboarding.build_stacks import (
     list_installs,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
-from gitlab_nightshift.onboarding.settings_file import TriedCommand, write_settings
+from gitlab_nightshift.onboarding.project_files import TriedCommand, write_settings
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 
 

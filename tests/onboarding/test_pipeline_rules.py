@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from gitlab_nightshift.gitlab.project_settings import Schedule
-from gitlab_nightshift.onboarding.ci_file import TEMPLATE, parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import (
     evaluate_condition,
     find_marks,
@@ -12,6 +11,7 @@ from gitlab_nightshift.onboarding.pipeline_rules import (
     find_scheduled_jobs,
     is_night,
 )
+from gitlab_nightshift.onboarding.project_files import TEMPLATE, parse_config
 
 FILE = """
 stages: [test, deploy]

@@ -81,7 +81,7 @@ WHERE = {
     "nightshift plan": ("", "run.planning:plan_alone", ""),
     "nightshift publish": ("", "run.publishing:publish_again", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
-    "nightshift patch": ("", "commands.propose_patch:_PatchLoop.request_proposal", ""),
+    "nightshift patch": ("", "commands.block_edits:_PatchLoop.request_proposal", ""),
 }
 """Where each of them tries it: a module ("": a command), a function before whose first call, and
 the type of its argument. In work that is when an agent's first process has ended, in the notary

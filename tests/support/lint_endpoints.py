@@ -15,8 +15,8 @@ from gitlab_nightshift.demo.standin_api import (
 from gitlab_nightshift.demo.standin_repository import read_heads
 from gitlab_nightshift.demo.standin_state import DEVELOPER, StandinAnswer
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.onboarding.ci_file import parse_config
 from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
+from gitlab_nightshift.onboarding.project_files import parse_config
 from tests.support.standin_repositories import read_blob
 
 LINT = "projects/{id}/ci/lint"

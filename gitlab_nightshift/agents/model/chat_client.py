@@ -14,22 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.text.chat_calls import ChatCall, ChatCalls
-from gitlab_nightshift.text.endpoint_errors import (
+from gitlab_nightshift.text.endpoint_answers import (
+    ChatCall,
+    ChatCalls,
     find_context,
     find_error,
     is_too_long,
     parse_error,
     refuses_tools,
 )
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,
     filter_objects,
     parse_json,
 )
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 COMPLETIONS, MODELS = "/v1/chat/completions", "/v1/models"
 LONGEST_ANSWER = 4_000_000

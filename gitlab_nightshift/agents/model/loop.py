@@ -22,7 +22,7 @@ from gitlab_nightshift.agents.model.edits import NotApplicableError
 from gitlab_nightshift.agents.model.json_answers import check_answer, parse_json_answer
 from gitlab_nightshift.agents.model.texts import build_finish, render_loop_text
 from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult
-from gitlab_nightshift.text.chat_calls import find_written_calls
+from gitlab_nightshift.text.endpoint_answers import find_written_calls
 
 MOST_TURNS = 100
 MOST_CALLS = 25

@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gitlab_nightshift.policy.manifest_files import DEPENDENCY_FILES
 from gitlab_nightshift.policy.path_patterns import matches, within
-from gitlab_nightshift.policy.tool_settings import FileVersions, list_changed_settings
+from gitlab_nightshift.policy.protected_files import (
+    DEPENDENCY_FILES,
+    FileVersions,
+    list_changed_settings,
+)
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context, RuleViolation
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.languages import is_product

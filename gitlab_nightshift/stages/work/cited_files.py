@@ -19,7 +19,7 @@ from gitlab_nightshift.records.bead_results import (
     ThreadAnswer,
 )
 from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
-from gitlab_nightshift.system.file_names import format_path, is_dot_git, path_exists, list_parents
+from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, path_exists
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import join_some

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.policy.secret_names import holds_variables, is_installed, is_secret
 from gitlab_nightshift.repository.saved_state import SavedCheckout
 from gitlab_nightshift.repository.tree_snapshot import EntryKind
 from gitlab_nightshift.system.openat import (
@@ -25,6 +24,7 @@ from gitlab_nightshift.system.openat import (
     write_all,
 )
 from gitlab_nightshift.system.signals import defer_signals
+from gitlab_nightshift.text.secret_texts import holds_variables, is_installed, is_secret_file
 
 LARGEST, MOST = 2_000_000, 500
 """Bytes of all hidden files together, which are held in memory, and their number."""
@@ -49,7 +49,7 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
         path
         for path, entry in saved.entries.items()
         if entry.kind is EntryKind.FILE
-        and (holds_variables(path) or (is_secret(path) and path not in saved.tracked))
+        and (holds_variables(path) or (is_secret_file(path) and path not in saved.tracked))
         and not is_installed(path)
     ]
     kept = saved.blobs.keys() | saved.copies.keys()

@@ -1,15 +1,20 @@
-"""The include in files of every form: all that was there is still there, and means the same."""
+"""The pipeline file with the include, and the first nightshift.yaml."""
 
 import re
 
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.onboarding.ci_file import (
+from gitlab_nightshift.onboarding.project_files import (
+    LACKS,
     TEMPLATE,
     TemplateInclude,
+    TriedCommand,
     add_include,
+    enable_commands,
+    lacks_commands,
     parse_config,
+    write_settings,
 )
 
 WANTED = TemplateInclude(
@@ -119,3 +124,31 @@ def test_what_cannot_be_added_to_is_left_and_said(text: str, why: str) -> None:
     with pytest.raises(NightshiftError) as error:
         add_include(text, WANTED, "ci.yml")
     assert why in error.value.message and "\n" not in error.value.message
+
+
+FAILED = (TriedCommand("npm test", 1.0, f"{LACKS}x"), TriedCommand("make", 1.0, "failed"))
+PASSED = (TriedCommand("npm test", 2.0), FAILED[1])
+
+
+def test_a_command_that_passes_later_is_put_in_force() -> None:
+    before = write_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert lacks_commands(before)
+    after = enable_commands(before, PASSED)
+    assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert not lacks_commands(after)
+    assert enable_commands(before, FAILED) == before
+    windows = before.replace("\n", "\r\n")
+    assert lacks_commands(windows)
+    assert enable_commands(windows, PASSED) == after.replace("\n", "\r\n")
+    nothing = write_settings((), "")
+    assert enable_commands(nothing, PASSED) == write_settings(PASSED, "")
+
+
+def test_a_file_that_people_wrote_is_theirs() -> None:
+    for text in (
+        "",
+        "reviewer: rita\n",
+        "verify_commands: [make]\n",
+        "# verify_commands:\n#   - 'a'\nverify_commands: [make]\n",
+    ):
+        assert not lacks_commands(text), text

@@ -1,12 +1,54 @@
-"""YAML documents of bounded size: nested aliases or merges could expand a few lines beyond all
-memory ("billion laughs")."""
+"""JSON and YAML that somebody else wrote.
 
+A part of JSON that has another type counts as missing. YAML documents have a bounded size: nested
+aliases or merges could expand a few lines beyond all memory ("billion laughs").
+"""
+
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
+
+def parse_json(raw: bytes | str, *, strict: bool = True) -> Any:
+    """The value, or None for what is not JSON. Without ``strict``, texts may hold line ends and
+    other controls, as models write them."""
+    try:
+        return json.loads(raw, strict=strict)
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """An object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def filter_objects(value: object) -> list[dict[str, Any]]:
+    """The objects in a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    """A text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: object, most: int = 10**12) -> int:
+    """A whole number from 0 to ``most``, else 0."""
+    return value if type(value) is int and 0 <= value <= most else 0
+
+
+def take_first_line(text: str, longest: int) -> str:
+    """The first line of a text, shortened."""
+    return text.strip().partition("\n")[0][:longest]
+
+
+# --- YAML -----------------------------------------------------------------------------------------
+
+
 MOST_VALUES = 300_000
-"""In a document, with aliases expanded."""
+"""Values in a document, with aliases expanded."""
 
 
 def build_gitlab_loader() -> Any:

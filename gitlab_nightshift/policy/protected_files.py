@@ -1,5 +1,6 @@
-"""Settings of linters, type checkers, formatters, coverage and test runners: they measure a change,
-so no night may change them. ``tool_settings.toml`` lists them."""
+"""Files that no night may change, listed in ``protected_files.toml``: dependency manifests, and
+settings of linters, type checkers, formatters, coverage and test runners, as these measure a
+change."""
 
 import re
 import tomllib
@@ -20,8 +21,8 @@ FileVersions = tuple[str, bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Files that contain tool settings beside others: below ``tables``, or in ``blocks`` of scripts
-    (``settings_parser.py``)."""
+    """Files that have tool settings beside other content: below ``tables``, or in the ``blocks`` of
+    a build script (``settings_parser.py``)."""
 
     patterns: tuple[str, ...]
     tables: tuple[str, ...] = ()
@@ -49,6 +50,9 @@ def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
 
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+DEPENDENCY_GROUPS = read_groups(_DATA["dependencies"])
+DEPENDENCY_FILES = tuple(pattern for group in DEPENDENCY_GROUPS for pattern in group.patterns)
+"""Dependency manifests and lock files."""
 TOOL_GROUPS = read_groups(_DATA["files"])
 TOOL_FILES = tuple(pattern for group in TOOL_GROUPS for pattern in group.patterns)
 """Files that contain nothing but tool settings."""

@@ -1,17 +1,19 @@
-"""The include of this program's template in a project's ``.gitlab-ci.yml``: text is only added.
+"""The two files that a project needs: the include of this program's template in ``.gitlab-ci.yml``,
+and the first ``nightshift.yaml``.
 
-YAML libraries lose comments and spaces when they write a file, so the text is edited, and the
-result is parsed to check that the rest of the file still means the same.
+Text is only added to a pipeline file. YAML libraries lose comments and spaces when they write one,
+so the text is edited, and the result is parsed to check that the rest of the file still means the
+same.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.text.yaml_documents import build_gitlab_loader, construct_documents
+from gitlab_nightshift.text.untrusted_data import build_gitlab_loader, construct_documents
 
 TEMPLATE = "/ci/templates/.gitlab-ci.yml"
 PROJECT_NAME = "gitlab-nightshift"
@@ -28,8 +30,9 @@ _HEAD = """\
 
 @dataclass(frozen=True)
 class TemplateInclude:
-    """The include: the ``project`` on this GitLab, a tag, and inputs with the ``reasons`` for their
-    values; lines that ``prepare`` the checkout, and ``variables``, for the jobs that run tests."""
+    """The include to write: the ``project`` on this GitLab, the tag ``ref``, and inputs with
+    ``reasons`` for their values. The jobs that run tests get ``variables``, and script lines that
+    ``prepare`` the checkout."""
 
     project: str
     ref: str
@@ -78,8 +81,8 @@ def find_schedule_description(text: str, name: str) -> str:
 
 
 def find_source(text: str, name: str, project: str) -> str:
-    """Where the include gets the program from: a project of this GitLab, or the URL of a folder.
-    ``project`` is the path of the file's project."""
+    """The source from which the include gets the program: a project of this GitLab, or the URL of a
+    folder. ``project`` is the path of the file's project."""
     given = str(_find_inputs(text, name).get("source", ""))
     return given or find_usual_source(project)
 
@@ -145,7 +148,7 @@ def _find_include_node(text: str) -> Any:
 
 
 def _find_template(include: Any) -> dict[str, Any] | None:
-    """The nodes of this program's include, by key."""
+    """The nodes of this program's include, by key; None if ``include`` has none."""
     import yaml
 
     items = include.value if isinstance(include, yaml.SequenceNode) else [include]
@@ -180,7 +183,8 @@ def _append(text: str, block: str) -> str:
 
 
 def _split_ends(text: str) -> tuple[str, str, str]:
-    """The byte order mark, the text, and the rest from a line ``...`` on."""
+    """The byte order mark, the text, and the rest from a line ``...`` on, which ends a YAML
+    document."""
     import yaml
 
     body = text.removeprefix("\ufeff")
@@ -192,7 +196,7 @@ def _split_ends(text: str) -> tuple[str, str, str]:
 
 
 def keep_line_ends(before: str, after: str) -> str:
-    """``after`` with CRLF if every line of ``before`` ends so."""
+    """``after``, with CRLF as line ends if every line of ``before`` has it."""
     if "\n" not in before or re.search(r"(?<!\r)\n", before):
         return after
     return re.sub(r"(?<!\r)\n", "\r\n", after)
@@ -277,7 +281,8 @@ def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
     """True if the text means the same as before, plus the include."""
     try:
         after = parse_config(text, name)
-        after.pop(JOB, None) if JOB not in before else None
+        if JOB not in before:
+            after.pop(JOB, None)
         old, new = before.get("include"), after.pop("include", None)
         items = old if isinstance(old, list) else [] if old is None else [old]
         rest = {key: value for key, value in before.items() if key != "include"}
@@ -285,3 +290,101 @@ def _is_kept(before: Mapping[str, Any], text: str, name: str) -> bool:
         return added and after == rest
     except (NightshiftError, RecursionError):  # the second: an anchor within its own list
         return False
+
+
+# --- nightshift.yaml ------------------------------------------------------------------------------
+
+
+DOCS = "docs/configuration.md of gitlab-nightshift"
+_NONE_PASSED = (
+    "# Without one, nights change only comments and documents. How to give each build tool its",
+    "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
+)
+DASHBOARD = "One issue shows open merge requests, past nights, rejected ideas, with boxes to tick."
+# As _write_commands writes them if no command passed.
+_DISABLED_COMMANDS = re.compile(r"(?m)^# verify_commands:.*\n(?:#   - .*\n)*")
+LACKS = "cannot run here: "
+"""The beginning of ``why`` for a command whose program or dependency is missing."""
+
+
+@dataclass(frozen=True)
+class TriedCommand:
+    """A test command and its result in the sandbox. ``seconds`` is None if it was not run; ``why``
+    is why it proves nothing, "" if it passed or was not tried yet; ``output`` has the last lines of
+    a failed one."""
+
+    command: str
+    seconds: float | None = None
+    why: str = ""
+    output: tuple[str, ...] = ()
+
+    @property
+    def result(self) -> str:
+        """The result in words."""
+        if self.why or self.seconds is None:
+            return self.why or "found in the build files; the rehearsal tries it"
+        return f"passed in {self.seconds:.0f} s"
+
+    @property
+    def lacks_something(self) -> bool:
+        """True if it failed because something is not installed here."""
+        return self.why.startswith(LACKS)
+
+
+def write_settings(
+    tried: Sequence[TriedCommand],
+    reviewer: str,
+    agent_env: Sequence[str] = (),
+    *,
+    dashboard: bool = False,
+) -> str:
+    """The whole file. Commands that did not pass are commented out; ``log_issue`` is set only with
+    ``dashboard``."""
+    passed = any(not each.why for each in tried)
+    lines = [
+        f"# Night shift settings. All of them, with defaults: {DOCS}",
+        "",
+        "# What proves a change: this program runs these in the sandbox, before and after it.",
+        *([] if passed else _NONE_PASSED),
+        *_write_commands(tried, passed=passed),
+    ]
+    if agent_env:
+        lines += [
+            "",
+            "# Variables passed on to agents and these commands: they say where dependencies are.",
+            f"agent_env: [{', '.join(agent_env)}]",
+        ]
+    lines += [
+        "",
+        "# Who reviews: a user name, group:PATH, code_owners or approval_rules.",
+        f"reviewer: {reviewer}" if reviewer else "# reviewer: your-user-name",
+        "",
+        f"# {DASHBOARD}",
+        f"{'' if dashboard else '# '}log_issue: auto",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def lacks_commands(text: str) -> bool:
+    """True if a file of this form has its test commands commented out."""
+    return bool(_DISABLED_COMMANDS.search(text)) and not re.search("(?m)^verify_commands:", text)
+
+
+def enable_commands(text: str, tried: Sequence[TriedCommand]) -> str:
+    """The file with the commands that pass now, and its own line endings; unchanged if none
+    passes."""
+    if all(each.why for each in tried):
+        return text
+    lines = "\n".join(_write_commands(tried, passed=True))
+    rest = text.replace("\r\n", "\n").replace("\n".join(_NONE_PASSED) + "\n", "")
+    return keep_line_ends(text, _DISABLED_COMMANDS.sub(lambda _: f"{lines}\n", rest, count=1))
+
+
+def _write_commands(tried: Sequence[TriedCommand], *, passed: bool) -> list[str]:
+    if not tried:
+        return ["# verify_commands: []"]
+    lines = [f"{'' if passed else '# '}verify_commands:"]
+    for each in tried:
+        mark, note = ("# ", each.why) if each.why else ("", each.result)
+        lines.append(f"{mark}  - {json.dumps(each.command)} # {note}")
+    return lines

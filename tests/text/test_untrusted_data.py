@@ -1,17 +1,20 @@
-"""JSON of others may have any shape: what is of another type counts as missing."""
+"""JSON and YAML that somebody else wrote."""
 
 from typing import Any
 
 import pytest
+import yaml
 
-from gitlab_nightshift.text.json_parts import (
+from gitlab_nightshift.text.untrusted_data import (
     as_count,
     as_object,
     as_text,
+    construct_documents,
     filter_objects,
     parse_json,
     take_first_line,
 )
+from tests.support.tables import each
 
 
 @pytest.mark.parametrize("raw", [b"", "{", b"\xff", "[" * 99_999, '{"a": 1} x', "9" * 5000])
@@ -45,3 +48,9 @@ def test_a_count_is_a_whole_number_in_bounds(value: object, count: int) -> None:
 
 def test_a_first_line_is_bounded() -> None:
     assert take_first_line("  one two\nthree", 5) == "one t"
+
+
+@each("text", ["a: !!timestamp soon", "a: !!int x", f"a: {'9' * 5000}", "a: &a [*a]"])
+def test_what_is_no_value_of_its_kind_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        list(construct_documents(yaml.SafeLoader(text)))

@@ -1,0 +1,219 @@
+"""Model endpoints' answers, in each form that servers use: tool calls and errors.
+
+Servers differ: Gemini gives all calls index 0, Ollama sends whole calls, some servers send
+arguments as objects, some no ids. Without tool calls, or where a server did not translate its chat
+template, the calls are in the text. Servers share no codes for errors, so their words are read; the
+tests quote each server.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_objects, parse_json
+
+LONGEST_ARGUMENTS = 4_000_000
+"""Characters; the rest is left out, which makes the arguments invalid JSON."""
+
+
+@dataclass
+class ChatCall:
+    """One call, put together as its pieces arrive; ``extra`` goes back to the endpoint with the
+    call, as Gemini asks."""
+
+    index: object
+    call_id: object
+    name: str = ""
+    extra: object = None
+    size: int = 0
+    _texts: list[str] = field(default_factory=list)
+
+    def add_arguments(self, given: object) -> None:
+        """Add a piece of the arguments, or all of them as an object."""
+        text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+        if self.size <= LONGEST_ARGUMENTS:
+            self._texts.append(text)
+        self.size += len(text)
+
+    def parse_arguments(self) -> Any:
+        """The arguments, None if they are not JSON; a call may have none at all."""
+        return parse_json("".join(self._texts) or "{}", strict=False)
+
+
+@dataclass
+class ChatCalls:
+    """The calls of one answer, at most ``most``; ``more`` were left out."""
+
+    most: int
+    calls: list[ChatCall] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, given: object) -> int:
+        """Add the ``tool_calls`` of a message, or of a piece of one; returns how much they grew, in
+        characters and calls."""
+        before = sum(call.size + 1 for call in self.calls) + self.more
+        for part in filter_objects(given):
+            self._add_piece(part)
+        return sum(call.size + 1 for call in self.calls) + self.more - before
+
+    def _add_piece(self, part: dict[str, Any]) -> None:
+        function = as_object(part.get("function"))
+        name = as_text(function.get("name"))
+        call = self._find(part, name)
+        if call is None and len(self.calls) >= self.most:
+            self.more += 1
+            return
+        if call is None:
+            call = ChatCall(part.get("index"), part.get("id"))
+            self.calls.append(call)
+        call.call_id = call.call_id or part.get("id")
+        call.name = call.name or name
+        call.extra = part.get("extra_content") or call.extra
+        call.add_arguments(function.get("arguments"))
+
+    def _find(self, part: dict[str, Any], name: str) -> ChatCall | None:
+        """The call that a piece continues: the last one of its index, unless another id, or a name
+        after a name, begins a new call."""
+        same = (call for call in reversed(self.calls) if call.index == part.get("index"))
+        call, call_id = next(same, None), part.get("id")
+        if call is None or not (call_id and call.call_id):
+            return None if call and name and call.name else call
+        return call if call_id == call.call_id else None
+
+
+# --- written into the text ------------------------------------------------------------------------
+
+
+LARGEST, MOST = 400_000, 100
+"""Characters of a text that are searched for calls, and calls that are taken from it."""
+_NAMES, _INPUTS = ("tool", "name"), ("arguments", "parameters", "input")
+_CALL = compile_lazily(
+    r"""
+    ^```[ ]*tool[ ]*\n         # the form that this program asks for
+    | <tool_call>\s*           # Hermes, Qwen
+    | \[TOOL_CALLS\]\s*        # Mistral
+    # gpt-oss: to=functions.read <|message|>
+    | \bto=functions\.(?P<name>\w{1,60})[^{]{0,80}
+    """,
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
+
+
+def find_written_calls(text: str) -> tuple[tuple[str, Any], ...]:
+    """Name and arguments of each call, in order; arguments that are no JSON are None."""
+    return tuple(call for _, call in zip(range(MOST), _find_calls(text[:LARGEST]), strict=False))
+
+
+def _find_calls(text: str) -> Iterator[tuple[str, Any]]:
+    decoder = json.JSONDecoder(strict=False)  # models write line ends into strings
+    for mark in _CALL.finditer(text):
+        try:
+            value, _ = decoder.raw_decode(text, mark.end())
+        except (ValueError, RecursionError):
+            yield mark["name"] or "", None
+            continue
+        for each in value if isinstance(value, list) else [value]:
+            yield (mark["name"], each) if mark["name"] else _read_call(each)
+
+
+def _read_call(value: Any) -> tuple[str, Any]:
+    rows = value if isinstance(value, Mapping) else {}
+    rows = rows["function"] if isinstance(rows.get("function"), Mapping) else rows
+    name = next((rows[key] for key in _NAMES if isinstance(rows.get(key), str)), "")
+    given = next((rows[key] for key in _INPUTS if key in rows), None)
+    if given is None:  # the arguments beside the name
+        given = {key: each for key, each in rows.items() if key not in _NAMES} or None
+    return name, given
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+LONGEST = 500
+"""Characters of a message."""
+_PLACES = ("error", "detail", "message", "msg", "error_description")
+_EMPTY_ACCOUNT = compile_lazily(
+    r"insufficient[_ ](quota|balance|credit|fund)|billing|payment|exceeded your current quota"
+    r"|credit balance|out of credits|more credits",
+    re.IGNORECASE,
+)
+# Gemini words a limit per minute like an empty account, but adds a RetryInfo with retryDelay.
+_SOON = compile_lazily(r"retry[_ ]?(in|after|delay)|try again in|per (minute|second)|RPM|TPM", re.I)
+_PAUSE = compile_lazily(
+    r'"retryDelay":\s*"(\d{1,6}(?:\.\d+)?)s"|(?:try again|retry) in (\d{1,6}(?:\.\d+)?) ?s', re.I
+)
+_TOOLS = compile_lazily(r"\btools?\b|tool[_-](choice|call)|function.?call", re.IGNORECASE)
+_UNSUPPORTED = compile_lazily(
+    r"""
+    support                # Ollama (400): "... does not support tools"
+    | require | --jinja    # llama.cpp (500): "tools param requires --jinja flag"
+    | enable               # vLLM: "... requires --enable-auto-tool-choice"
+    | no[ ]endpoints       # OpenRouter: "No endpoints found that support tool use"
+    | unknown | unrecogni[sz]ed | not[ ](permitted|allowed|implemented) | unexpected | extra
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_TOO_LONG = compile_lazily(
+    r"""
+    context.{0,20}(length|size|window)  # vLLM: "This model's maximum context length is ... tokens"
+    | exceed.{0,40}(context|token)      # llama.cpp: "... exceeds the available context size"
+    | maximum.{0,30}tokens | too[ ](long|large|many[ ]tokens) | prompt[ ]is[ ]too
+    """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_CONTEXT = compile_lazily(r"context (?:length|size|window)\D{0,40}?(\d{3,9})\b", re.IGNORECASE)
+
+
+def parse_error(body: bytes | str) -> tuple[dict[str, Any], str]:
+    """The innermost object of an error body and its message; both empty if it has none."""
+    try:
+        return find_error(json.loads(body))
+    except (ValueError, RecursionError):
+        return {}, ""
+
+
+def find_error(value: Any) -> tuple[dict[str, Any], str]:
+    """The innermost object of parsed JSON and its message: ``{"error": {"message"}}`` (OpenAI),
+    ``{"error": "text"}`` (Ollama), ``{"detail"}`` as text or list (FastAPI), a top-level
+    ``message`` (vLLM, Mistral), a list of such (Gemini). Both empty if it has none."""
+    if isinstance(value, list):
+        return find_error(value[0]) if value else ({}, "")
+    if not isinstance(value, Mapping):
+        return {}, " ".join(str(value or "").split())[:LONGEST]
+    inner = next((value[name] for name in _PLACES if value.get(name)), None)
+    found, text = find_error(inner) if inner is not None else ({}, "")
+    return found or dict(value), text
+
+
+def refuses_tools(text: str) -> bool:
+    """True if a model or its server says that it has no tool calls."""
+    return bool(_TOOLS.search(text) and _UNSUPPORTED.search(text))
+
+
+def is_too_long(text: str) -> bool:
+    """True if a request and its answer do not fit into the model's context."""
+    return _TOO_LONG.search(text) is not None
+
+
+def find_context(error: Mapping[str, Any], text: str) -> int:
+    """The tokens that a model takes, by an error of :func:`parse_error`; 0 if it does not say.
+    llama.cpp has a key for it, ``n_ctx``; others say it in words."""
+    match = _CONTEXT.search(text)
+    context = error.get("n_ctx") or (int(match[1]) if match else 0)
+    return context if type(context) is int else 0
+
+
+def find_pause_s(body: bytes) -> float:
+    """Seconds that an overloaded endpoint asks to wait in its body (Gemini, OpenAI); 0 if it does
+    not."""
+    found = _PAUSE.search(body.decode("utf-8", "replace"))
+    return float(found[1] or found[2]) if found else 0.0
+
+
+def is_empty_account(body: bytes | str) -> bool:
+    """True if a refusal (429) is about money, so that no waiting helps."""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    return bool(_EMPTY_ACCOUNT.search(text)) and not _SOON.search(text)
