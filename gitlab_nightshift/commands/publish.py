@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def _notify(session: "Session") -> None:
     from gitlab_nightshift.records.events import Note
-    from gitlab_nightshift.run.notify_request import build_notify_request
+    from gitlab_nightshift.run.process_inputs import build_notify_request
     from gitlab_nightshift.run.supervisor.notices import notify
 
     request = build_notify_request(session)

@@ -16,7 +16,7 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_page import find_ticking, list_ticked
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
+from gitlab_nightshift.stages.report.history_report import HistoryFigures, RowFigures
 from gitlab_nightshift.text.printable_text import count_words
 
 START = "<!-- nightshift-fleet -->"

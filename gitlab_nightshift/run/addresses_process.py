@@ -15,7 +15,7 @@ from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_notification_settings
-from gitlab_nightshift.stages.report.outcome_message import pack_notify_request
+from gitlab_nightshift.stages.report.result_texts import pack_notify_request
 from gitlab_nightshift.system.environment import build_search_path
 
 

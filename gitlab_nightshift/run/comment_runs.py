@@ -24,12 +24,12 @@ from gitlab_nightshift.repository.remote import GitServer, fetch
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
-from gitlab_nightshift.stages.plan.comment_check import read_request
-from gitlab_nightshift.stages.plan.trigger import (
+from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
     read_event,
+    read_request,
 )
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.stages.publish import thread_reply

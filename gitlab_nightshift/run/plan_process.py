@@ -19,8 +19,12 @@ from gitlab_nightshift.repository.git_folder import list_git_folders
 from gitlab_nightshift.run import planning
 from gitlab_nightshift.run.comment_runs import PACK, open_request_session, reply_failed
 from gitlab_nightshift.run.dashboard_runs import is_dashboard_written, update_dashboard
-from gitlab_nightshift.run.notify_request import build_notify_request, check_addresses
 from gitlab_nightshift.run.planning import PlannedRun
+from gitlab_nightshift.run.process_inputs import (
+    build_notify_request,
+    build_work_context,
+    check_addresses,
+)
 from gitlab_nightshift.run.publishing import (
     build_failed_bundle,
     build_missing_token_error,
@@ -28,7 +32,6 @@ from gitlab_nightshift.run.publishing import (
     read_source_checkout,
 )
 from gitlab_nightshift.run.session_opening import locate_product, open_session
-from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights

@@ -29,24 +29,30 @@ from gitlab_nightshift.run.comment_runs import (
     reply_started,
 )
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
-from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
-from gitlab_nightshift.run.session_opening import locate_product
-from gitlab_nightshift.run.work_setup import (
+from gitlab_nightshift.run.process_inputs import (
     PUBLISH_NEEDS_S,
     build_work_context,
     compute_work_seconds,
     find_verify_commands,
 )
+from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
+from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
-from gitlab_nightshift.stages.plan.comment_check import find_other_run
+from gitlab_nightshift.stages.plan.comment_request import find_other_run
 from gitlab_nightshift.stages.plan.earlier_runs import (
     EarlierRun,
     find_earlier_run,
     find_skips,
     find_tonights_run,
 )
-from gitlab_nightshift.stages.plan.plan_stage import add_findings, make_plan, read_earlier_nights
+from gitlab_nightshift.stages.plan.plan_stage import (
+    CheckoutFacts,
+    add_findings,
+    check_paths,
+    deepen_facts,
+    make_plan,
+    read_earlier_nights,
+)
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,

@@ -34,8 +34,8 @@ from gitlab_nightshift.run.comment_runs import (
 from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
-from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.stages.plan.comment_request import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts, read_facts
 from gitlab_nightshift.stages.publish.approval import find_approver
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.bundle_download import (

@@ -23,8 +23,12 @@ from gitlab_nightshift.records.codec import (
 from gitlab_nightshift.records.events import Emit, Event, Note, RunEnded
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
-from gitlab_nightshift.run.received_logs import ReceivedLogs, with_stored_path
+from gitlab_nightshift.run.received_files import (
+    LARGEST_RECORD,
+    ReceivedLogs,
+    ResultRecords,
+    with_stored_path,
+)
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve

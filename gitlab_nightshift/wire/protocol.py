@@ -158,7 +158,7 @@ def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
 class Sender:
     """The process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
     (``FROM_WORK``), ``records`` as pairs of a name in the results and a kind
-    (``kept_records.KINDS``), and ``logs``. ``awaited``: the run must wait for this sender."""
+    (``received_files.KINDS``), and ``logs``. ``awaited``: the run must wait for this sender."""
 
     name: str
     descriptor: int

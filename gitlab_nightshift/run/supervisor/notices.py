@@ -26,7 +26,7 @@ from gitlab_nightshift.run.supervisor.output_pipes import Pipes, read_secret_val
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox.process_table import ADDRESSES, NOTIFY
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
-from gitlab_nightshift.stages.report.outcome_message import Notification
+from gitlab_nightshift.stages.report.result_texts import Notification
 from gitlab_nightshift.wire.channel import OutputChannel
 
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"

@@ -54,7 +54,6 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     open_pipes,
     print_warnings,
 )
-from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout, check_out_target
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -67,7 +66,13 @@ from gitlab_nightshift.run.supervisor.stage_calls import (
     remove_proxies,
 )
 from gitlab_nightshift.run.supervisor.stop_signals import Signals
-from gitlab_nightshift.run.supervisor.workers import StartedWorker, Workers, hold_run_checkout
+from gitlab_nightshift.run.supervisor.workers import (
+    RunCheckout,
+    StartedWorker,
+    Workers,
+    check_out_target,
+    hold_run_checkout,
+)
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,

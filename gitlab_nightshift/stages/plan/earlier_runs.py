@@ -18,7 +18,7 @@ from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
+from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts
 
 NIGHTS, MOST_REQUESTS = 4, 10
 """Enough to find four skips before tonight's: one request for the list, two for each night, and one

@@ -34,19 +34,19 @@ from gitlab_nightshift.stages.publish.branches import (
     push_fast_forward,
     transfer_with_patience,
 )
-from gitlab_nightshift.stages.publish.bundle_check import read_bundle_files
+from gitlab_nightshift.stages.publish.bundle_check import (
+    examine,
+    find_relation,
+    judge_bundle,
+    read_bundle_files,
+    rebuild_repository,
+)
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
     choose_author,
     find_commit_date,
-)
-from gitlab_nightshift.stages.publish.rebuilt_bundle import (
-    examine,
-    find_relation,
-    judge_bundle,
-    rebuild_repository,
 )
 from gitlab_nightshift.stages.publish.reviewers import MergeRequestFacts, choose_reviewers
 from gitlab_nightshift.stages.publish.thread_reply import MOST_LINES, render_suggestion

@@ -15,7 +15,7 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
-from gitlab_nightshift.stages.report.outcome_message import (
+from gitlab_nightshift.stages.report.result_texts import (
     Notification,
     build_notification,
     is_cancelled,

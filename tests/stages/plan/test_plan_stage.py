@@ -4,8 +4,7 @@ import pytest
 
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
-from gitlab_nightshift.stages.plan.plan_stage import MOST_TOLD, add_findings
+from gitlab_nightshift.stages.plan.plan_stage import MOST_TOLD, CheckoutFacts, add_findings
 
 NAMES = tuple(f"file{number:06}" for number in range(2 * MOST_TOLD + 2))
 
