@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         options.keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
-            done = publishing.publish_again(session, origin, approved=args.approved)
+            done = publishing.publish_existing(session, origin, approved=args.approved)
         finally:  # people also learn of a night without a bundle
             _notify(session)
         return to_exit_status(done.error_code)

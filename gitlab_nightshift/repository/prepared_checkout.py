@@ -97,7 +97,7 @@ def prepare_checkout(
     )
 
 
-def prepare_again(
+def prepare_restored(
     held: LockedStateFolder, earlier: PreparedCheckout, run_id: str
 ) -> PreparedCheckout | None:
     """A restored checkout for one more process, without asking git again. ``earlier.saved`` is its

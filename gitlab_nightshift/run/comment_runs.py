@@ -42,7 +42,7 @@ SOURCE = "the comment"
 PACK = "plan.pack"
 BEADS = ("analyze", "implement", "verify", "mr")
 
-ReadComment = TaskRequest | DeclinedRequest | IgnoredTrigger
+CheckedComment = TaskRequest | DeclinedRequest | IgnoredTrigger
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class TriggerContext:
     triggered it. ``edited``: an issue was edited, so a box of the dashboard may be ticked."""
 
     project: Project | None = None
-    comment: ReadComment | None = None
+    comment: CheckedComment | None = None
     edited: bool = False
 
     @property
@@ -84,7 +84,7 @@ def find_project(session: Session) -> Project | None:
     return project
 
 
-def _read_comment(session: Session, project: Project | None) -> ReadComment | EditedIssue | None:
+def _read_comment(session: Session, project: Project | None) -> CheckedComment | EditedIssue | None:
     if not session.job.trigger_payload:
         return None
     body = read_trigger(session.job)
@@ -186,7 +186,7 @@ def build_git_server(session: Session) -> GitServer:
 # --- replies ----------------------------------------------------------------------------------
 
 
-def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
+def add_request_to_plan(plan: Plan, comment: CheckedComment | None) -> Plan:
     """The plan with the request, or with the reason why there is nothing to do."""
     if comment is None:
         return plan
@@ -195,7 +195,7 @@ def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
     return replace(plan, scheduled="", categories=(), left_out=(), task="", skip=comment.why)
 
 
-def reply_started(session: Session, plan: Plan, comment: ReadComment | None) -> bool:
+def reply_started(session: Session, plan: Plan, comment: CheckedComment | None) -> bool:
     """Reply that the run starts, or why it does not. False if a reply could not be posted."""
     if isinstance(comment, DeclinedRequest):
         return _decline(session, comment)

@@ -40,7 +40,7 @@ from gitlab_nightshift.stages.publish.dashboard_page import (
     Ticks,
     build_approve_box,
     build_key,
-    find_ticking,
+    find_tick_notes,
     list_ticked,
     read_page,
     read_ticks,
@@ -188,7 +188,7 @@ def find_ticking_approver(session: Session, project: Project) -> str:
     nights = [each for each in dashboard.memory.nights if each.run_id == session.job.run_id]
     boxes = {text for night in nights if (text := build_approve_box(night))}
     notes = project.issues.list_system_notes(dashboard.issue.iid)
-    notes_by_box = find_ticking(boxes, (each for each in notes if each.author_id != own), 0)
+    notes_by_box = find_tick_notes(boxes, (each for each in notes if each.author_id != own), 0)
     developers = project.people.find_developers(each.author_id for each in notes_by_box.values())
     return next((each.author for each in notes_by_box.values() if each.author_id in developers), "")
 
@@ -255,7 +255,7 @@ def _read_ticks(session: Session, dashboard: _OpenDashboard) -> Ticks:
     if not dashboard.issue or not ticked:
         return Ticks()
     notes = dashboard.project.issues.list_system_notes(dashboard.issue.iid)
-    notes_by_box = find_ticking(ticked, notes, dashboard.memory.last_note)
+    notes_by_box = find_tick_notes(ticked, notes, dashboard.memory.last_note)
     developers = dashboard.project.people.find_developers(
         each.author_id for each in notes_by_box.values()
     )

@@ -38,7 +38,7 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.earlier_runs import EarlierRun
+from gitlab_nightshift.stages.plan.earlier_runs import EarlierTry
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.stages.work.work_context import pack_work
@@ -110,7 +110,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
     with planning.run_plan_stage(session, single_job=True) as planned:
         target_session, plan, earlier = planned.session, planned.plan, planned.earlier
         if earlier:
-            write_earlier_run(session, earlier)
+            write_earlier_try(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # the earlier try has notified people
         work = _pack_work(target_session, plan)
@@ -181,7 +181,7 @@ def write_failed_bundle(session: Session, error: NightshiftError | Interruption)
         update_dashboard(session, build_run_result(bundle, None))
 
 
-def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
+def write_earlier_try(session: Session, earlier: EarlierTry) -> None:
     """Write the products of an earlier try as this one's."""
     _write_bundle(session, earlier.bundle)
     (session.results / "bundle/change.patch").write_bytes(earlier.patch)

@@ -40,14 +40,14 @@ from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.comment_request import find_other_run
 from gitlab_nightshift.stages.plan.earlier_runs import (
-    EarlierRun,
-    find_earlier_run,
+    EarlierTry,
+    find_earlier_try,
     find_skips,
     find_tonights_run,
 )
 from gitlab_nightshift.stages.plan.plan_stage import (
     CheckoutFacts,
-    add_findings,
+    add_recent_files,
     check_paths,
     deepen_facts,
     make_plan,
@@ -97,7 +97,7 @@ class PlannedRun:
     session: Session
     plan: Plan
     inputs: _PlanInputs
-    earlier: EarlierRun | None = None
+    earlier: EarlierTry | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def run_upkeep_plan(
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
     trigger, request = inputs.trigger, inputs.trigger.request
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
-    earlier = _find_earlier_run(session, inputs, facts, single_job=single_job)
+    earlier = _find_earlier_try(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
     if not (trigger.comment or earlier):
         orders = read_orders(session, trigger.project)
@@ -183,7 +183,7 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     plan = _decide(session, inputs, orders, facts, verify.commands)
     if earlier:
         plan = replace(plan, skip=earlier.why)
-    plan = _add_findings(session, plan, inputs, facts, is_new=earlier is None)
+    plan = _complete_plan(session, plan, inputs, facts, is_new=earlier is None)
     if trigger.project and not single_job:
         plan = replace(plan, jobs=_list_jobs(session, trigger.project))
     reply_started(session, plan, trigger.comment)
@@ -215,7 +215,7 @@ def _decide(
     return plan
 
 
-def _add_findings(
+def _complete_plan(
     session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
 ) -> Plan:
     """Add what trials and further questions to GitLab show. ``is_new``: no earlier try of this run
@@ -227,7 +227,7 @@ def _add_findings(
         notes = _try_publishing(session, project, facts)
         if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
-    plan = add_findings(plan, session.settings, facts, notes)
+    plan = add_recent_files(plan, session.settings, facts, notes)
     if project and is_new and not rehearse:
         plan = _add_skips(session, plan, project)
     if project and request and (other := find_other_run(request, project, plan.run_id)):
@@ -258,9 +258,9 @@ def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
     return (f"the fine-grained token may write: it has made the label {labels[0].name}",)
 
 
-def _find_earlier_run(
+def _find_earlier_try(
     session: Session, inputs: _PlanInputs, facts: CheckoutFacts, *, single_job: bool
-) -> EarlierRun | None:
+) -> EarlierTry | None:
     """What an earlier try left; None, without a request, if no night will follow anyway."""
     trigger = inputs.trigger
     project, is_refused = trigger.project, trigger.comment and not trigger.request
@@ -268,7 +268,7 @@ def _find_earlier_run(
     if project is None or is_refused or settings.rehearse or not settings.enabled:
         return None
     place = f"{settings.output_dir}/bundle"
-    if found := find_earlier_run(project, session.job, facts, place, single_job=single_job):
+    if found := find_earlier_try(project, session.job, facts, place, single_job=single_job):
         refuse_unknown_category(found.bundle, settings)
     return found
 
@@ -425,7 +425,7 @@ def _plan_request(
     facts = read_checkout_facts(session)
     commands = find_verify_commands(session, request).commands
     plan = make_plan(session.settings, session.job, facts, project, memory, commands)
-    plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
+    plan = replace(add_recent_files(plan, session.settings, facts, ()), request=request)
     if not reply_started(session, plan, request):  # uncounted, it would be repeated every night
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None

@@ -41,7 +41,7 @@ from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_categor
 from gitlab_nightshift.stages.publish.bundle_download import (
     decode_notary,
     download_bundle,
-    fetch_bundle,
+    download_newest_bundle,
     fetch_notary,
     refuse_foreign_notary,
 )
@@ -113,7 +113,9 @@ def _build_context(
     return PublishContext(session, session.open_project(), source, recent)
 
 
-def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
+def publish_existing(
+    session: Session, origin: BundleOrigin, *, approved: bool = False
+) -> RunResult:
     """Publish the bundle of an earlier stage or run; a dry run only reports it.
 
     ``approved``: a person started this job to approve the bundle. That is checked first.
@@ -252,7 +254,7 @@ def _publish_now(
         raise build_missing_token_error()
     notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
-    recent = frozenset(facts.recent_files if facts.recent_enforced else ())
+    recent = frozenset(facts.recent_files if facts.recent_files_enforced else ())
     source = read_source_checkout(session)
     return publish(session, folder, source, recent, notary, approved_by, request)
 
@@ -336,7 +338,7 @@ def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Pat
         raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
     folder = session.results / "bundle"
     path = f"{session.settings.output_dir}/{place}"
-    fetch_bundle(session.open_project(), session.job.run_id, name, path, folder)
+    download_newest_bundle(session.open_project(), session.job.run_id, name, path, folder)
     return folder
 
 

@@ -144,13 +144,13 @@ class DelegationStatus:
 
 def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationStatus:
     """The status of a run by its id or its folder. Raises NightshiftError ``E_CONFIG``."""
-    folder = find_run(name, caller, output_dir)
+    folder = find_delegation(name, caller, output_dir)
     with _open_lock(folder) as lock:
         pid = None if lock is None else _find_holder(lock)
     summary = EventSummary()
     with contextlib.suppress(OSError):
         summary = read_summary(folder / EVENTS)
-    is_cost_known = summary.so_far or summary.beads
+    is_cost_known = summary.running_usage or summary.beads
     return DelegationStatus(
         run_id=summary.run_id or folder.name.removeprefix(PREFIX),
         folder=str(folder),
@@ -163,10 +163,10 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     )
 
 
-def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
+def cancel_delegation(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
     """Send SIGTERM to a run, and wait until it has cleaned up. Its result, None if it left none.
     Raises NightshiftError ``E_CONFIG``."""
-    folder = find_run(name, caller, output_dir)
+    folder = find_delegation(name, caller, output_dir)
     with _open_lock(folder) as lock:
         if lock is not None:
             _end_holder(lock)
@@ -174,7 +174,7 @@ def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any
     return _read_result(folder)
 
 
-def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
+def find_delegation(name: str, caller: Path, output_dir: str | None) -> Path:
     """The folder of a run: below the caller's, or else anywhere in the checkout around it. Of
     several with one id, the latest.
 

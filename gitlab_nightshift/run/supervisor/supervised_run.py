@@ -71,7 +71,7 @@ from gitlab_nightshift.run.supervisor.workers import (
     StartedWorker,
     Workers,
     check_out_target,
-    hold_run_checkout,
+    lock_job_checkout,
 )
 from gitlab_nightshift.run_folder import (
     Invocation,
@@ -167,7 +167,7 @@ class _Run:
 
     def _build_workers(self) -> Workers:
         env, folder = self._start.env, self._run_folder
-        hold_checkout = functools.partial(hold_run_checkout, RunCheckout(env, folder))
+        hold_checkout = functools.partial(lock_job_checkout, RunCheckout(env, folder))
         return Workers(env, folder, self._stages, self._pipes, self._signals, hold_checkout)
 
     def _open_worker(self, sender: str = "work") -> AbstractContextManager[StartedWorker]:

@@ -23,8 +23,8 @@ from gitlab_nightshift.repository.git import build_isolated_git, with_machine_co
 from gitlab_nightshift.repository.killed_run_repair import repair
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
-    prepare_again,
     prepare_checkout,
+    prepare_restored,
 )
 from gitlab_nightshift.repository.prepared_folders import PreparedFolders, prepare
 from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold
@@ -70,7 +70,7 @@ class RunCheckout:
         the input of work. Raises OSError, NightshiftError."""
         earlier = self._prepared
         self._prepared = (
-            earlier and prepare_again(state_folder, earlier, run_id)
+            earlier and prepare_restored(state_folder, earlier, run_id)
         ) or self._prepare_anew(state_folder, place, run_id)
         return to_fields(self._prepared)
 
@@ -136,7 +136,7 @@ OpenCheckout = Callable[[PreparedFolders], AbstractContextManager[WorkerCheckout
 
 
 @contextlib.contextmanager
-def hold_run_checkout(checkout: RunCheckout, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
+def lock_job_checkout(checkout: RunCheckout, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
     """The job's own checkout, which no other run may use during the block."""
     run_folder = checkout.run_folder
     with (

@@ -43,7 +43,8 @@ _NOTEABLES: Mapping[str, tuple[Where, str]] = {
     "MergeRequest": ("merge_requests", "merge_request"),
 }
 _ISSUES = ("issue", "work_item")
-"""The second name is used by some versions of GitLab for an issue edited as a work item."""
+"""Some versions of GitLab send the second name for an issue that was edited as a work item."""
+# Ids in GitLab's database are PostgreSQL's bigint; a larger number is no id.
 _LARGEST_ID = 2**63
 # Not within a word or an address, such as https://example.com/coder.
 _BEGINNING = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
@@ -58,7 +59,7 @@ _LONG_DASH = compile_lazily(r"(?:^|\s)[\u2013\u2014]+(?:provider|model|dry-run|t
 
 @dataclass(frozen=True)
 class IgnoredTrigger:
-    """Nothing to do; only the log says why."""
+    """A trigger that leaves nothing to do; only the log says why."""
 
     why: str
 
@@ -73,7 +74,7 @@ class DeclinedRequest:
 
 @dataclass(frozen=True)
 class EditedIssue:
-    """The text of an issue was edited: perhaps a box of the dashboard was ticked."""
+    """An issue whose text was edited: perhaps a box of the dashboard was ticked."""
 
     iid: int
 
@@ -83,8 +84,7 @@ def read_event(
 ) -> CommentAddress | EditedIssue | IgnoredTrigger | None:
     """The address of the comment that a webhook reports, or the edited issue.
 
-    None for a body that is not a webhook's: GitLab creates one for every call of a trigger's
-    address.
+    None for a body that is not a webhook's: any call of a trigger's address leaves a body.
     """
     try:
         data = json.loads(body)
@@ -98,10 +98,10 @@ def read_event(
         return _parse_edit(data, project_id)
     if data.get("object_kind") != "note":
         return IgnoredTrigger("the webhook's event is not a comment")
-    return _parse_place(data, project_id)
+    return _parse_comment(data, project_id)
 
 
-def _parse_place(data: Mapping[str, Any], project_id: str) -> CommentAddress | IgnoredTrigger:
+def _parse_comment(data: Mapping[str, Any], project_id: str) -> CommentAddress | IgnoredTrigger:
     note = _read_object(data, "object_attributes")
     noteable = note.get("noteable_type")
     if not isinstance(noteable, str) or noteable not in _NOTEABLES:
@@ -109,12 +109,12 @@ def _parse_place(data: Mapping[str, Any], project_id: str) -> CommentAddress | I
     if str(_read_number(data, "project_id")) != project_id:
         return IgnoredTrigger("the comment is on another project")
     where, key = _NOTEABLES[noteable]
-    iid, number = _read_number(_read_object(data, key), "iid"), _read_number(note, "id")
-    if iid is None or number is None:
+    iid, note_id = _read_number(_read_object(data, key), "iid"), _read_number(note, "id")
+    if iid is None or note_id is None:
         return IgnoredTrigger("the webhook does not name a comment")
     thread = note.get("discussion_id")
-    known = isinstance(thread, str) and re.fullmatch(r"[0-9a-f]{8,64}", thread)
-    return CommentAddress(where, iid, number, str(thread) if known else "")
+    is_id = isinstance(thread, str) and re.fullmatch(r"[0-9a-f]{8,64}", thread)
+    return CommentAddress(where, iid, note_id, str(thread) if is_id else "")
 
 
 def _parse_edit(data: Mapping[str, Any], project_id: str) -> EditedIssue | IgnoredTrigger:
@@ -147,6 +147,7 @@ def is_command(text: str) -> bool:
 
 def _find_beginning(text: str) -> re.Match[str] | None:
     """The first ``/nightshift`` outside of code and quotes."""
+    # Quotes are blanked out, not removed: positions in the text must stay.
     return _BEGINNING.search(_QUOTED.sub(lambda found: "`" * len(found[0]), text))
 
 
@@ -168,15 +169,15 @@ def parse_command(text: str) -> TaskCommand:
     return command
 
 
-def build_test_command(command: TaskCommand, known: Mapping[str, TestCommand]) -> str:
+def build_test_command(command: TaskCommand, listed: Mapping[str, TestCommand]) -> str:
     """The command that ``--test`` names, "" without one. Raises ``E_CONFIG`` for an id or an
     argument that ``policy.test_commands`` does not list."""
     if not command.test_id:
         return ""
-    if command.test_id not in known:
-        listed = ", ".join(sorted(known)) or "none; list them in policy.test_commands"
-        raise build_config_error(f"--test {command.test_id}: no such test; known are: {listed}")
-    test = known[command.test_id]
+    if command.test_id not in listed:
+        ids = ", ".join(sorted(listed)) or "none; list them in policy.test_commands"
+        raise build_config_error(f"--test {command.test_id}: no such test; known are: {ids}")
+    test = listed[command.test_id]
     for word in command.test_args:
         if word not in test.args:
             allowed = ", ".join(test.args) or "none"
@@ -191,7 +192,7 @@ def build_test_command(command: TaskCommand, known: Mapping[str, TestCommand]) -
 
 
 Redact = Callable[[str], str]
-_UNSEEN = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
+_NOT_FOUND = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
 _MOST_OPEN_THREADS = 5
 _Parts = list[tuple[str, str]]
 """Titled texts, the most important one first."""
@@ -200,42 +201,44 @@ _Parts = list[tuple[str, str]]
 def read_request(
     place: CommentAddress, project: Project, settings: Settings, run_id: str, redact: Redact
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The comment at ``place``, judged. Everything is read from GitLab, nothing from the webhook.
+    """Decide what to do about the comment at ``place``.
 
-    Cheap checks come first: nearly all comments are not meant for this program.
+    The request is redacted by ``redact``, which ends in a prompt. Raises ApiError.
     """
+    # Cheap checks first: nearly all comments are not meant for this program.
     comment = _read_command_comment(place, project)
     if isinstance(comment, IgnoredTrigger):
         return comment
     threads = project.threads
     noteable, thread = threads.find_noteable(place), threads.find_thread(place)
     if noteable is None or thread is None:
-        return _UNSEEN
+        return _NOT_FOUND
     if (noteable.confidential or comment.internal) and not settings.policy.confidential_issues:
         return IgnoredTrigger("it is confidential, and policy.confidential_issues is false")
-    if run := _find_earlier_run(thread, place, project.threads.read_own_id(), run_id):
+    if run := _find_handling_run(thread, place, project.threads.read_own_id(), run_id):
         return IgnoredTrigger(f"the comment has already been handled, by pipeline {run}")
-    found = _authorize_request(
+    request = _authorize_request(
         comment, noteable, replace(place, thread=thread.id), project, settings
     )
-    if not isinstance(found, TaskRequest):
-        return found
-    found = replace(found, spot=_find_spot(found, thread, project))
-    parts = _collect_context(found, comment, thread, noteable, project, settings)
-    return replace(found, context=quote_texts([(name, redact(text)) for name, text in parts]))
+    if not isinstance(request, TaskRequest):
+        return request
+    request = replace(request, spot=_find_spot(request, thread, project))
+    parts = _collect_context(request, comment, thread, noteable, project, settings)
+    return replace(request, context=quote_texts([(name, redact(text)) for name, text in parts]))
 
 
 def find_other_run(request: TaskRequest, project: Project, run_id: str) -> str:
-    """The run that has taken up the comment since it was read; "" if none has."""
+    """The id of another run that has taken up the comment since it was read; "" if none has, or if
+    no comment asked for the run."""
     if not request.place.note or (thread := project.threads.find_thread(request.place)) is None:
         return ""
-    return _find_earlier_run(thread, request.place, project.threads.read_own_id(), run_id)
+    return _find_handling_run(thread, request.place, project.threads.read_own_id(), run_id)
 
 
 def _read_command_comment(place: CommentAddress, project: Project) -> Comment | IgnoredTrigger:
     comment = project.threads.find_comment(place)
     if comment is None:
-        return _UNSEEN
+        return _NOT_FOUND
     if comment.system or not is_command(comment.body):
         return IgnoredTrigger("there is no /nightshift in the comment")
     own_id = comment.author_id == project.threads.read_own_id()
@@ -244,9 +247,9 @@ def _read_command_comment(place: CommentAddress, project: Project) -> Comment | 
     return comment
 
 
-def _find_earlier_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
-    """The run that took up the comment, by this program's own replies; "" if none has, or if it was
-    this run and failed."""
+def _find_handling_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
+    """The id of the run that took up the comment, by this program's own replies; "" if none has. An
+    earlier try of this run counts only if it is done."""
     replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
     for reply in replies:
         if reply is None or reply.note != place.note or reply.status == "declined":
@@ -263,8 +266,8 @@ def _authorize_request(
     project: Project,
     settings: Settings,
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The request, if its author may make it. Members below Developer get a reply that they may
-    not, other people none."""
+    """The request, if its author may make it. What a member below Developer asks for is declined
+    with a reply, as is an invalid command; people from outside get none."""
     level = project.threads.read_level(comment.author_id)
     if not level:
         return IgnoredTrigger("the comment's author is not a member of the project")
@@ -294,14 +297,14 @@ def _build_request(
 
 
 def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> TaskRequest:
-    """The request with the branch to work on. Raises ``E_CONFIG`` unless the merge request is an
-    open one of this program, or ``policy.on_peoples_mrs`` allows others."""
+    """The request with the branch to work on. Raises ``E_CONFIG`` unless the merge request is open,
+    and this program's own or allowed by ``policy.on_peoples_mrs``."""
     found = project.merge_requests.find(request.place.iid)
     if found is None:
         raise build_config_error("its branch is in another project")
-    why, allowed = _describe_foreign(found, settings), settings.policy.on_peoples_mrs
-    if why and not allowed:
-        raise build_config_error(why)
+    foreign, allowed = _explain_foreign(found, settings), settings.policy.on_peoples_mrs
+    if foreign and not allowed:
+        raise build_config_error(foreign)
     if found.state != "opened":
         raise build_config_error(f"this merge request is {found.state}")
     return replace(
@@ -309,11 +312,11 @@ def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> T
         branch=found.source_branch,
         head=found.sha,
         failed_pipeline=project.reviews.read_state(found.iid).failed_pipeline,
-        suggest=bool(why) and allowed == "suggest",
+        suggest=bool(foreign) and allowed == "suggest",
     )
 
 
-def _describe_foreign(found: MergeRequest, settings: Settings) -> str:
+def _explain_foreign(found: MergeRequest, settings: Settings) -> str:
     """Why a merge request is not this program's; "" if it is."""
     prefix = settings.branch_prefix
     if not found.source_branch.startswith(prefix):
@@ -324,13 +327,13 @@ def _describe_foreign(found: MergeRequest, settings: Settings) -> str:
 
 
 def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSpot | None:
-    """A thread's place in the diff, and the lines there; None for a thread elsewhere, or on an
-    older diff."""
+    """The line of the diff that the thread is on, with the first and last line that GitLab shows
+    around it. None for a thread elsewhere or on an older diff, or if nothing is to be suggested."""
     at = thread.comments[0].at
     if not request.suggest or at is None or at.head != request.head:
         return None
-    shown = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
-    return DiffSpot(at.path, at.line, *shown) if shown else None
+    shown_lines = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
+    return DiffSpot(at.path, at.line, *shown_lines) if shown_lines else None
 
 
 def _collect_context(
@@ -366,8 +369,8 @@ def _collect_merge_request(
     pipeline = request.failed_pipeline
     for job in project.reviews.read_failed_jobs(pipeline) if pipeline else ():
         yield format_job(job)
-    others = project.threads.list_threads("merge_requests", iid) or ()
-    waiting = [each for each in others if each.open and each.id != thread.id]
+    threads = project.threads.list_threads("merge_requests", iid) or ()
+    waiting = [each for each in threads if each.open and each.id != thread.id]
     for each in waiting[:_MOST_OPEN_THREADS]:
         yield format_thread(each, internal=with_internal)
     if diff := project.reviews.read_diff(iid):

@@ -4,8 +4,9 @@ the job and what GitLab knows.
 
 import tempfile
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.memory import Memory
@@ -39,8 +40,8 @@ from gitlab_nightshift.system.file_names import format_path
 class CheckoutFacts:
     """The checkout at the start; paths are display names.
 
-    ``unknown_commits`` is how many of the commits that ``avoid_recent_commits`` needs are missing
-    from a shallow history.
+    ``recent_files`` were touched by the last ``avoid_recent_commits`` commits; ``unknown_commits``
+    is how many of these a shallow history lacks.
     """
 
     base_sha: str
@@ -50,7 +51,7 @@ class CheckoutFacts:
     unknown_commits: int = 0
 
     @property
-    def recent_enforced(self) -> bool:
+    def recent_files_enforced(self) -> bool:
         """False if avoiding recent files would leave less than half of all files."""
         return len(set(self.recent_files) & set(self.files)) * 2 <= len(self.files)
 
@@ -58,23 +59,23 @@ class CheckoutFacts:
 def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> CheckoutFacts:
     """Read a checkout before any agent runs.
 
-    Raises ``E_CONFIG`` if the branch is not the target or has no commit, ``E_WORKSPACE_DIRTY`` if
-    HEAD is not the job's commit.
+    Raises ``E_CONFIG`` if the job runs on another branch than the target, or nothing is committed
+    yet, ``E_WORKSPACE_DIRTY`` if HEAD is not the job's commit.
     """
-    paths, base = known.found
+    paths, head = known.found
     target = _resolve_target_branch(settings, job, paths.git_dir)
-    if job.commit_sha and base != job.commit_sha:
-        text = f"HEAD is {base[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
+    if job.commit_sha and head != job.commit_sha:
+        text = f"HEAD is {head[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     count = settings.avoid_recent_commits
     recent = list_recent_files(known.git, known.top, count)
-    there = count_recent_commits(known.git, known.top, count) if paths.shallow else count
+    available = count_recent_commits(known.git, known.top, count) if paths.shallow else count
     return CheckoutFacts(
-        base_sha=base,
+        base_sha=head,
         target_branch=target,
         files=tuple(map(format_path, known.files)),
         recent_files=tuple(sorted(map(format_path, recent))),
-        unknown_commits=count - there,
+        unknown_commits=count - available,
     )
 
 
@@ -92,26 +93,26 @@ def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
 def deepen_facts(
     facts: CheckoutFacts, git: Git, source: RepositoryPaths, server: GitServer, count: int
 ) -> CheckoutFacts:
-    """The facts with the files of the last ``count`` commits, fetched into a private repository;
-    unchanged if the server refuses."""
+    """The facts with the files of the last ``count`` commits, which are fetched into a private
+    repository; unchanged if the server refuses."""
     with tempfile.TemporaryDirectory(prefix="history-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
-        # One more: the files of the oldest commit are known only by comparison with its parent.
+        # One more: git finds the files of the oldest commit by comparison with its parent.
         if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
             return facts
-        paths, base = repository.folder, facts.base_sha
-        recent = list_recent_files(git, paths, count, base)
-        known = count_recent_commits(git, paths, count, base)
-        shallow = (paths / "shallow").exists()
+        recent = list_recent_files(git, repository.folder, count, facts.base_sha)
+        available = count_recent_commits(git, repository.folder, count, facts.base_sha)
+        # Git deletes this file once the history is complete (gitrepository-layout(5), shallow).
+        shallow = (repository.folder / "shallow").exists()
     return replace(
         facts,
         recent_files=tuple(sorted(map(format_path, recent))),
-        unknown_commits=count - known if shallow else 0,
+        unknown_commits=count - available if shallow else 0,
     )
 
 
 def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> str:
-    """The branch to work on; in CI the job must run on it."""
+    """The branch to work on. Raises ``E_CONFIG`` for a CI job that runs on another one."""
     target = settings.target_branch or job.default_branch or _read_branch(git_dir)
     if job.in_ci and job.ref_name and job.ref_name != target:
         raise build_config_error(
@@ -130,8 +131,9 @@ def _read_branch(git_dir: Path) -> str:
 # --- the plan -------------------------------------------------------------------------------------
 
 
-MOST_TOLD = 1_000
-"""Recent files that Analyze is only told of: of half a million, a prompt shows some hundred."""
+MOST_UNENFORCED = 1_000
+"""Recent files in a plan that does not refuse them, and only tells Analyze: a prompt shows some
+hundred, and there may be half a million."""
 
 
 def make_plan(
@@ -148,22 +150,14 @@ def make_plan(
     Raises :class:`NightshiftError` if GitLab refuses the token.
     """
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
-    scheduled = resolve_category(settings, day)
-    categories = order_categories(scheduled)
-    public = (job.visibility or (project.facts.visibility if project else "")) == "public"
-    out = find_left_out(categories, settings, public=public, memory=memory, day=day)
-    left_out_names = {row.category for row in out}
+    visibility = job.visibility or (project.facts.visibility if project else "")
     return Plan(
         run_id=job.run_id,
         date=f"{day:%A} {day}",
         base_sha=facts.base_sha,
         target_branch=facts.target_branch,
-        scheduled=scheduled,
         task=settings.task or "",
-        categories=tuple(name for name in categories if name not in left_out_names),
-        left_out=out,
-        skip=find_skip_reason(settings, day, categories, out, memory),
-        pausing=tuple(each.iid for each in find_pausing(settings, memory, day)),
+        **_choose_categories(settings, memory, day, public=visibility == "public"),
         open_merge_requests=memory.opened,
         rejected_ideas=memory.rejected,
         merged_ideas=memory.merged,
@@ -177,14 +171,31 @@ def make_plan(
     )
 
 
-def add_findings(
+def _choose_categories(
+    settings: Settings, memory: Memory, day: date, *, public: bool
+) -> dict[str, Any]:
+    """The fields of a plan that say which categories are tried, which are not, and why."""
+    scheduled = resolve_category(settings, day)
+    order = order_categories(scheduled)
+    left_out = find_left_out(order, settings, public=public, memory=memory, day=day)
+    left_out_names = {each.category for each in left_out}
+    return {
+        "scheduled": scheduled,
+        "categories": tuple(name for name in order if name not in left_out_names),
+        "left_out": left_out,
+        "skip": find_skip_reason(settings, day, order, left_out, memory),
+        "pausing": tuple(each.iid for each in find_pausing(settings, memory, day)),
+    }
+
+
+def add_recent_files(
     plan: Plan, settings: Settings, facts: CheckoutFacts, notes: tuple[str, ...]
 ) -> Plan:
-    """The plan with recent files, as far as the history is known, and ``notes``."""
-    enforced = facts.recent_enforced
+    """The plan with the recent files, and notes: ``notes``, and what is unknown of the history."""
+    enforced = facts.recent_files_enforced
     return replace(
         plan,
-        recent_files=facts.recent_files if enforced else facts.recent_files[:MOST_TOLD],
+        recent_files=facts.recent_files if enforced else facts.recent_files[:MOST_UNENFORCED],
         recent_files_enforced=enforced,
         notes=(*plan.notes, *notes, *_build_notes(settings, facts)),
     )
@@ -199,15 +210,15 @@ def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
 
 
 def _describe_memory(memory: Memory) -> tuple[str, ...]:
-    if not (refused := len(memory.rejected)):
+    if not (rejected := len(memory.rejected)):
         return ()
-    ideas = "1 idea" if refused == 1 else f"{refused} ideas"
+    ideas = "1 idea" if rejected == 1 else f"{rejected} ideas"
     return (f"{ideas} from earlier nights were closed without a merge and are not proposed again.",)
 
 
 def _build_notes(settings: Settings, facts: CheckoutFacts) -> tuple[str, ...]:
     notes: list[str] = []
-    if not facts.recent_enforced:
+    if not facts.recent_files_enforced:
         notes.append(
             f"The last {settings.avoid_recent_commits} commits touched more than half of the "
             "files: these are told to Analyze, but not refused."

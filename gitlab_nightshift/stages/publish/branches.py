@@ -17,7 +17,9 @@ from gitlab_nightshift.stages.publish.publish_context import PublishContext
 from gitlab_nightshift.system.retry import RetryPolicy
 
 LONGEST_SLUG = 60
+"""Characters of a branch's name after ``branch_prefix``."""
 MOST_SUFFIXES = 20
+"""Names that are tried if branches of that name exist: the slug, then ``-2`` to ``-20``."""
 EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
 """The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
 

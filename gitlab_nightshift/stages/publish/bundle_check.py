@@ -51,7 +51,8 @@ from gitlab_nightshift.system.file_names import format_path
 if TYPE_CHECKING:  # a delegation's last process also checks a bundle, but loads no GitLab client
     from gitlab_nightshift.stages.publish.publish_context import PublishContext
 
-LATEST = timedelta(days=1)
+MAX_CLOCK_SKEW = timedelta(days=1)
+"""How far in the future ``created_at`` may lie, which another machine's clock has set."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,10 @@ def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
 def _check_date(text: str, now: datetime) -> None:
     try:
         created = datetime.fromisoformat(text)
-        late = created > now + LATEST
+        late = created > now + MAX_CLOCK_SKEW
     except (ValueError, TypeError):  # TypeError: no zone
         raise _build_unusable_error("created_at is not a time with a time zone") from None
-    if late or created.year < 2000:
+    if late or created.year < 2000:  # a machine without a set clock says 1970
         raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
@@ -161,19 +162,21 @@ def check_policy(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[GatedFile, ...]:
-    """Check the change against the policy again. Raises ``E_POLICY_DENY``.
+    """Check the change against the policy, as work had to. Raises ``E_POLICY_DENY``.
 
     Returns the files that need an approval or a second look.
     """
-    found = [
+    violations = [
         f"{format_path(each.path)} is a symbolic link or a submodule."
         for each in files
         if each.mode not in PLAIN_MODES
     ]
     change = compute_size(files)
-    found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)
-    if found:
-        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
+    violations += find_violations(
+        change, tool_settings, settings, recent_files, ci_config, ci_files
+    )
+    if violations:
+        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(violations))
     return list_gated_files(change, settings, ci_config, ci_files)
 
 
@@ -190,7 +193,7 @@ def build_publish_error(why: str) -> NightshiftError:
 
 
 def examine(files: BundleFiles, context: "PublishContext") -> RebuiltBundle:
-    """Have a bundle parsed and its change rebuilt.
+    """Have a bundle parsed and its change rebuilt, both in a process of its own.
 
     Raises ``E_PARSE_ERROR`` for an unreadable bundle, ``E_PUBLISH`` if the other process dies, is
     killed or breaks the rules.
@@ -214,7 +217,8 @@ def find_relation(
 
 
 def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: "PublishContext") -> Proposal:
-    """The proposal with the files to approve. Raises NightshiftError if a rule is broken."""
+    """The proposal, with the files that need an approval or a second look. Raises NightshiftError
+    if the bundle's claims are false, or the change breaks a rule."""
     proposal = check_bundle(
         rebuilt.bundle,
         context.session.settings,
@@ -245,11 +249,11 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: "PublishContext"
 def rebuild_repository(
     rebuilt: RebuiltBundle, context: "PublishContext", folder: Path
 ) -> Repository:
-    """A repository with the change. Raises ``E_PUBLISH``.
+    """A repository with the change, made after the other process has ended, with its own home and
+    settings. Raises ``E_PUBLISH``.
 
-    It is made after the other process has ended, with its own home and settings. Whatever that
-    process reported, its tree differs from the base in exactly the judged files: git refuses its
-    own names, and a blob's id is computed from its bytes.
+    Whatever the other process reported, the tree here differs from the base in exactly the judged
+    files: git refuses names that are its own, and computes a blob's id from its bytes.
     """
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
     source, path = context.source, folder / "repository.git"
@@ -259,7 +263,7 @@ def rebuild_repository(
 
 
 def _build_reader_input(context: "PublishContext", *more: Path) -> ReaderInput:
-    """Where the other process reads, with ``more`` objects."""
+    """What the other process may read; ``more`` are folders of objects besides the checkout's."""
     parts = context.source.parts
     return ReaderInput(
         replace(parts, objects=(*more, *parts.objects)),

@@ -1,4 +1,6 @@
-"""The input of the publish stage, and what it reads from the checkout."""
+"""The input of the publish stage: what it reads from the checkout, the author and the date of the
+commit, and the server to push to.
+"""
 
 import contextlib
 import re
@@ -29,9 +31,8 @@ STYLE_MESSAGES = 20
 
 def describe_resume(session: "Session") -> str:
     """How to resume after a failed publish: a retried job reuses the verified change."""
-    command = f"nightshift publish {session.settings.output_dir}/bundle"
-    again = "Retry of this job, which pays nothing again, or "
-    return f"{again if session.job.in_ci else ''}{command}"
+    retry = "Retry of this job, which pays nothing again, or " if session.job.in_ci else ""
+    return f"{retry}nightshift publish {session.settings.output_dir}/bundle"
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class PublishContext:
     """The input of the publish stage.
 
     ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
-    timeout runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
-    approver's login, "" without one; ``request`` the comment that asked for the change, if one did;
-    ``date`` the commit's. ``notary`` is its record, None if only the job that ran the agents
-    vouches for the change.
+    timeout runs from then on. ``recent_files`` (display names) may not be changed. ``approved_by``
+    is the approver's login, "" without one; ``request`` the comment that asked for the change, if
+    one did; ``date`` the commit's. ``notary`` is the notary's record, None if only the job that ran
+    the agents vouches for the change.
     """
 
     session: "Session"
@@ -102,7 +103,7 @@ class PublishContext:
 
     @property
     def notarize(self) -> str:
-        """The command that runs the commands on the change."""
+        """The command that has the notary run the plan's commands on the change."""
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
     def build_git_server(self) -> GitServer:
@@ -115,9 +116,9 @@ class PublishContext:
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
-    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written.
-    Never the date that it claims, nor a future one. A retry gets the same date, so the same commit
-    id."""
+    """When the pipeline was created, by GitLab's clock; outside of one, when the bundle was made.
+    Never a date that the bundle claims, nor one in the future. A retry gets the same date, and so
+    the same commit id."""
     now = datetime.now(UTC)
     with contextlib.suppress(ValueError, OverflowError):
         began = datetime.fromisoformat(job.pipeline_created_at)

@@ -103,9 +103,11 @@ def _publish_change(
         if existing := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, existing, proposal.category)
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
-    before = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
-    with _explain_failure(context, before):
-        opened, warnings = _open(bundle, proposal, written, pushed.branch, commit, context)
+    prefix = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
+    with _explain_failure(context, prefix):
+        opened, warnings = _open_merge_request(
+            bundle, proposal, written, pushed.branch, commit, context
+        )
     return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
 
 
@@ -153,7 +155,8 @@ def _check_token(context: PublishContext) -> None:
 
 
 def _find_skip_reason(patch: bytes, repository: Repository, context: PublishContext) -> str:
-    """Why nothing is left to publish on the moved target branch; "" if something is."""
+    """Why the change cannot be published any more, or need not be, because the target branch has
+    moved; "" if it can."""
     head = context.project.find_branch_head(context.target)
     if head is None:
         raise NightshiftError(Code.PUBLISH, f"the target branch {context.target} does not exist")
@@ -177,12 +180,14 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
 def _describe_lost_base(context: PublishContext) -> str:
     """Why nothing can be published: the base is not in the target branch, so the new branch would
     have more than one commit; "" if it is."""
-    part = context.project.has_commit(context.target, context.base)
-    if part is None:
+    contains_base = context.project.has_commit(context.target, context.base)
+    if contains_base is None:
         raise NightshiftError(
             Code.PUBLISH, f"GitLab does not have the base commit {context.base[:12]}: push it first"
         )
-    return "" if part else f"{context.base[:12]} is not part of {context.target} (any more)"
+    return (
+        "" if contains_base else f"{context.base[:12]} is not part of {context.target} (any more)"
+    )
 
 
 def write_texts(
@@ -240,7 +245,7 @@ def _create_commit(
     )
 
 
-def _open(
+def _open_merge_request(
     bundle: Bundle,
     proposal: Proposal,
     written: texts.MergeRequestTexts,
@@ -287,8 +292,9 @@ def _create_merge_request(
 
 
 @contextmanager
-def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None]:
-    """Add to a failure what was already done, what helps, and how to resume if that can help."""
+def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None]:
+    """Add to a failure in the block what was already done (``prefix``), what helps, and, if another
+    try can succeed, how to resume."""
     try:
         yield
     except NightshiftError as error:
@@ -297,7 +303,7 @@ def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None
             remedy = remedy or AS_DEVELOPER
         help_text = f" ({remedy.text})" if remedy else ""
         then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
-        text = f"{before}{error.message.rstrip('.')}{help_text}.{then}"
+        text = f"{prefix}{error.message.rstrip('.')}{help_text}.{then}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 
 
@@ -340,7 +346,8 @@ def _build_publication(
 def add_commit(
     repository: Repository, commit: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """Push a commit made on the branch's head; ``SKIPPED`` if people have pushed since.
+    """Push a commit to the branch of the open merge request that it was made for; ``SKIPPED`` if
+    people have pushed to it, closed it or taken it over since.
 
     Raises ``E_PUBLISH`` if GitLab refuses, or the merge request is gone.
     """
@@ -348,7 +355,7 @@ def add_commit(
     if found is None or found.source_branch != request.branch:
         raise NightshiftError(Code.PUBLISH, "the merge request is gone")
     head = context.project.find_branch_head(request.branch)
-    if head == commit:
+    if head == commit:  # an earlier try has pushed it: the same bundle gives the same id
         return _build_added_publication(found, commit, run_id)
     if found.state != "opened":
         return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
@@ -365,13 +372,16 @@ def add_commit(
 def suggest_change(
     repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """The change for the reply to the comment; nothing is pushed."""
+    """The publication of a change that is only suggested, in the reply to the comment: nothing is
+    pushed."""
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
         return _build_skipped_publication(
             run_id, "the merge request has moved or was closed since work began"
         )
-    patch, wide = (read_diff_text(repository, context.base, tree, n) for n in (3, MOST_LINES))
+    patch, wide_patch = (
+        read_diff_text(repository, context.base, tree, lines) for lines in (3, MOST_LINES)
+    )
     return Publication(
         run_id=run_id,
         outcome=Outcome.MR_READY,
@@ -379,7 +389,7 @@ def suggest_change(
         mr_url=found.web_url,
         mr_iid=found.iid,
         title=found.title,
-        suggestion=context.session.redact(render_suggestion(patch, wide, request.spot)),
+        suggestion=context.session.redact(render_suggestion(patch, wide_patch, request.spot)),
     )
 
 

@@ -15,6 +15,7 @@ from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.stages.report.result_texts import format_duration
 
 LONGEST_TEXT = 300
+"""Characters of each part of a line."""
 
 
 def render_line(result: RunResult, today: str) -> str:
@@ -73,8 +74,8 @@ def _is_address(url: str) -> bool:
 
 
 def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> str:
-    """Add a line at the end. Returns why that failed, "" if it did not. Tried once more if someone
-    else has edited the page since it was read."""
+    """Add a line at the end of a page: of Cloud for a ``user``, of Data Center without one. Returns
+    why that failed, "" if it did not."""
     if not _is_address(url):
         return "CONFLUENCE_URL is not an address such as https://acme.atlassian.net/wiki"
     path = f"api/v2/pages/{page}" if user else f"rest/api/content/{page}"
@@ -85,7 +86,7 @@ def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> 
         try:
             _append(access, line)
         except ConfluenceError as error:
-            if error.status != CONFLICT:
+            if error.status != CONFLICT:  # someone has edited the page since it was read
                 raise
             _append(access, line)
     except ConfluenceError as error:

@@ -5,7 +5,7 @@ GitLab's metrics reports and Prometheus, in this format:
 https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +25,7 @@ from gitlab_nightshift.text.printable_text import count_words
 
 HISTORY_VERSION = 2
 LONGEST_FAILURE, MOST_URLS = 200, 5
+"""Characters of a reason, and nights that are linked for it."""
 NOBODY = "nobody"
 _VARYING = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,}")
 """What differs between nights that fail in the same way: ids, numbers, paths."""
@@ -149,16 +150,15 @@ def _build_rows(
     until: str,
 ) -> tuple[RowFigures, ...]:
     """A row for each name, sorted."""
-    its_requests: dict[str, list[PastMergeRequest]] = {}
-    for name, each in requests:
-        its_requests.setdefault(name, []).append(each)
-    its_nights: dict[str, list[PastNight]] = {}
+    named_requests: defaultdict[str, list[PastMergeRequest]] = defaultdict(list)
+    for name, request in requests:
+        named_requests[name].append(request)
+    named_nights: defaultdict[str, list[PastNight]] = defaultdict(list)
     for name, night in nights:
-        its_nights.setdefault(name, []).append(night)
-    names = sorted({*its_requests, *its_nights} - {""})
+        named_nights[name].append(night)
+    names = sorted({*named_requests, *named_nights} - {""})
     return tuple(
-        _build_row(name, its_requests.get(name, ()), its_nights.get(name, ()), until)
-        for name in names
+        _build_row(name, named_requests[name], named_nights[name], until) for name in names
     )
 
 
@@ -202,12 +202,12 @@ def _find_category(night: PastNight) -> str:
 
 def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
     """Reasons that differ only in ids, numbers and paths count as one; the most frequent first."""
-    alike: dict[str, list[PastNight]] = {}
+    by_reason: defaultdict[str, list[PastNight]] = defaultdict(list)
     for each in nights:
         if each.failure:
             reason = " ".join(_VARYING.sub("…", each.failure).split())[:LONGEST_FAILURE]
-            alike.setdefault(reason, []).append(each)
-    rows = [_build_failure(reason, group) for reason, group in alike.items()]
+            by_reason[reason].append(each)
+    rows = [_build_failure(reason, group) for reason, group in by_reason.items()]
     return tuple(sorted(rows, key=lambda each: (-each.nights, each.reason)))
 
 
@@ -227,10 +227,10 @@ def _measure_hours(request: PastMergeRequest) -> float | None:
 
 def _count_weeks(nights: Iterable[PastNight]) -> Iterable[WeekFigures]:
     """The weeks with nights, oldest first."""
-    by_week: dict[str, list[PastNight]] = {}
+    by_week: defaultdict[str, list[PastNight]] = defaultdict(list)
     for each in nights:
         if moment := _parse_moment(each.started):
-            by_week.setdefault(f"{moment:%G-W%V}", []).append(each)
+            by_week[f"{moment:%G-W%V}"].append(each)
     for week, group in sorted(by_week.items()):
         known = sum(each.cost_usd is not None for each in group)
         yield WeekFigures(week, len(group), known, _add_costs(group))
@@ -254,9 +254,10 @@ def _parse_moment(text: str) -> datetime | None:
 
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
-UNKNOWN_USAGE = "not known"
+NOT_KNOWN = "not known"
 MOST_REJECTED, MOST_ROWS = 50, 200
 MOST_WEEKS = 26
+"""Limits of the page: rejected ideas, rows of a table, weeks of the plot."""
 
 
 def render_history(figures: HistoryFigures) -> str:
@@ -264,7 +265,7 @@ def render_history(figures: HistoryFigures) -> str:
     environment = build_environment()
     filters: dict[str, Callable[..., str]] = {
         "money": format_usd,
-        "share": lambda part: UNKNOWN_USAGE if part is None else f"{part:.0%}",
+        "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
         "hours": _format_hours,
         "link": find_link,
         "count": count_words,
@@ -281,7 +282,7 @@ def render_history(figures: HistoryFigures) -> str:
 
 def _format_hours(hours: float | None) -> str:
     if hours is None:
-        return UNKNOWN_USAGE
+        return NOT_KNOWN
     return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"
 
 

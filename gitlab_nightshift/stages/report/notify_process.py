@@ -36,9 +36,12 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: ``warnings``, one for each address that was not notified, named by its place in
-    the list. A ``message`` is sent instead of one about a run. With ``checked`` nobody is notified:
-    the answer is ``unknown``, a text for each of these addresses that apprise does not know."""
+    """Notify of the run in ``results``, or send the ``message``. The answer: ``warnings``, one for
+    each address that was not notified, named by its place in the list.
+
+    With ``checked`` nobody is notified. The answer is then ``unknown``, a text for each address in
+    ``checked`` that apprise does not know.
+    """
     logging.disable()  # apprise logs addresses
     if "checked" in inputs:
         return {"unknown": describe_unknown_addresses(inputs["checked"])}
@@ -68,10 +71,8 @@ def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
 
 
 def run_all(tasks: Tasks, longest_s: float) -> list[str]:
-    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why.
-
-    A server that answers a byte a minute keeps its thread, which ends with this process.
-    """
+    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why."""
+    # Daemons: a server that answers a byte a minute keeps its thread, which ends with the process.
     ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for name, task in tasks.items():
         start_with_signals_blocked(
@@ -99,10 +100,10 @@ def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
     """A text for each address that apprise does not know."""
     import apprise
 
-    named = enumerate(addresses, 1)
-    wrong = [each for each in named if not apprise.Apprise.instantiate(each[1])]
     return [
-        f"notify, address {number}: {_describe_unknown_address(text)}" for number, text in wrong
+        f"notify, address {number}: {_describe_unknown_address(address)}"
+        for number, address in enumerate(addresses, 1)
+        if not apprise.Apprise.instantiate(address)
     ]
 
 

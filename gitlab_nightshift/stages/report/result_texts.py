@@ -29,8 +29,8 @@ _SENT_BACK = {
 }
 
 
-def describe_outcome(result: RunResult) -> str:
-    """The outcome in words."""
+def build_headline(result: RunResult) -> str:
+    """The outcome as a headline."""
     text = _HEADLINES[result.outcome]
     partial = is_incomplete(result) and result.outcome is not Outcome.FAILED
     return f"{text}; part of the night could not do its work" if partial else text
@@ -103,7 +103,8 @@ class Notification:
 
 
 def pack_notify_request(settings: "Settings") -> dict[str, Any]:
-    """The settings that the notifying process needs; {} if nobody is to be notified."""
+    """What the notifying process needs of the settings, {} if nobody is to be notified. Its
+    ``before``, the outcome of the night before, is unknown here."""
     page = "" if settings.dry_run else settings.confluence_page_id or ""
     if settings.rehearse or not (settings.notify or page):
         return {}
@@ -144,7 +145,7 @@ def build_notification(result: RunResult) -> Notification:
     link = result.mr_url or result.pipeline_url
     body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
     tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
-    return Notification(f"{project}: {describe_outcome(result)}", body, tone)
+    return Notification(f"{project}: {build_headline(result)}", body, tone)
 
 
 def _describe_subject(result: RunResult) -> str:
