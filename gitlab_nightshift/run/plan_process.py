@@ -52,10 +52,16 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer. ``status``: the exit status of a run that ends here without a report, ``mistake``
-    what to notify people of then. ``night``: the work that follows, ``upkeep``: the work before
-    that. ``notify``: whom to notify at the end. Without ``status`` and ``night`` the run has
-    failed, and its bundle says why."""
+    """The answer for the supervisor:
+
+    - ``status``: the exit status of a run that ends here without a report; ``mistake``: what to
+      notify people of in that case
+    - ``upkeep`` and ``night``: the inputs of the work on an open merge request, and of the night's
+      own work after it
+    - ``notify``: whom to notify at the end
+
+    Without ``status`` and ``night`` the run has failed, and its bundle says why.
+    """
     checkout = Path(inputs["checkout"])
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
@@ -85,8 +91,8 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         planning.emit_run_started(session)
         if inputs["bundle_origin"]:
             place_bundles(session, plan, make_record(BundleOrigin, inputs["bundle_origin"]))
-        answer["upkeep"] = upkeep and _plan_work_alone(session, upkeep)
-        answer["night"] = _plan_work_alone(session, plan)
+        answer["upkeep"] = upkeep and _prepare_work_alone(session, upkeep)
+        answer["night"] = _prepare_work_alone(session, plan)
         return 0
     planning.emit_run_started(session)
     answer["notify"] = build_notify_request(session)
@@ -104,7 +110,7 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
 
 def _plan_night(session: Session) -> dict[str, Any]:
     """Plan a night. Without a token it fails before anything is spent, except in a dry run. An
-    answer without ``night`` means that only the report is left to do."""
+    answer without ``night`` leaves only the report to be written."""
     if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise build_missing_token_error()
     with planning.run_plan_stage(session, single_job=True) as planned:
@@ -113,17 +119,17 @@ def _plan_night(session: Session) -> dict[str, Any]:
             write_earlier_try(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # the earlier try has notified people
-        work = _pack_work(target_session, plan)
+        night = _pack_work(target_session, plan)
         if earlier:  # no work is left, but the notary needs the input that work would get
-            notary_input = {name: work[name] for name in ("context", "gateway")}
-            work = {"plan": work["plan"], "earlier": notary_input}
-        night = {**work, "publish": _pack_publish(target_session, plan)}
+            notary_input = {name: night[name] for name in ("context", "gateway")}
+            night = {"plan": night["plan"], "earlier": notary_input}
+        night = {**night, "publish": _pack_publish(target_session, plan)}
     night["target_commit"] = _find_required_commit(session, plan)
     return {"night": night, "upkeep": _plan_upkeep(session, planned)}
 
 
 def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None:
-    with planning.run_upkeep_plan(session, planned) as upkeep:
+    with planning.plan_upkeep(session, planned) as upkeep:
         if upkeep is None:
             return None
         publish = {**_pack_publish(upkeep.session, upkeep.plan), "dashboard": False}
@@ -131,8 +137,8 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
     return {**night, "target_commit": _find_required_commit(session, upkeep.plan)}
 
 
-def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
-    """Plan the work stage alone, by an earlier job's plan."""
+def _prepare_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
+    """The input of work, and of nothing else, by the plan of an earlier job."""
     with open_request_session(session, plan.request) as target_session:
         night = _pack_work(target_session, plan)
     return {**night, "target_commit": _find_required_commit(session, plan)}

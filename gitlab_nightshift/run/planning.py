@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -78,8 +77,9 @@ NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a ni
 
 @dataclass(frozen=True)
 class _PlanInputs:
-    """What is known before the plan. ``upkeep`` is the request for an open merge request, ``notes``
-    say what was rebased; ``tonight`` is the pipeline that tonight's night has run in, 0 for none.
+    """What the plan is made from. ``upkeep`` is the request for one more commit on an open merge
+    request, ``notes`` say what was rebased; ``tonight`` is the id of an earlier pipeline in which
+    tonight's night has run, 0 for none.
     """
 
     facts: CheckoutFacts
@@ -108,9 +108,10 @@ class PlannedUpkeep:
     plan: Plan
 
 
-def _begin(session: Session) -> _PlanInputs:
-    """Run offline checks before the first request."""
+def _gather_inputs(session: Session) -> _PlanInputs:
+    """Check the settings, then read the checkout and GitLab. Rebases merge requests in conflict."""
     session.emit(StepStarted("plan", "Plan"))
+    # What needs no network comes first: a mistake shows at once, and without a token.
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
@@ -121,7 +122,7 @@ def _begin(session: Session) -> _PlanInputs:
     check_paths(session.settings, facts)
     memory = read_earlier_nights(session.settings, trigger.project)
     if trigger.comment or trigger.edited or not trigger.project:
-        return _PlanInputs(facts, trigger, memory)
+        return _PlanInputs(facts, trigger, memory)  # somebody's wish, not the night of a schedule
     tonight = find_tonights_run(trigger.project, session.job)
     if tonight or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, trigger, memory, tonight=tonight)
@@ -146,7 +147,7 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
 def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun]:
     """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
     asks for is checked out. ``single_job``: the same job runs the other stages."""
-    inputs = _begin(session)
+    inputs = _gather_inputs(session)
     with open_request_session(session, inputs.trigger.request) as request_session:
         yield _plan_run(request_session, inputs, single_job=single_job)
 
@@ -156,19 +157,11 @@ def plan_alone(session: Session) -> Plan:
     try:
         with run_plan_stage(session, single_job=False) as planned:
             pass
-        with run_upkeep_plan(session, planned):
+        with plan_upkeep(session, planned):
             return planned.plan
     except (NightshiftError, Interruption) as error:
         reply_failed(session, build_failed_bundle(session, error))
         raise
-
-
-def run_upkeep_plan(
-    session: Session, night: PlannedRun
-) -> AbstractContextManager[PlannedUpkeep | None]:
-    """Plan the upkeep before the night's work, unless an earlier try of the run has done it."""
-    inputs, request = night.inputs, None if night.earlier else night.inputs.upkeep
-    return plan_upkeep(session, inputs.trigger.project, inputs.memory, request)
 
 
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
@@ -180,7 +173,7 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
         orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
-    plan = _decide(session, inputs, orders, facts, verify.commands)
+    plan = _make_plan(session, inputs, orders, facts, verify.commands)
     if earlier:
         plan = replace(plan, skip=earlier.why)
     plan = _complete_plan(session, plan, inputs, facts, is_new=earlier is None)
@@ -195,14 +188,14 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     return PlannedRun(session, plan, inputs, earlier)
 
 
-def _decide(
+def _make_plan(
     session: Session,
     inputs: _PlanInputs,
     orders: DashboardOrders,
     facts: CheckoutFacts,
     commands: tuple[str, ...],
 ) -> Plan:
-    """The plan by settings, GitLab and whoever asked for the run."""
+    """The plan by settings, GitLab and whoever asked for the run, before anything is tried."""
     trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
     plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
@@ -218,7 +211,7 @@ def _decide(
 def _complete_plan(
     session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
 ) -> Plan:
-    """Add what trials and further questions to GitLab show. ``is_new``: no earlier try of this run
+    """Add what trials and further requests to GitLab show. ``is_new``: no earlier try of this run
     has done its work."""
     project, request = inputs.trigger.project, inputs.trigger.request
     rehearse = session.settings.rehearse
@@ -236,7 +229,8 @@ def _complete_plan(
 
 
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
-    """Try what publish will need of GitLab, and return notes. Raises what refuses it."""
+    """Try what publish will need of GitLab and git. Returns notes; raises NightshiftError for what
+    would fail."""
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
     choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
@@ -261,14 +255,14 @@ def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
 def _find_earlier_try(
     session: Session, inputs: _PlanInputs, facts: CheckoutFacts, *, single_job: bool
 ) -> EarlierTry | None:
-    """What an earlier try left; None, without a request, if no night will follow anyway."""
-    trigger = inputs.trigger
+    """What an earlier try of this run left, None without one. GitLab is not asked if no night will
+    follow anyway."""
+    trigger, settings = inputs.trigger, session.settings
     project, is_refused = trigger.project, trigger.comment and not trigger.request
-    settings = session.settings
     if project is None or is_refused or settings.rehearse or not settings.enabled:
         return None
-    place = f"{settings.output_dir}/bundle"
-    if found := find_earlier_try(project, session.job, facts, place, single_job=single_job):
+    bundle_dir = f"{settings.output_dir}/bundle"
+    if found := find_earlier_try(project, session.job, facts, bundle_dir, single_job=single_job):
         refuse_unknown_category(found.bundle, settings)
     return found
 
@@ -311,7 +305,8 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
 
 
 def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
-    """``done_before``: an earlier try of this run did the work, so nothing is planned."""
+    """Write the plan, and emit what it says. ``done_before``: an earlier try of this run did the
+    work, so nothing is planned."""
     write_record(session.results / "plan.json", plan)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
@@ -352,10 +347,11 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     from gitlab_nightshift.stages.work.bead_prompt import preview_prompts
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
 
-    place = build_work_context(session)
+    context = build_work_context(session)
     repository = Repository(session.git, session.known.found[0].git_dir)
-    sources = BriefSources(plan, session.checkout, repository, place.build_commands, coverage=False)
-    return preview_prompts(place, plan, make_brief(sources))
+    commands = context.build_commands
+    sources = BriefSources(plan, session.checkout, repository, commands, coverage=False)
+    return preview_prompts(context, plan, make_brief(sources))
 
 
 def emit_run_started(session: Session) -> None:
@@ -376,9 +372,9 @@ def emit_run_started(session: Session) -> None:
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
     """The plan of an earlier job, and the plan of the upkeep before it."""
-    place = locate_product(session, file, "plan.json")
-    plan = read_record(Plan, place)
-    return plan, read_upkeep_plan(plan, place)
+    path = locate_product(session, file, "plan.json")
+    plan = read_record(Plan, path)
+    return plan, _read_upkeep_plan(plan, path)
 
 
 # --- upkeep -------------------------------------------------------------------------------------
@@ -387,8 +383,8 @@ def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
 def find_upkeep_request(
     session: Session, project: Project, opened: Iterable[KnownMergeRequest]
 ) -> tuple[TaskRequest | None, tuple[str, ...]]:
-    """Rebase merge requests in conflict. The request for one that needs another commit, if any, and
-    notes for the plan. Failures are notes, too."""
+    """Rebase merge requests in conflict. Returns the request for one more commit on the merge
+    request that needs it, if any does, and notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
         waiting = find_waiting(project, opened, session.job.run_id)
@@ -401,18 +397,18 @@ def find_upkeep_request(
 
 
 @contextlib.contextmanager
-def plan_upkeep(
-    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
-) -> Iterator[PlannedUpkeep | None]:
-    """Write ``upkeep/plan.json``. Within the block the merge request's branch is checked out. None
-    if nothing is to do, or if it fails, with a warning."""
-    if project is None or request is None:
+def plan_upkeep(session: Session, night: PlannedRun) -> Iterator[PlannedUpkeep | None]:
+    """Plan the upkeep before the night's work: ``upkeep/plan.json``. Within the block the merge
+    request's branch is checked out. None if nothing is to do, or an earlier try of the run has done
+    it, or, with a warning, if it fails."""
+    project, request = night.inputs.trigger.project, night.inputs.upkeep
+    if project is None or request is None or night.earlier:
         yield None
         return
     with contextlib.ExitStack() as stack:
         try:
             request_session = stack.enter_context(open_request_session(session, request))
-            upkeep = _plan_request(request_session, project, memory, request)
+            upkeep = _plan_request(request_session, project, night.inputs.memory, request)
         except NightshiftError as error:
             session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
             upkeep = None
@@ -426,7 +422,8 @@ def _plan_request(
     commands = find_verify_commands(session, request).commands
     plan = make_plan(session.settings, session.job, facts, project, memory, commands)
     plan = replace(add_recent_files(plan, session.settings, facts, ()), request=request)
-    if not reply_started(session, plan, request):  # uncounted, it would be repeated every night
+    # The reply's marker counts the runs: without it upkeep would be repeated every night.
+    if not reply_started(session, plan, request):
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None
     (session.results / UPKEEP).mkdir()
@@ -435,8 +432,9 @@ def _plan_request(
     return PlannedUpkeep(session, plan)
 
 
-def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
-    """The upkeep plan of the same run, beside the night's plan ``file``; None without one."""
-    place = file.parent / UPKEEP / "plan.json"
-    plan = read_record(Plan, place) if place.exists() else None
+def _read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
+    """The upkeep plan of the same run, which lies in a folder beside the night's plan ``file``;
+    None without one."""
+    path = file.parent / UPKEEP / "plan.json"
+    plan = read_record(Plan, path) if path.exists() else None
     return plan if plan and plan.run_id == night.run_id else None

@@ -27,17 +27,17 @@ from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, bu
 from gitlab_nightshift.system.environment import build_search_path
 
 PUBLISH_NEEDS_S = 300.0
-"""Seconds reserved for publishing, at most a fifth of the job."""
+"""Seconds of a job that are reserved for publishing; of a short one, a fifth."""
 
 
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
     """The input of the work stage, without any GitLab credential."""
-    chosen = choose_agent(session.settings, session.search_env).settings
-    run = dataclasses.replace(session, settings=chosen)
+    settings = choose_agent(session.settings, session.search_env).settings
+    chosen = dataclasses.replace(session, settings=settings)
     build_files = _read_build_files(session)
     verify = find_verify_commands(session, request, build_files)
     seconds = compute_work_seconds(session, datetime.now(UTC))
-    return build_job_context(run, session.git, session.network, build_files, verify, seconds)
+    return build_job_context(chosen, session.git, session.network, build_files, verify, seconds)
 
 
 def find_verify_commands(
@@ -76,7 +76,7 @@ def compute_work_seconds(session: Session, now: datetime) -> float | None:
 
 
 def _read_build_files(session: Session) -> BuildFiles:
-    """The files as committed, each read at most once. Call before an agent starts."""
+    """The build files as committed, each read at most once. To be read before an agent starts."""
 
     @functools.cache
     def read(name: str) -> bytes | None:
@@ -106,7 +106,8 @@ def check_addresses(session: Session, *, single_job: bool) -> None:
 
 
 def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
-    """Ask apprise, which imports a hundred modules, in a process without the token."""
+    """A text for each address that apprise does not know. Apprise, which imports a hundred modules,
+    is asked in a process without the token."""
     if not addresses:
         return []
     env = {"PATH": build_search_path(session.env, session.checkout)}
@@ -130,6 +131,7 @@ def build_notify_request(session: Session) -> dict[str, Any]:
 
 
 def _find_outcome_before(session: Session) -> str:
+    """The outcome of the night before; "" if unknown."""
     job = session.job
     if not session.secrets.gitlab_token or not job.project_id:
         return ""

@@ -80,7 +80,7 @@ def _publish_bundle(
 
 
 def _build_session(inputs: Mapping[str, Any]) -> Session:
-    """The session for publish. Nothing is read from the checkout, which agents have changed."""
+    """The session for publish. Nothing is read from the checkout, which agents may have changed."""
     checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
     # A new folder: nobody can have planted a .gitconfig in it.
     home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))

@@ -67,9 +67,10 @@ def publish(
     """Run the publish stage, which writes ``published.json``. A failure is an outcome; the bundle
     stays.
 
-    ``source`` and ``recent`` (files that are refused) were read before any agent ran. ``notary`` is
-    None if nothing but another job's word vouches for the change. ``approved_by`` is the approver's
-    login, "" without one; ``request`` the comment that asked for the change.
+    ``source`` and ``recent`` (files that may not be changed) were read before any agent ran.
+    ``notary`` is the notary's record, None if only the job that ran the agents vouches for the
+    change. ``approved_by`` is the approver's login, "" without one; ``request`` the comment that
+    asked for the change.
     """
     from gitlab_nightshift.stages.publish.publish_stage import publish as do_publish  # not for plan
 
@@ -101,8 +102,7 @@ def read_source_checkout(session: Session) -> SourceCheckout:
 
 
 def read_checkout_facts(session: Session) -> CheckoutFacts:
-    """The facts of a clean checkout that plan and publish need. Raises NightshiftError for
-    changes."""
+    """The facts of the checkout. Raises NightshiftError if it has uncommitted changes."""
     refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.known, session.settings, session.job)
 
@@ -116,7 +116,8 @@ def _build_context(
 def publish_existing(
     session: Session, origin: BundleOrigin, *, approved: bool = False
 ) -> RunResult:
-    """Publish the bundle of an earlier stage or run; a dry run only reports it.
+    """Publish the bundle that another job, an earlier stage or an earlier run made; a dry run only
+    reports it.
 
     ``approved``: a person started this job to approve the bundle. That is checked first.
     """
@@ -154,13 +155,13 @@ def publish_existing(
 
 
 def _publish_upkeep(
-    session: Session, night: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
+    session: Session, night_folder: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
 ) -> None:
     """Publish the upkeep of the same run, if there is one. A failure is only a warning: the night's
     own change is published anyway."""
     upkeep_session = replace(session, results=session.results / UPKEEP)
     try:
-        folder = _find_upkeep_bundle(upkeep_session, night, origin.job)
+        folder = _find_upkeep_bundle(upkeep_session, night_folder, origin.job)
         upkeep = read_record(Bundle, folder / "bundle.json") if folder else None
         if folder and upkeep and upkeep.run_id == bundle.run_id:
             _publish_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
@@ -168,9 +169,11 @@ def _publish_upkeep(
         session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
 
 
-def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> Path | None:
+def _find_upkeep_bundle(session: Session, night_folder: Path, from_job: str | None) -> Path | None:
+    """Copy the upkeep's bundle into the session's results: from beside the night's, or by GitLab's
+    API from the job that made both. None if there is none."""
     if from_job is None:
-        folder = night.parent / UPKEEP / "bundle"
+        folder = night_folder.parent / UPKEEP / "bundle"
         if not folder.exists():
             return None
         placed = shutil.copytree(folder, session.results / "bundle")
@@ -193,7 +196,7 @@ def _publish_commit(
     origin: BundleOrigin,
     approved_by: str,
 ) -> None:
-    """Publish the upkeep's commit, and reply; its results go to ``upkeep_session``."""
+    """Publish the upkeep's commit, and reply; the results of that go to ``upkeep_session``."""
     trigger = find_started_upkeep(session, bundle)
     if trigger.request is None:
         raise NightshiftError(Code.PUBLISH, "this run has not started one")
@@ -213,7 +216,7 @@ def _publish_commit(
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
-    """The bundle of a run that failed before its work, or lost it."""
+    """The bundle of a run that failed before its work, or lost the bundle of it."""
     return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -234,7 +237,8 @@ def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -
 
 
 def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
-    """Why this pipeline's trigger leaves nothing to publish; "" if it does not."""
+    """Why the comment that triggered this pipeline leaves nothing to publish; "" if something is
+    left."""
     if isinstance(trigger.comment, DeclinedRequest | IgnoredTrigger):
         return trigger.comment.why
     request = trigger.request
@@ -263,19 +267,21 @@ def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
     """The notary's record of the bundle, copied to this job's results. None if nothing is
-    proposed, or if the only record is by the job that ran the agents."""
+    proposed, or if no notary ran in a job of its own. Raises ``E_PUBLISH`` for a record that the
+    job which ran the agents left."""
     if bundle.outcome is not Outcome.MR_READY:
         return None
     file = folder.parent / NOTARY
     if not origin.job:
         return decode_notary(file.read_bytes(), str(file)) if file.exists() else None
-    is_upkeep = session.results.name == UPKEEP
-    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if is_upkeep else ''}"
+    output_dir = session.settings.output_dir
+    if session.results.name == UPKEEP:
+        output_dir = f"{output_dir}/{UPKEEP}"
     project, pipeline = session.open_project(), session.job.run_id
     if not origin.notary_job:
-        refuse_foreign_notary(project, pipeline, origin.job, place)
+        refuse_foreign_notary(project, pipeline, origin.job, output_dir)
         return None
-    record = fetch_notary(project, pipeline, origin.notary_job, place, origin.job)
+    record = fetch_notary(project, pipeline, origin.notary_job, output_dir, origin.job)
     write_record(session.results / NOTARY, record)
     return record
 
@@ -291,30 +297,35 @@ def _check_approver(session: Session) -> str:
 
 
 def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
-    """Copy the bundles of night and upkeep into this job's results, for a notary. Another job's are
-    downloaded with this job's own token; the plan names that job.
+    """Copy the bundles of night and upkeep into this job's results, for a notary. Those of another
+    job of this pipeline are downloaded with the job's own token; the plan names that job's id.
 
     Raises ``E_CONFIG`` if that is not possible.
     """
     if origin.job:
         _fetch_bundles(session, plan, origin.job)
         return
-    folder = locate_product(session, origin.given, "bundle")
-    for place in (folder.parent / UPKEEP, folder.parent):
-        target = session.results / (UPKEEP if place.name == UPKEEP else "")
-        if (place / "bundle").exists() or place == folder.parent:
-            shutil.copytree(
-                folder if place == folder.parent else place / "bundle", target / "bundle"
-            )
-            with contextlib.suppress(FileNotFoundError):  # keep an earlier refusal
-                shutil.copy(place / NOTARY, target)
+    bundle = locate_product(session, origin.given, "bundle")
+    # The upkeep's own bundle may be the given one.
+    is_upkeep = bundle.parent.name == UPKEEP
+    _place_bundle(bundle, session.results / UPKEEP if is_upkeep else session.results)
+    upkeep = bundle.parent / UPKEEP / "bundle"
+    if upkeep.exists():
+        _place_bundle(upkeep, session.results / UPKEEP)
+
+
+def _place_bundle(bundle: Path, results: Path) -> None:
+    shutil.copytree(bundle, results / "bundle")
+    with contextlib.suppress(FileNotFoundError):  # an earlier refusal stands
+        shutil.copy(bundle.parent / NOTARY, results)
 
 
 def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
-    number = max((job.id for job in plan.jobs if job.name == name), default=None)
+    # The newest of the name is the last try of that job.
+    job_id = max((job.id for job in plan.jobs if job.name == name), default=None)
     token = session.env.get("CI_JOB_TOKEN", "")
-    if number is None or not token:
-        why = "CI_JOB_TOKEN is not set" if number else f"the plan names no job {name}"
+    if job_id is None or not token:
+        why = "CI_JOB_TOKEN is not set" if job_id else f"the plan names no job {name}"
         text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
         raise build_config_error(text)
     job = session.job
@@ -322,22 +333,23 @@ def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
     output = session.settings.output_dir
     with contextlib.suppress(FileNotFoundError):
         download_bundle(
-            project, number, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
+            project, job_id, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
         )
     try:
-        download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
+        download_bundle(project, job_id, f"{output}/bundle", session.results / "bundle")
     except FileNotFoundError:  # publish reports the consequence
-        session.emit(Note(f"the job {name} (id {number}) has left no bundle", warning=True))
+        session.emit(Note(f"the job {name} (id {job_id}) has left no bundle", warning=True))
 
 
-def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
-    """Download the bundle of another job of this pipeline."""
+def _fetch_job_bundle(session: Session, name: str, bundle_dir: str = "bundle") -> Path:
+    """Download the bundle of another job of this pipeline, with the token. Raises ``E_CONFIG``
+    without one, or outside a pipeline."""
     if not session.secrets.gitlab_token:
         raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
         raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
     folder = session.results / "bundle"
-    path = f"{session.settings.output_dir}/{place}"
+    path = f"{session.settings.output_dir}/{bundle_dir}"
     download_newest_bundle(session.open_project(), session.job.run_id, name, path, folder)
     return folder
 

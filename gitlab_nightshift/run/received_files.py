@@ -23,19 +23,18 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_RECORD = LARGEST_BUNDLE
 """Bytes of one stored record."""
-Change = Callable[[str], str]
+Redaction = Callable[[str], str]
 
 
-def _map_texts(record: Any, change: Change, exact: tuple[str, ...]) -> Any:
-    """A record with its texts changed, except the fields ``exact``, which later stages compare."""
-    changed = map_texts(record, change)
-    return dataclasses.replace(changed, **{name: getattr(record, name) for name in exact})
+def _map_texts(record: Any, redact: Redaction, exact: tuple[str, ...]) -> Any:
+    """A redacted record. The fields ``exact`` stay as they are: later stages compare them."""
+    redacted = map_texts(record, redact)
+    return dataclasses.replace(redacted, **{name: getattr(record, name) for name in exact})
 
 
-def redact_bundle(bundle: Bundle, change: Change) -> Bundle:
+def redact_bundle(bundle: Bundle, redact: Redaction) -> Bundle:
     """A redacted bundle. Ids and paths stay exact, because publish compares them."""
-    exact = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
-    redacted: Bundle = _map_texts(bundle, change, exact)
+    redacted: Bundle = _map_texts(bundle, redact, _EXACT_IN_BUNDLE)
     old = bundle.proposal
     if old is None or redacted.proposal is None:
         return redacted
@@ -49,8 +48,7 @@ def redact_bundle(bundle: Bundle, change: Change) -> Bundle:
 
 def _collect_exact_texts(bundle: Bundle) -> bytes:
     """The texts that ``redact_bundle`` leaves exact."""
-    texts = [bundle.run_id, bundle.created_at, bundle.base_sha, bundle.target_branch]
-    texts.append(bundle.category_used)
+    texts: list[str] = [getattr(bundle, name) for name in _EXACT_IN_BUNDLE]
     if bundle.proposal:
         change = bundle.proposal.change
         texts += [bundle.proposal.category, change.tree_id, *change.files]
@@ -61,22 +59,23 @@ def _collect_exact_texts(bundle: Bundle) -> bytes:
 
 @dataclass(frozen=True)
 class _RecordKind:
-    """A kind of record that is redacted, except the fields ``exact``."""
+    """A kind of record, and its fields that are not redacted (``exact``)."""
 
     record: type[Any]
     exact: tuple[str, ...] = ()
 
 
-_PLAN = (
+_EXACT_IN_BUNDLE = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
+_EXACT_IN_PLAN = (
     *("run_id", "date", "base_sha", "target_branch", "scheduled", "categories"),
     *("recent_files", "verify_commands"),
 )
-_PLAIN = {
-    "plan": _RecordKind(Plan, _PLAN),
+_RECORD_KINDS = {
+    "plan": _RecordKind(Plan, _EXACT_IN_PLAN),
     "published": _RecordKind(Publication, ("run_id", "branch", "commit_sha")),
     "result": _RecordKind(RunResult),
 }
-KINDS = ("bundle", "patch", "text", "page", "delegation", *_PLAIN)
+KINDS = ("bundle", "patch", "text", "page", "delegation", *_RECORD_KINDS)
 """``text`` is a report, redacted as plain text; ``page`` is HTML that allows no script. ``bundle``
 and ``patch`` of a folder belong together: the patch comes first, and a bundle whose patch was
 refused is stored with the reason."""
@@ -84,17 +83,22 @@ refused is stored with the reason."""
 
 def _find_kind(kind: str) -> _RecordKind:
     if kind == "delegation":
-        from gitlab_nightshift.records.delegation_records import DelegationResult  # no night's
+        # Only here: a night's redactor, for which its job log waits, has no use for it.
+        from gitlab_nightshift.records.delegation_records import DelegationResult
 
         return _RecordKind(DelegationResult)
-    return _PLAIN.get(kind, _RecordKind(Bundle))
+    return _RECORD_KINDS.get(kind, _RecordKind(Bundle))
 
 
 class ResultRecords:
-    """Writes into the folder of results. ``change`` redacts one text, ``redact`` whole files."""
+    """Writes records into the folder of results. ``redact_text`` redacts one text of a record,
+    ``redact`` a whole file; ``reserve`` is disk space that is kept free until a record needs it."""
 
-    def __init__(self, folder: Path, redact: Redactor, change: Change, reserve: Reserve) -> None:
-        self._folder, self._redact, self._change, self._reserve = folder, redact, change, reserve
+    def __init__(
+        self, folder: Path, redact: Redactor, redact_text: Redaction, reserve: Reserve
+    ) -> None:
+        self._folder, self._redact, self._reserve = folder, redact, reserve
+        self._redact_text = redact_text
         self._refused: dict[str, NightshiftError] = {}
 
     def keep(self, name: str, kind: str, data: bytes) -> None:
@@ -119,15 +123,15 @@ class ResultRecords:
             raise InvalidRecordError(f"it is not of version {version}")
         if isinstance(record, Bundle):
             return self._prepare_bundle(name, record)
-        return _map_texts(record, self._change, entry.exact)
+        return _map_texts(record, self._redact_text, entry.exact)
 
     def _prepare_bundle(self, name: str, bundle: Bundle) -> Bundle:
         refused = self._refused.get(_find_parent(name))
-        redacted = redact_bundle(bundle, self._change)
+        redacted = redact_bundle(bundle, self._redact_text)
         if holds_secret(_collect_exact_texts(bundle), self._redact.values):
             text = "not published: a path or an id of the change holds the value of a variable"
             refused = NightshiftError(Code.POLICY_DENY, text)
-            redacted = dataclasses.replace(map_texts(bundle, self._change), proposal=None)
+            redacted = dataclasses.replace(map_texts(bundle, self._redact_text), proposal=None)
         if refused is None:
             return redacted
         return dataclasses.replace(
@@ -162,7 +166,8 @@ class ResultRecords:
 
 
 def _check_page(name: str, data: bytes) -> None:
-    from gitlab_nightshift.stages.report.page import read_beginning  # comes at the end of a run
+    # Only here: a page comes at the end of a run, and the job log waits for the redactor's start.
+    from gitlab_nightshift.stages.report.page import read_beginning
 
     if not data.startswith(read_beginning().encode()):
         raise InvalidRecordError(f"{name}: it is no page of this program")
@@ -182,6 +187,10 @@ _NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}\.(?:out|err|txt|jsonl?
 ``.gz`` appended."""
 
 Name = Annotated[str, Length(200)]
+
+
+# What a sender asks for, by the kind of its frame (wire/protocol.py: FrameKind). Logs are numbered:
+# those of a group from ``first`` on, in the order of its names.
 
 
 @dataclass(frozen=True)
@@ -218,8 +227,8 @@ class _LogGroup:
 
 @dataclass
 class ReceivedLogs:
-    """``taken`` are the names of all senders' logs. Methods raise InvalidRecordError and
-    OSError."""
+    """Writes the raw logs and text files of one sender, which may be controlled by an agent.
+    ``taken`` are the names of all senders' logs. Methods raise InvalidRecordError and OSError."""
 
     logs: Logs
     taken: set[str]
@@ -233,10 +242,8 @@ class ReceivedLogs:
         message = decode_record(_OpenMessage, payload)
         if not self._next <= message.first <= LARGEST_INT - MOST_OPEN:
             raise InvalidRecordError("a log has the number of another")
-        if (
-            sum(len(group.names) for group in self._groups.values()) + len(message.names)
-            > MOST_OPEN
-        ):
+        open_count = sum(len(group.names) for group in self._groups.values())
+        if open_count + len(message.names) > MOST_OPEN:
             raise InvalidRecordError(f"more than {MOST_OPEN} logs are open")
         self._take(*message.names)
         self._next = message.first + len(message.names)
@@ -246,7 +253,7 @@ class ReceivedLogs:
         self._groups[message.first] = _LogGroup(message.names, sinks, closing)
 
     def write(self, payload: bytes) -> None:
-        """Append to a log."""
+        """Append to a log: the first eight bytes are its number."""
         number = int.from_bytes(payload[:8], "big")
         for first, group in self._groups.items():
             if first <= number < first + len(group.logs):

@@ -168,7 +168,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
     ):
         process.send_task(
             {
-                "own": folder,
+                "private": folder,
                 "env": {**visible, "GITLAB_CI": "true"},  # so that an uncommitted file is refused
                 "folder": str(call.folder),
                 "config": call.config,
