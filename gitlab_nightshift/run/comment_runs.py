@@ -21,7 +21,7 @@ from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.git import find_repository_paths, read_head
 from gitlab_nightshift.repository.private_repository import create_private_repository
-from gitlab_nightshift.repository.remote import GitServer, fetch
+from gitlab_nightshift.repository.remote import fetch
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
@@ -35,6 +35,7 @@ from gitlab_nightshift.stages.plan.comment_request import (
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.stages.publish import thread_reply
 from gitlab_nightshift.stages.publish.escaping import clean
+from gitlab_nightshift.stages.publish.publish_context import build_git_server
 from gitlab_nightshift.stages.report.run_result import build_run_result
 
 TIMEOUT_S = 30.0
@@ -176,13 +177,6 @@ def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
         pack = build_pack(repository, request.head, base)
     (session.results / PACK).write_bytes(pack)
     return pack
-
-
-def build_git_server(session: Session) -> GitServer:
-    """The project's repository, with the token to fetch from it."""
-    job = session.job
-    url = f"{job.server_url.rstrip('/')}/{job.project_path}.git"
-    return GitServer(url, session.secrets.gitlab_token, env=session.network)
 
 
 # --- replies ----------------------------------------------------------------------------------

@@ -146,8 +146,8 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
         return Code(code), why
     if state.worked and (code := state.worked.error_code):
         why = state.worked.reason
-        if inputs["no_second"]:
-            why = describe_no_fallback(why, inputs["no_second"])
+        if inputs["no_fallback"]:
+            why = describe_no_fallback(why, inputs["no_fallback"])
         return _parse_code(code), why
     return None
 

@@ -29,7 +29,6 @@ from gitlab_nightshift.run.publishing import (
     build_failed_bundle,
     build_missing_token_error,
     place_bundles,
-    read_source_checkout,
 )
 from gitlab_nightshift.run.session_opening import locate_product, open_session
 from gitlab_nightshift.run_folder import Invocation, RunFolder
@@ -39,6 +38,7 @@ from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.earlier_runs import EarlierTry
+from gitlab_nightshift.stages.publish.publish_context import read_source
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.stages.work.work_context import pack_work
@@ -95,6 +95,7 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         answer["night"] = _prepare_work_alone(session, plan)
         return 0
     planning.emit_run_started(session)
+    # First of all: the supervisor notifies people also of what fails from here on.
     answer["notify"] = build_notify_request(session)
     try:
         check_addresses(session, single_job=True)
@@ -155,7 +156,7 @@ def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
         "dashboard": is_dashboard_written(session),
         "settings": session.settings,
         "job": session.job,
-        "source": read_source_checkout(session),
+        "source": read_source(session.known),
         "recent": plan.recent_files if plan.recent_files_enforced else (),
         "request": plan.request,
         "network": session.network,

@@ -21,7 +21,6 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
-    build_git_server,
     open_request_session,
     read_trigger_context,
     reply_failed,
@@ -67,7 +66,7 @@ from gitlab_nightshift.stages.plan.upkeep import (
 )
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
-from gitlab_nightshift.stages.publish.publish_context import choose_author
+from gitlab_nightshift.stages.publish.publish_context import build_git_server, choose_author
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
 
@@ -166,10 +165,11 @@ def plan_alone(session: Session) -> Plan:
 
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
     trigger, request = inputs.trigger, inputs.trigger.request
+    # With a head, open_request_session has checked out another commit.
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
     earlier = _find_earlier_try(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (trigger.comment or earlier):
+    if not (trigger.comment or earlier):  # a comment's run does what that says, and nothing else
         orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
@@ -234,7 +234,9 @@ def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) ->
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
     choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
-    _try_push(session, facts)
+    branch, (source, _) = f"{session.settings.branch_prefix}{ANY_SLUG}", session.known.found
+    server = build_git_server(session)
+    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
     return notes
 
 
@@ -287,12 +289,6 @@ def _estimate_end(session: Session) -> datetime:
     now = datetime.now(UTC)
     seconds = compute_work_seconds(session, now) or 0.0
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
-
-
-def _try_push(session: Session, facts: CheckoutFacts) -> None:
-    source, _ = session.known.found
-    branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
-    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
 
 
 def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:

@@ -128,7 +128,7 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
         "second": _pack_agent(context, prepared, fallback)
         if isinstance(fallback, ProviderChoice)
         else None,
-        "no_second": fallback if isinstance(fallback, str) else "",
+        "no_fallback": fallback if isinstance(fallback, str) else "",
     }
 
 

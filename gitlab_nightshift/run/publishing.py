@@ -76,8 +76,11 @@ def publish(
 
     session.emit(StepStarted("publish", "Publish"))
     try:
-        context = replace(
-            _build_context(session, source, recent),
+        context = PublishContext(
+            session,
+            session.open_project(),
+            source,
+            recent,
             approved_by=approved_by,
             request=request,
             notary=notary,
@@ -96,21 +99,10 @@ def publish(
     return published
 
 
-def read_source_checkout(session: Session) -> SourceCheckout:
-    """What publish needs of the checkout, including the machine's git identity."""
-    return read_source(session.known)
-
-
 def read_checkout_facts(session: Session) -> CheckoutFacts:
     """The facts of the checkout. Raises NightshiftError if it has uncommitted changes."""
     refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.known, session.settings, session.job)
-
-
-def _build_context(
-    session: Session, source: SourceCheckout, recent: frozenset[str]
-) -> PublishContext:
-    return PublishContext(session, session.open_project(), source, recent)
 
 
 def publish_existing(
@@ -259,7 +251,7 @@ def _publish_now(
     notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
     recent = frozenset(facts.recent_files if facts.recent_files_enforced else ())
-    source = read_source_checkout(session)
+    source = read_source(session.known)
     return publish(session, folder, source, recent, notary, approved_by, request)
 
 
@@ -376,12 +368,13 @@ def finish_run(
     notary = read_kept(NotaryRecord, folder.parent / NOTARY)
     result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
     patch = read_patch(folder)
-    session.logs.reserve.release()
+    session.logs.reserve.release()  # the space was kept for the results
     try:
         with report_full_disk(session.results):
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
             write_results(session.results, result, patch, session.redact, url)
     finally:
+        # Also if the disk is full: whoever asked for the run learns how it ended.
         reply_result(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))

@@ -7,7 +7,7 @@ merge or pushes to its branch has taken it over.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +16,6 @@ from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import (
-    Comment,
     Thread,
     UpkeepMark,
     read_reply_marker,
@@ -108,18 +107,12 @@ def _read_waiting(
     if project.reviews.is_approved(iid):
         return None
     threads = project.threads.list_threads("merge_requests", iid)
-    if threads is None or any(_is_push_of_others(each, own_id) for each in _list_comments(threads)):
+    if threads is None:
+        return None
+    others = (each for thread in threads for each in thread.comments if each.author_id != own_id)
+    if any(each.system and _COMMITTED.match(each.body) for each in others):
         return None
     return WaitingReview(state, threads, own_id, run_id)
-
-
-def _list_comments(threads: Iterable[Thread]) -> Iterator[Comment]:
-    return (each for thread in threads for each in thread.comments)
-
-
-def _is_push_of_others(comment: Comment, own_id: int) -> bool:
-    pushed = comment.system and _COMMITTED.match(comment.body)
-    return bool(pushed) and comment.author_id != own_id
 
 
 # --- conflicts --------------------------------------------------------------------------------
@@ -239,7 +232,7 @@ def _is_waiting(project: Project, thread: Thread, own_id: int) -> bool:
         return False
     if comments[-1].author_id == own_id:
         return False
-    asking = comments[0].author_id
+    asking = comments[0].author_id  # who replies in a thread asks for nothing
     return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
 
 

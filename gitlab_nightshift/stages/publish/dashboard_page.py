@@ -168,7 +168,7 @@ def build_key(token: str, project: int) -> bytes:
 def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[str]) -> str:
     """The whole new description. It keeps what people wrote above the dashboard in the ``old`` one;
     boxes with the texts ``ticked`` stay ticked."""
-    head = old.partition(START)[0].rstrip()
+    head, data = old.partition(START)[0].rstrip(), encode_for_comment(asdict(dashboard.memory))
     parts = [
         START,
         *_render_state(dashboard),
@@ -176,7 +176,7 @@ def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[st
         *_render_nights(dashboard, ticked),
         *_render_outlook(dashboard.outlook, ticked),
         *_render_rejected(dashboard, ticked),
-        _sign_memory(dashboard.memory, key),
+        f"<!-- nightshift-data: {_compute_signature(data, key)} {data} -->",
     ]
     return "\n".join([head, "", *parts] if head else parts)
 
@@ -196,11 +196,6 @@ def list_ticked(description: str, start: str = START) -> frozenset[str]:
     """The texts of the ticked boxes below ``start``, the mark where a dashboard begins."""
     # Browsers send the line ends of a form as CRLF.
     return frozenset(_CHECKED.findall(description.partition(start)[2].replace("\r\n", "\n")))
-
-
-def _sign_memory(memory: DashboardMemory, key: bytes) -> str:
-    text = encode_for_comment(asdict(memory))
-    return f"<!-- nightshift-data: {_compute_signature(text, key)} {text} -->"
 
 
 def _compute_signature(text: str, key: bytes) -> str:

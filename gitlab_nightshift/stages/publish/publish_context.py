@@ -106,13 +106,14 @@ class PublishContext:
         """The command that has the notary run the plan's commands on the change."""
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
-    def build_git_server(self) -> GitServer:
-        """The repository to push to, with the token. Raises ``E_CONFIG`` if the project is
-        unknown."""
-        if not self.session.job.project_path or not self.session.job.server_url:
-            raise build_config_error("the project is unknown: set repo_url to its web address")
-        url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
-        return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
+
+def build_git_server(session: "Session") -> GitServer:
+    """The project's repository, with the token. Raises ``E_CONFIG`` if the project is unknown."""
+    job = session.job
+    if not job.project_path or not job.server_url:
+        raise build_config_error("the project is unknown: set repo_url to its web address")
+    url = f"{job.server_url.rstrip('/')}/{job.project_path}.git"
+    return GitServer(url, session.secrets.gitlab_token, env=session.network)
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:

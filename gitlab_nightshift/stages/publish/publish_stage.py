@@ -45,6 +45,7 @@ from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
+    build_git_server,
     choose_author,
     find_commit_date,
 )
@@ -164,7 +165,7 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
         return ""
     if why := _describe_lost_base(context):
         return why
-    server = context.build_git_server()
+    server = build_git_server(context.session)
     fetched = transfer_with_patience(lambda: fetch(repository, server, context.target), context)
     if not fetched.ok:
         text = f"the target branch {context.target} could not be fetched: {fetched.message}"

@@ -88,6 +88,7 @@ def render_patch(patch: str) -> str:
     """The whole change, folded: it is to be read, so that what GitLab would act on is escaped."""
     if len(patch) > LONGEST_PATCH:
         return f"It is too long for a comment. {_WHERE}."
+    # Longer than any run of backticks in it, which would end it (spec.commonmark.org, 4.5).
     fence = "`" * max(3, *(len(run) + 1 for run in ["", *re.findall("`+", patch)]))
     shown = to_markdown(f"{fence}diff\n{patch.rstrip()}\n{fence}", 2 * LONGEST_PATCH)
     return f"<details><summary>{_WHERE}</summary>\n\n{shown}\n\n</details>"
@@ -120,7 +121,10 @@ class RunEnding:
 def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
     """The reply that the task has started; later replaced by the result."""
     dry = " as a dry run" if request.dry_run else ""
-    who, where = _describe_author(request), _describe_pipeline(job)
+    name = to_markdown_line(request.author, 100)
+    who = f" for {name}" if name else ""  # not by @name, which would be a mention
+    link = _format_link(job, "this pipeline")
+    where = f", in {link}" if link else ""
     what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
     text = f"The night shift is {what}{who}{dry}{where}. The result will appear here."
     return _append_marker(text, "started", place, job, request)
@@ -137,13 +141,13 @@ def render_result_reply(
 ) -> str:
     """The reply with the result."""
     result, bundle = ended.result, ended.bundle
-    answer = _find_answer(ended, request, place)
+    answer, link = _find_answer(ended, request, place), _format_link(job, "Log and report")
     parts = (
         f"{_describe_ending(ended, place, answer)}.",
         to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
         _show_change(ended),
         _describe_tests(bundle, result),
-        _describe_report_link(job),
+        f"{link}." if link else "",
     )
     failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ended)
     status: ReplyStatus = "failed" if failed and not _is_answered(ended) else "done"
@@ -237,24 +241,8 @@ def _describe_commands(results: Iterable[CommandFinding]) -> Iterable[str]:
         yield f"- {to_code_span(each.command)}: {how}"
 
 
-def _describe_author(request: TaskRequest) -> str:
-    """Who asked for the task, by name: an ``@`` would be a mention."""
-    name = to_markdown_line(request.author, 100)
-    return f" for {name}" if name else ""
-
-
 def _shorten_reason(why: str) -> str:
     return to_markdown_line(why.strip().partition("\n")[0], LONGEST_REASON).rstrip(".")
-
-
-def _describe_pipeline(job: JobFacts) -> str:
-    link = _format_link(job, "this pipeline")
-    return f", in {link}" if link else ""
-
-
-def _describe_report_link(job: JobFacts) -> str:
-    link = _format_link(job, "Log and report")
-    return f"{link}." if link else ""
 
 
 def _format_link(job: JobFacts, text: str) -> str:

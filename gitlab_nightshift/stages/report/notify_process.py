@@ -112,14 +112,14 @@ def _describe_unknown_address(address: str) -> str:
     import apprise
 
     scheme = address.partition("://")[0].lower()
-    known = [name for one in apprise.Apprise().details()["schemas"] for name in _list_schemes(one)]
+    known = [
+        name
+        for service in apprise.Apprise().details()["schemas"]
+        for name in (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
+    ]
     near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
     hint = f"; did you mean {near[0]}://?" if near else ""
     return f"apprise knows no such address{hint or _SERVICES}"
-
-
-def _list_schemes(service: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
 
 
 def _send_by_apprise(address: str, message: Notification) -> str:

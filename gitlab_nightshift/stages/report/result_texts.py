@@ -141,7 +141,8 @@ def build_notification(result: RunResult) -> Notification:
     """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
     nowhere."""
     project = disable_markup(result.project or "night shift")
-    lines = (_describe_subject(result), _describe_reason(result), _describe_effort(result))
+    effort = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
+    lines = (_describe_subject(result), _describe_reason(result), effort)
     link = result.mr_url or result.pipeline_url
     body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
     tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
@@ -160,10 +161,6 @@ def _describe_reason(result: RunResult) -> str:
         return ""
     text = ": ".join(filter(None, (result.error_code, result.reason)))
     return format_line(text, LONGEST_REASON)
-
-
-def _describe_effort(result: RunResult) -> str:
-    return f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
 
 
 def disable_markup(text: str) -> str:
