@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
@@ -367,10 +366,11 @@ def emit_run_started(session: Session) -> None:
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
-    """The plan of an earlier job, and the plan of the upkeep before it."""
+    """The plan of an earlier job, and that of the same run's upkeep, None without one."""
     path = locate_product(session, file, "plan.json")
-    plan = read_record(Plan, path)
-    return plan, _read_upkeep_plan(plan, path)
+    plan, upkeep_path = read_record(Plan, path), path.parent / UPKEEP / "plan.json"
+    upkeep = read_record(Plan, upkeep_path) if upkeep_path.exists() else None
+    return plan, upkeep if upkeep and upkeep.run_id == plan.run_id else None
 
 
 # --- upkeep -------------------------------------------------------------------------------------
@@ -426,11 +426,3 @@ def _plan_request(
     write_record(session.results / UPKEEP / "plan.json", plan)
     session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
     return PlannedUpkeep(session, plan)
-
-
-def _read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
-    """The upkeep plan of the same run, which lies in a folder beside the night's plan ``file``;
-    None without one."""
-    path = file.parent / UPKEEP / "plan.json"
-    plan = read_record(Plan, path) if path.exists() else None
-    return plan if plan and plan.run_id == night.run_id else None

@@ -122,17 +122,9 @@ def build_notify_request(session: Session) -> dict[str, Any]:
 
     {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is not a night.
     """
-    settings = session.settings
-    if session.job.trigger_payload or not (request := pack_notify_request(settings)):
+    settings, job = session.settings, session.job
+    if job.trigger_payload or not (request := pack_notify_request(settings)):
         return {}
-    if CHANGES in settings.notify_on:
-        request["before"] = _find_outcome_before(session)
+    if CHANGES in settings.notify_on and session.secrets.gitlab_token and job.project_id:
+        request["before"] = find_last_outcome(session.open_project(), job, settings.output_dir)
     return request
-
-
-def _find_outcome_before(session: Session) -> str:
-    """The outcome of the night before; "" if unknown."""
-    job = session.job
-    if not session.secrets.gitlab_token or not job.project_id:
-        return ""
-    return find_last_outcome(session.open_project(), job, session.settings.output_dir)

@@ -142,6 +142,7 @@ class ResultRecords:
         )
 
     def _check_patch(self, name: str, data: bytes) -> None:
+        # The patch of a later attempt takes the place of one that was refused.
         self._refused.pop(_find_parent(name), None)
         try:
             if len(data) > LARGEST_PATCH:
@@ -247,6 +248,7 @@ class ReceivedLogs:
             raise InvalidRecordError(f"more than {MOST_OPEN} logs are open")
         self._take(*message.names)
         self._next = message.first + len(message.names)
+        # Raw logs are what fills a disk: from now on space for the records is set aside.
         self.logs.reserve.hold()
         closing = contextlib.ExitStack()
         sinks = closing.enter_context(self.logs.open_logs(*message.names))

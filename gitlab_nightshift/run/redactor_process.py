@@ -141,12 +141,13 @@ class EventDispatcher:
             self._pass_on(event)
 
     def end(self) -> None:
-        """Pass on ``RunEnded``, if a sender has sent it."""
+        """Pass on ``RunEnded``, if a sender has sent it. Called again, this does nothing."""
         if self._last and not self._ended:
             self._pass_on(self._last)
             self._ended = True
 
     def _pass_on(self, event: Event) -> None:
+        # In this order: what is replaced in a secret would hide it from the redactor.
         self._write(map_texts(event, lambda text: replace_control_characters(self._redact(text))))
 
     def _write(self, event: Event) -> None:

@@ -75,7 +75,9 @@ class ConfinedStage:
         self.close()
         paths = self.paths.with_opened(*self.settings.opened)
         if folder := self.settings.record_dir:
-            with contextlib.suppress(OSError):  # work reports what is wrong with the folder
+            # A folder of its own, made now: only what exists can be opened to work. What is wrong
+            # with it work reports.
+            with contextlib.suppress(OSError):
                 if not Path(folder).resolve().is_relative_to(Path(paths.git).parent):
                     Path(folder).mkdir(parents=True, exist_ok=True)
                     paths = paths.with_writable(os.path.realpath(folder))

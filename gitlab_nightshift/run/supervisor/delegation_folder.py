@@ -72,6 +72,7 @@ class DelegationFolder:
         """Replace the folder by the results. Raises OSError."""
         new_folder = self._make(self.path.parent)
         ignore_itself(new_folder)
+        # The copy, which may fail, is made first: until it is whole, the old folder stays.
         shutil.copytree(results, new_folder, symlinks=True, dirs_exist_ok=True)
         if new_folder != self.path:  # equal after remove(), which frees the name
             remove_path(self.path)

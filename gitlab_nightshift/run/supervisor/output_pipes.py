@@ -141,6 +141,7 @@ class Pipes:
                 with self._progress:
                     self._unfinished.discard(line.strip())
                     self._progress.notify_all()
+        # The end of the file: the redactor has closed the pipe, by ending.
         if self._unfinished:
             self._on_death()
             with self._progress:

@@ -105,7 +105,7 @@ class Worker:
                 answer = self._stage.run({**inputs, "gateway": bool(config)})
                 all_ended = end_orphans(lambda: list_own_children() - earlier_children)
             finally:
-                self._gateway.control.close()
+                self._gateway.control.close()  # ends the gateway, and with it its report
         if not all_ended:
             text = "processes of work are left that cannot be ended"
             raise NightshiftError(Code.INTERNAL, text)

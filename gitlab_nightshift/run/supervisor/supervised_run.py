@@ -151,6 +151,7 @@ class _Run:
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
                 if not self._start.bundle_origin:
+                    # Now, to load while plan waits for GitLab; its input comes after plan's end.
                     work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._run_folder)  # work might overwrite it later

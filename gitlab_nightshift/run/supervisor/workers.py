@@ -229,6 +229,7 @@ class StartedWorker:
             stack.enter_context(run.signals.stop_after(left_s, too_late))
             if state_folder := self.checkout.state_folder:
                 stack.enter_context(keep_marked(state_folder.folder))
+            # Innermost: undone while the mark still says that the run is alive.
             stack.enter_context(_undo_outside_changes(run.run_folder))
             answer, used = self.worker.run(inputs, gateway, run.env)
         run.pipes.wait(self.sender)  # before that its records may not be written yet

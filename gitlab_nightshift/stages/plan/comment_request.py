@@ -213,6 +213,7 @@ def read_request(
     noteable, thread = threads.find_noteable(place), threads.find_thread(place)
     if noteable is None or thread is None:
         return _NOT_FOUND
+    # What it says would go to a model, and from there into a merge request that more people see.
     if (noteable.confidential or comment.internal) and not settings.policy.confidential_issues:
         return IgnoredTrigger("it is confidential, and policy.confidential_issues is false")
     if run := _find_handling_run(thread, place, project.threads.read_own_id(), run_id):

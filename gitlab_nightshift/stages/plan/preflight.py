@@ -93,6 +93,7 @@ def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
     day = project.check_access().expires_on
     if day is None:
         return ()
+    # At midnight UTC of that day (docs.gitlab.com/user/project/settings/project_access_tokens).
     ends = datetime.combine(day, time(), UTC)
     if ends <= until:
         raise build_config_error(
@@ -104,6 +105,9 @@ def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
 
 # --- push rules ---------------------------------------------------------------------------------
 
+
+# docs.gitlab.com/user/project/repository/push_rules. GitLab says only at the push which rule it
+# breaks, when the night is paid for.
 
 ANY_TITLE = "Improve the tests"
 """Placeholder for the part of a commit message that is not known yet."""

@@ -17,7 +17,8 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 _FORWARDING = ("pipeline", "parent_pipeline")
-"""GitLab's values of ``CI_PIPELINE_SOURCE`` for pipelines started by another pipeline."""
+"""``CI_PIPELINE_SOURCE`` of pipelines that a pipeline of another project, or a parent pipeline, has
+started (docs.gitlab.com/ci/jobs/job_rules)."""
 
 
 def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
@@ -25,6 +26,7 @@ def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
     zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     try:
         moment = datetime.fromisoformat(created_at)
+        # GitLab gives UTC, with a Z; a time without a zone can only be the same.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date()
     except (ValueError, OverflowError):
         return now.astimezone(zone).date()
@@ -46,6 +48,7 @@ def check_task_source(settings: Settings, job: JobFacts) -> None:
     forwarded = job.in_ci and job.pipeline_source in _FORWARDING
     if not settings.task or not forwarded or not _is_variable(settings, "task"):
         return
+    # Whoever starts the pipeline sets its variables, and so could name themselves.
     named = not _is_variable(settings, "policy.orchestrators")
     if named and job.user_login in settings.policy.orchestrators:
         return
@@ -90,6 +93,7 @@ def _find_left_out_reason(
 ) -> str:
     if category == "security" and public and not settings.security_on_public:
         return "the project is public: a fix would publish the finding"
+    # A limit of 0 switches a category off, even if no merge request is open.
     limit = settings.max_open_mrs.per_category
     waiting = [each for each in memory.opened if each.category == category]
     if len(waiting) >= limit:

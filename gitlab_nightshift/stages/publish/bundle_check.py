@@ -198,6 +198,7 @@ def examine(files: BundleFiles, context: "PublishContext") -> RebuiltBundle:
     Raises ``E_PARSE_ERROR`` for an unreadable bundle, ``E_PUBLISH`` if the other process dies, is
     killed or breaks the rules.
     """
+    # A bundle without a change has no patch; if this one should, judging it says so.
     patch = files.patch if isinstance(files.patch, bytes) else b""
     sizes = (len(files.bundle), len(patch))
     with open_task(_build_reader_input(context), context.base, sizes) as task:

@@ -117,6 +117,7 @@ def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
 def _fold(title: str, parts: Iterable[str]) -> str:
     """Paragraphs under a title, which a reader unfolds; "" without any."""
     inside = _join_paragraphs(parts)
+    # Only after a blank line is what follows HTML read as Markdown (spec.commonmark.org, 4.6).
     return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>" if inside else ""
 
 

@@ -91,7 +91,7 @@ def check_templates(settings: Settings) -> None:
 def clean_title(proposal: Proposal) -> str:
     """The drafted title as one plain line, without prefixes that GitLab or this program sets."""
     text = to_plain_line(proposal.draft.title, LONGEST_TITLE_TEXT)
-    while match := _PREFIXES.match(text):
+    while match := _PREFIXES.match(text):  # "Draft: WIP: …" has two
         text = text[match.end() :]
     return text.rstrip(". ") or "Improve " + to_plain_line(", ".join(proposal.change.files), 100)
 

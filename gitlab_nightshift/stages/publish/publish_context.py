@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
@@ -19,17 +18,15 @@ from gitlab_nightshift.repository.git import CommitIdentity, read_commit_message
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts
 from gitlab_nightshift.repository.remote import GitServer
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.retry import Clock
 from gitlab_nightshift.text.printable_text import make_printable
-
-if TYPE_CHECKING:  # a delegation's last process also judges a bundle, but opens no session
-    from gitlab_nightshift.session import Session
 
 STYLE_MESSAGES = 20
 """Number of last commit messages that show the repository's style."""
 
 
-def describe_resume(session: "Session") -> str:
+def describe_resume(session: Session) -> str:
     """How to resume after a failed publish: a retried job reuses the verified change."""
     retry = "Retry of this job, which pays nothing again, or " if session.job.in_ci else ""
     return f"{retry}nightshift publish {session.settings.output_dir}/bundle"
@@ -72,7 +69,7 @@ class PublishContext:
     the agents vouches for the change.
     """
 
-    session: "Session"
+    session: Session
     project: Project
     source: SourceCheckout
     recent_files: frozenset[str] = frozenset()
@@ -107,7 +104,7 @@ class PublishContext:
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
 
-def build_git_server(session: "Session") -> GitServer:
+def build_git_server(session: Session) -> GitServer:
     """The project's repository, with the token. Raises ``E_CONFIG`` if the project is unknown."""
     job = session.job
     if not job.project_path or not job.server_url:
@@ -128,7 +125,7 @@ def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
 
 
 def choose_author(
-    session: "Session", project: Project, identity: CommitIdentity | None
+    session: Session, project: Project, identity: CommitIdentity | None
 ) -> CommitIdentity:
     """The commit's author, by ``commit_author``; ``identity`` is the machine's. Raises ``E_CONFIG``
     without one."""

@@ -103,6 +103,7 @@ def _publish_change(
         pushed = push_commit(repository, commit, written.slug, context)
         if existing := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, existing, proposal.category)
+    # From here on a retry finds the branch by its commit, and opens only the merge request.
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
     prefix = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
     with _explain_failure(context, prefix):
@@ -359,13 +360,13 @@ def add_commit(
     if head == commit:  # an earlier try has pushed it: the same bundle gives the same id
         return _build_added_publication(found, commit, run_id)
     if found.state != "opened":
-        return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
+        why = f"merge request !{found.iid} is {found.state}"
+        return Publication(run_id, Outcome.SKIPPED, why)
     if request.upkeep and (why := _find_takeover(request, context)):
-        return _build_skipped_publication(run_id, why)
+        return Publication(run_id, Outcome.SKIPPED, why)
     if head != context.base or not push_fast_forward(repository, commit, request.branch, context):
-        return _build_skipped_publication(
-            run_id, f"branch {request.branch} has moved since work began"
-        )
+        why = f"branch {request.branch} has moved since work began"
+        return Publication(run_id, Outcome.SKIPPED, why)
     context.session.emit(Note(f"Branch {request.branch} has one more commit ({commit[:12]})."))
     return _build_added_publication(found, commit, run_id)
 
@@ -377,9 +378,8 @@ def suggest_change(
     pushed."""
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
-        return _build_skipped_publication(
-            run_id, "the merge request has moved or was closed since work began"
-        )
+        why = "the merge request has moved or was closed since work began"
+        return Publication(run_id, Outcome.SKIPPED, why)
     patch, wide_patch = (
         read_diff_text(repository, context.base, tree, lines) for lines in (3, MOST_LINES)
     )
@@ -400,10 +400,6 @@ def _find_takeover(request: TaskRequest, context: PublishContext) -> str:
     if reviews.is_approved(iid):
         return f"merge request !{iid} has been approved in the meantime"
     return f"merge request !{iid} is set to merge" if reviews.read_state(iid).auto_merge else ""
-
-
-def _build_skipped_publication(run_id: str, why: str) -> Publication:
-    return Publication(run_id, Outcome.SKIPPED, why)
 
 
 def _build_added_publication(found: MergeRequest, commit: str, run_id: str) -> Publication:

@@ -192,6 +192,7 @@ def _read_sections(text: str) -> dict[str, _OwnerSection]:
             current = sections.setdefault(head[1].strip().lower(), _OwnerSection())
             current.owners = _read_owners(head[2]) or current.owners
         elif entry := _ENTRY.fullmatch(line):
+            # An entry without owners of its own has those of its section.
             current.entries.append((entry[1], _read_owners(entry[2]) or current.owners))
     return sections
 

@@ -95,11 +95,11 @@ def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> 
 
 
 def _append(access: _PageAccess, line: str) -> None:
-    """Read the page and write it back whole, as the next version: Confluence answers 409 if that
-    number is taken."""
+    """Read the page, and write it back whole with the line."""
     wanted = {"body-format": "storage"} if access.auth else {"expand": "body.storage,version"}
     page = _request(access, "GET", params=wanted)
     try:
+        # An update names the next version; if it is taken, the answer is 409 (CONFLICT).
         number, body = int(page["version"]["number"]) + 1, str(page["body"]["storage"]["value"])
         update: dict[str, Any] = {"id": access.page_id, "title": str(page["title"])}
         kind = {} if access.auth else {"type": str(page["type"])}
@@ -122,7 +122,7 @@ def _request(access: _PageAccess, method: str, **sent: Any) -> Any:
             headers={"Accept": "application/json", **access.headers},
             auth=access.auth or _keep_headers,
             timeout=_TIMEOUTS_S,
-            allow_redirects=False,
+            allow_redirects=False,  # the other server would get the token
             stream=True,  # so that the size of the answer can be bounded
             **sent,
         ) as answer:

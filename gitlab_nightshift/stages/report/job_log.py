@@ -33,7 +33,7 @@ LAST_BYTES = 20_000
 MOST_OPEN = 50
 """Open sections; more get no markers, so that all ends fit into ``LAST_BYTES``."""
 BEADS = ("analyze", "implement", "verify", "mr")
-"""Steps in which an agent works. They are not folded, so that whoever watches sees progress."""
+"""Steps in which an agent works."""
 CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
@@ -41,6 +41,7 @@ _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
 
 def format_line(text: str, width: int = WIDTH) -> str:
     """A text as one printable line of at most ``width`` characters."""
+    # Cut first: an agent's text may have a megabyte. Four times: unprintable characters may go.
     flat = make_printable(text.lstrip()[: 4 * width]).strip()
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
@@ -92,6 +93,7 @@ class JobLog:
             return
         title = self._paint(f"▸ {format_line(event.title)}", "cyan", "bold")
         sectioned = len(self.open) < MOST_OPEN
+        # An agent's section stays open: whoever watches the job sees its progress.
         folded = "" if event.key.partition("-")[0] in BEADS else "[collapsed=true]"
         marker = self._format_marker("start", event.key, folded) if sectioned else ""
         if self._print(marker + title) and sectioned:

@@ -186,7 +186,7 @@ def build_environment() -> "Environment":
 
 def _clean_value(value: Any) -> Any:
     """Replace control and bidirectional characters in a text by spaces."""
-    if type(value) is not str:  # nor Markup, a subclass: it is this program's own
+    if type(value) is not str:  # Markup, a subclass, is this program's own, and stays
         return value
     return make_printable(value, keep="\n\t")
 

@@ -53,7 +53,7 @@ def place_results(private: Path, output: Path) -> None:
         _move(whole, output, part)
     except OSError:  # usually because the output folder is on another disk, which is full
         _remove(part)
-        remove_tree(whole / "logs")
+        remove_tree(whole / "logs")  # the largest part, which people need least
         try:
             _move(whole, output, part)
         except OSError:
