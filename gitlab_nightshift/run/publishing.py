@@ -87,16 +87,21 @@ def publish(
         )
         published = do_publish(folder, context)
     except (NightshiftError, Interruption) as error:
-        stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
-        reason = error.message if isinstance(error, NightshiftError) else stopped
-        # A change that the notary could not run has not failed: it waits for another try.
-        is_waiting = error.code is Code.INCOMPLETE
-        outcome = Outcome.MR_READY if is_waiting else Outcome.FAILED
-        published = Publication(session.job.run_id, outcome, reason, error.code.value)
+        published = _build_failed_publication(session, error)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
     write_record(session.results / "published.json", published)
     return published
+
+
+def _build_failed_publication(
+    session: Session, error: NightshiftError | Interruption
+) -> Publication:
+    stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
+    reason = error.message if isinstance(error, NightshiftError) else stopped
+    # A change that the notary could not run has not failed: it waits for another try.
+    outcome = Outcome.MR_READY if error.code is Code.INCOMPLETE else Outcome.FAILED
+    return Publication(session.job.run_id, outcome, reason, error.code.value)
 
 
 def read_checkout_facts(session: Session) -> CheckoutFacts:
@@ -113,22 +118,11 @@ def publish_existing(
 
     ``approved``: a person started this job to approve the bundle. That is checked first.
     """
-    from_job = origin.job
     approved_by = _check_approver(session) if approved else ""
-    try:
-        folder = (
-            _fetch_job_bundle(session, from_job)
-            if from_job
-            else locate_product(session, origin.given, "bundle")
-        )
-    except NightshiftError as error:
-        if error.code is not Code.PUBLISH:
-            raise
-        _report_missing_bundle(session, from_job or "", error)
-        raise
+    folder = _find_bundle(session, origin)
     bundle = read_record(Bundle, folder / "bundle.json")
     refuse_unknown_category(bundle, session.settings)
-    if from_job:
+    if origin.job:
         if bundle.run_id != session.job.run_id:
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
         # The logs stay in that job's artifacts.
@@ -142,8 +136,23 @@ def publish_existing(
     with open_request_session(session, trigger.request) as current:
         published = None
         if not current.settings.dry_run:
-            published = _publish_now(current, folder, bundle, origin, approved_by, trigger.request)
+            published = _publish_bundle(
+                current, folder, bundle, origin, approved_by, trigger.request
+            )
     return finish_run(session, folder, bundle, published, trigger.request)
+
+
+def _find_bundle(session: Session, origin: BundleOrigin) -> Path:
+    """The folder of the bundle, downloaded if another job made it. A night that left none is
+    reported before the error is raised."""
+    if not origin.job:
+        return locate_product(session, origin.given, "bundle")
+    try:
+        return _fetch_job_bundle(session, origin.job)
+    except NightshiftError as error:
+        if error.code is Code.PUBLISH:
+            _report_missing_bundle(session, origin.job, error)
+        raise
 
 
 def _publish_upkeep(
@@ -156,7 +165,7 @@ def _publish_upkeep(
         folder = _find_upkeep_bundle(upkeep_session, night_folder, origin.job)
         upkeep = read_record(Bundle, folder / "bundle.json") if folder else None
         if folder and upkeep and upkeep.run_id == bundle.run_id:
-            _publish_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
+            _publish_upkeep_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
     except NightshiftError as error:
         session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
 
@@ -180,7 +189,7 @@ def _find_upkeep_bundle(session: Session, night_folder: Path, from_job: str | No
         raise
 
 
-def _publish_commit(
+def _publish_upkeep_commit(
     session: Session,
     upkeep_session: Session,
     folder: Path,
@@ -199,7 +208,7 @@ def _publish_commit(
         with open_request_session(session, trigger.request) as current:
             if not current.settings.dry_run:
                 target = replace(current, results=upkeep_session.results)
-                published = _publish_now(
+                published = _publish_bundle(
                     target, folder, bundle, origin, approved_by, trigger.request
                 )
     notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
@@ -238,7 +247,7 @@ def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
     return "the branch of the merge request has moved in the meantime" if moved else ""
 
 
-def _publish_now(
+def _publish_bundle(
     session: Session,
     folder: Path,
     bundle: Bundle,

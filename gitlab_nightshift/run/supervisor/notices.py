@@ -132,7 +132,7 @@ class Notices:
     def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
         self._call, self._own, self._pipes = call, own, pipes
 
-    def notify_of_error(self, mistake: Mapping[str, str] | None) -> None:
+    def notify_of_mistake(self, mistake: Mapping[str, str] | None) -> None:
         """Notify of a mistake that left no result; None if nobody needs to know."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])

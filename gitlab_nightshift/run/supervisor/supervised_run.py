@@ -156,7 +156,7 @@ class _Run:
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._run_folder)  # work might overwrite it later
             if "status" in answer:
-                notices.notify_of_error(answer.get("mistake"))
+                notices.notify_of_mistake(answer.get("mistake"))
                 return int(answer["status"])
             if self._start.bundle_origin:
                 return self._notarize_bundles(answer)

@@ -57,7 +57,7 @@ def check_out_target(
 
 @dataclass
 class RunCheckout:
-    """The checkout of a run, prepared for one process after the other, and restored after each."""
+    """The job's checkout, prepared for one process after the other, and restored after each."""
 
     env: Mapping[str, str]
     run_folder: RunFolder
@@ -66,8 +66,8 @@ class RunCheckout:
     def prepare(
         self, state_folder: LockedStateFolder, context: Mapping[str, Any], run_id: str
     ) -> dict[str, Any]:
-        """Prepare it for a process that runs agents' code, and return the JSON of that for the
-        process. ``context`` is work's. Raises OSError, NightshiftError."""
+        """Prepare the checkout for a process that runs agents' code. Returns, as JSON for that
+        process, what was prepared. ``context`` is work's. Raises OSError, NightshiftError."""
         prepared = None
         if earlier := self._prepared:  # of use only if nothing has changed since it was restored
             prepared = prepare_restored(state_folder, earlier, run_id)
@@ -91,7 +91,8 @@ class RunCheckout:
         )
 
     def restore(self, state_folder: LockedStateFolder) -> RestoreReport:
-        """Restore it from ``state_folder``, however the process ended."""
+        """Restore the checkout from ``state_folder``, however the process ended. Never raises: the
+        report says what is not as it was."""
         folder, prepared = self.run_folder, self._prepared
         reports = [RestoreReport()]  # stays if there was nothing to restore
         try:

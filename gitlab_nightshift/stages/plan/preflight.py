@@ -128,17 +128,7 @@ def list_refusals(
     the address of the pipeline's user, ``extremes`` the shortest and the longest name that can
     follow ``branch_prefix``. Raises ``re.error`` for a pattern that only RE2 reads.
     """
-    branch, *names = (f"{settings.branch_prefix}{slug}" for slug in (ANY_SLUG, *extremes))
-    if not _matches(rule.branch_name_regex, branch):
-        yield (
-            f"branch names must match {rule.branch_name_regex}: set branch_prefix to one that does"
-        )
-    elif refused := [n for n in names if not _matches(rule.branch_name_regex, n)]:
-        lengths = " and ".join(f"{name} ({len(name)} characters)" for name in refused)
-        yield (
-            f"branch names must match {rule.branch_name_regex}, and a night's can be {lengths}:"
-            " widen the rule"
-        )
+    yield from _list_branch_refusals(rule.branch_name_regex, settings, extremes)
     if not _matches(rule.commit_message_regex, message):
         yield (
             f"commit messages must match {rule.commit_message_regex}: set commit_template to one"
@@ -157,6 +147,17 @@ def list_refusals(
             " is unknown: set commit_author: token"
         )
     yield from _list_committer_refusals(rule, author, access, message)
+
+
+def _list_branch_refusals(
+    pattern: str, settings: Settings, extremes: Sequence[str]
+) -> Iterator[str]:
+    branch, *names = (f"{settings.branch_prefix}{slug}" for slug in (ANY_SLUG, *extremes))
+    if not _matches(pattern, branch):
+        yield f"branch names must match {pattern}: set branch_prefix to one that does"
+    elif refused := [name for name in names if not _matches(pattern, name)]:
+        lengths = " and ".join(f"{name} ({len(name)} characters)" for name in refused)
+        yield f"branch names must match {pattern}, and a night's can be {lengths}: widen the rule"
 
 
 def _list_committer_refusals(
