@@ -119,8 +119,9 @@ def _gather_inputs(session: Session) -> _PlanInputs:
     facts, trigger = read_checkout_facts(session), read_trigger_context(session)
     check_paths(session.settings, facts)
     memory = read_earlier_nights(session.settings, trigger.project)
+    # Upkeep is part of a night of the schedule, not of what a comment or a tick asks for.
     if trigger.comment or trigger.edited or not trigger.project:
-        return _PlanInputs(facts, trigger, memory)  # somebody's wish, not the night of a schedule
+        return _PlanInputs(facts, trigger, memory)
     tonight = find_tonights_run(trigger.project, session.job)
     if tonight or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, trigger, memory, tonight=tonight)

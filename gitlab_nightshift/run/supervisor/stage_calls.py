@@ -114,9 +114,9 @@ class Worker:
 
 @dataclass(frozen=True)
 class Latch:
-    """Says whether an agent can have influenced work: open until the first agent starts, for which
-    work writes a byte to ``closing``. Nothing reopens it. The gateway could not tell that: an agent
-    may reach its model by another way."""
+    """Tells whether an agent can have influenced work: open until the first agent starts, when work
+    writes a byte to ``closing``, and closed for good from then on. The gateway could not tell: an
+    agent may reach its model by another way."""
 
     closing: int
     _closed: int
