@@ -78,13 +78,13 @@ def show_delegation(name: str, env: Mapping[str, str], *, cancel: bool) -> dict[
     ended. Raises NightshiftError ``E_CONFIG``."""
     if sys.platform != "linux":
         raise NightshiftError(Code.CONFIG, NOT_HERE)
-    from gitlab_nightshift.run.supervisor.delegation_folder import cancel_run, read_status
+    from gitlab_nightshift.run.supervisor.delegation_folder import cancel_delegation, read_status
 
     place = (name, Path.cwd(), env.get(OUTPUT_DIR))
     if not cancel:
         return dataclasses.asdict(read_status(*place))
     why = "the run was killed, or stopped before there was anything to keep"
-    return cancel_run(*place) or as_json(build_refused_result(Code.TERMINATED, why))
+    return cancel_delegation(*place) or as_json(build_refused_result(Code.TERMINATED, why))
 
 
 def as_json(result: DelegationResult) -> dict[str, Any]:

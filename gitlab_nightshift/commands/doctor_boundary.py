@@ -21,9 +21,9 @@ from gitlab_nightshift.records.products import Outcome, Plan
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.repository import prepared_checkout
 from gitlab_nightshift.repository.git import read_head
+from gitlab_nightshift.run.process_inputs import build_work_context
 from gitlab_nightshift.run.session_opening import open_run
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
-from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementChoice, ConfinementMode

@@ -14,8 +14,8 @@ from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_list import ProbedModel, ask_for_model
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.repository.git import read_committed_file
+from gitlab_nightshift.run.process_inputs import find_verify_commands
 from gitlab_nightshift.run.publishing import read_checkout_facts
-from gitlab_nightshift.run.work_setup import find_verify_commands
 from gitlab_nightshift.sealed_start import CA_FILES, read_certificates
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME

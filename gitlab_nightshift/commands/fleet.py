@@ -9,8 +9,8 @@ TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
 if TYPE_CHECKING:
     from gitlab_nightshift.fleet.fleet_settings import FleetSettings
     from gitlab_nightshift.fleet.tonights_plan import Shard
-    from gitlab_nightshift.stages.report.history_figures import HistoryFigures
-    from gitlab_nightshift.stages.report.outcome_message import Notification
+    from gitlab_nightshift.stages.report.history_report import HistoryFigures
+    from gitlab_nightshift.stages.report.result_texts import Notification
 
 EXAMPLES = """\
 examples:

@@ -15,7 +15,7 @@ from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.history_records import DashboardNight, NightHistory, PastNight
 from gitlab_nightshift.run.dashboard_runs import read_kept_nights
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
+from gitlab_nightshift.stages.report.history_report import HistoryFigures, compute_figures
 
 MOST_NIGHTS, MOST_DAYS = 100, 3650
 """Nights whose results are read, one request each; days that ``--days`` may name."""

@@ -27,7 +27,7 @@ def register(commands: "options.Commands") -> None:
 def run(args: argparse.Namespace, env: Env) -> int:
     """Make the plan; with ``--prompts`` print each bead's prompt."""
     from gitlab_nightshift.run import planning
-    from gitlab_nightshift.run.notify_request import check_addresses
+    from gitlab_nightshift.run.process_inputs import check_addresses
     from gitlab_nightshift.run.session_opening import open_run
     from gitlab_nightshift.sandbox.process_table import JOBS
 

@@ -61,8 +61,8 @@ from gitlab_nightshift.proof.proof_commands import (
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git import list_tracked_files, read_committed_file, read_head
+from gitlab_nightshift.run.process_inputs import build_work_context
 from gitlab_nightshift.run.session_opening import locate_project, open_without_results
-from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME

@@ -180,7 +180,7 @@ def _describe_first_night(examined: ProjectExamination) -> str:
     facts, plan = read_checkout_facts(session), session.settings.category_schedule
     days = [datetime.now(UTC) + timedelta(days=number) for number in range(1, 8)]
     nights = [day for day in days if day.strftime("%a").lower() in plan]
-    recent = len(set(facts.recent_files) & set(facts.files)) if facts.recent_enforced else 0
+    recent = len(set(facts.recent_files) & set(facts.files)) if facts.recent_files_enforced else 0
     share = f"{len(facts.files) - recent} of {len(facts.files)} files may change"
     why = f"; files of the last {session.settings.avoid_recent_commits} commits are left alone"
     when = ""

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         options.keep_to_row(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
-            published = publishing.publish_again(session, origin, approved=args.approved)
+            published = publishing.publish_existing(session, origin, approved=args.approved)
         finally:  # people also learn of a night without a bundle
             _notify(session)
         return to_exit_status(published.error_code)
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def _notify(session: "Session") -> None:
     from gitlab_nightshift.records.events import Note
-    from gitlab_nightshift.run.notify_request import build_notify_request
+    from gitlab_nightshift.run.process_inputs import build_notify_request
     from gitlab_nightshift.run.supervisor.notices import notify
 
     request = build_notify_request(session)

@@ -14,9 +14,9 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.issues import KeptIssue
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.usage import format_usd
-from gitlab_nightshift.stages.publish.dashboard_page import find_ticking, list_ticked
+from gitlab_nightshift.stages.publish.dashboard_page import find_tick_notes, list_ticked
 from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table_cell
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, RowFigures
+from gitlab_nightshift.stages.report.history_report import HistoryFigures, RowFigures
 from gitlab_nightshift.text.printable_text import count_words
 
 START = "<!-- nightshift-fleet -->"
@@ -59,7 +59,7 @@ def read_switches(project: Project, number: int) -> Switches:
     if not ticked:
         return NOTHING_OFF
     # The description alone proves nothing: whoever may edit it can tick a box.
-    by_box = find_ticking(ticked, project.issues.list_system_notes(number, MOST_PAGES), 0)
+    by_box = find_tick_notes(ticked, project.issues.list_system_notes(number, MOST_PAGES), 0)
     people = project.people.find_maintainers(each.author_id for each in by_box.values())
     everything, groups, refused = "", dict[str, str](), list[str]()
     for text in sorted(ticked):

@@ -25,9 +25,13 @@ from gitlab_nightshift.records.fleet_records import Discovery, FleetNight, Fleet
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.storage import to_json
 from gitlab_nightshift.records.usage import format_usd
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
-from gitlab_nightshift.stages.report.history_report import render_history, render_metrics
-from gitlab_nightshift.stages.report.outcome_message import Notification, disable_markup
+from gitlab_nightshift.stages.report.history_report import (
+    HistoryFigures,
+    compute_figures,
+    render_history,
+    render_metrics,
+)
+from gitlab_nightshift.stages.report.result_texts import Notification, disable_markup
 from gitlab_nightshift.text.printable_text import count_words
 
 NIGHTS_FILE, REPORT_JOB = "fleet-nights.json", "fleet:report"

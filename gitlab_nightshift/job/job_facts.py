@@ -47,7 +47,8 @@ class JobFacts:
 
 
 def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
-    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``; ``repo_url`` stands in outside CI."""
+    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``; outside CI, the project of ``repo_url``
+    and a random run id."""
 
     def read_ci_variable(name: str) -> str:
         return env.get(f"CI_{name}", "")
@@ -84,8 +85,8 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
 
 
 def read_trigger(job: JobFacts) -> bytes | None:
-    """The body of the request that triggered the pipeline: hostile, as whoever has the URL can send
-    one. None without a regular file, or if it is too large."""
+    """The body of the request that triggered the pipeline: hostile, as anyone with the URL can send
+    one. None if it is not in a regular file of at most ``LARGEST_TRIGGER`` bytes."""
     return read_plain_file(job.trigger_payload, LARGEST_TRIGGER)
 
 

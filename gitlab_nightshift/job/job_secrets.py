@@ -61,7 +61,7 @@ def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
-    """The secrets in the files of such variables."""
+    """The secrets in the files of variables of type file."""
     found: dict[str, None] = {}
     for name, path in sorted(_find_file_variables(env).items()):
         if name == TRIGGER_PAYLOAD:
@@ -87,8 +87,9 @@ class Secrets:
 
 
 def read_secrets(env: Mapping[str, str]) -> Secrets:
-    """The token, the model keys, values of variables with a secret's name, and the secrets in
-    variables of type file.
+    """The token, the model keys, and all values to redact: these, values of variables with a
+    secret's name, credentials and notification addresses in URLs, and the secrets in variables of
+    type file.
 
     Names decide only what is redacted; what an agent gets is decided by an allowlist.
     """
@@ -103,8 +104,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
     # A secret that contains another one is redacted as a whole.
-    longest_first = sorted(known, key=lambda value: (-len(value), value))
-    return Secrets(token, model, tuple(longest_first))
+    return Secrets(token, model, tuple(sorted(known, key=lambda value: (-len(value), value))))
 
 
 def _find_addresses(name: str, value: str) -> list[str]:

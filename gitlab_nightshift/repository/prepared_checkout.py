@@ -101,7 +101,7 @@ def prepare_checkout(
     )
 
 
-def prepare_again(
+def prepare_restored(
     held: LockedStateFolder, earlier: PreparedCheckout, run_id: str
 ) -> PreparedCheckout | None:
     """Prepare a restored checkout for one more process, without asking git again.

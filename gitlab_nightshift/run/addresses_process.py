@@ -1,6 +1,6 @@
 """The process that finds whom to notify of a run whose settings are invalid, or whose plan died.
 
-Its only secrets are the addresses in variables of this program.
+It gets no secret but the notification addresses in ``NIGHTSHIFT_*`` variables.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_notification_settings
-from gitlab_nightshift.stages.report.outcome_message import pack_notify_request
+from gitlab_nightshift.stages.report.result_texts import pack_notify_request
 from gitlab_nightshift.system.environment import build_search_path
 
 
@@ -25,20 +25,20 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _find_addresses(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The request for ``notify_process``, {} if nobody is to be notified. If the config file cannot
-    be read, the variables alone count."""
+    """What ``notify_process`` needs of the settings, {} if nobody is to be notified. Without a
+    config file that can be read, the variables alone count."""
     folder, config = Path(inputs["folder"]), inputs["config"]
     call = Invocation(inputs["env"], folder, config, inputs["overrides"], False)
     config_file = None
     with contextlib.suppress(NightshiftError):
-        config_file = _read_config(call, Path(inputs["own"]))
+        config_file = _read_config(call, Path(inputs["private"]))
     for file in (config_file, None):
         with contextlib.suppress(NightshiftError):
             return pack_notify_request(load_notification_settings(call.env, file, call.overrides))
     return {}
 
 
-def _read_config(call: Invocation, own: Path) -> ConfigFile | None:
+def _read_config(call: Invocation, private: Path) -> ConfigFile | None:
     checkout = find_checkout_top(call.folder)
-    git = build_isolated_git(own / "home", build_search_path(call.env, checkout))
+    git = build_isolated_git(private / "home", build_search_path(call.env, checkout))
     return read_config_file(call, checkout, git)[0]

@@ -11,6 +11,7 @@ from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
 from gitlab_nightshift.job.job_facts import JobFacts, read_trigger
+from gitlab_nightshift.policy.prompts import BEADS
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
@@ -20,38 +21,40 @@ from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.commit_switch import build_pack, check_out_temporarily
 from gitlab_nightshift.repository.git import find_repository_paths, read_head
 from gitlab_nightshift.repository.private_repository import create_private_repository
-from gitlab_nightshift.repository.remote import GitServer, fetch
+from gitlab_nightshift.repository.remote import fetch
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.load import override_settings
-from gitlab_nightshift.stages.plan.comment_check import read_request
-from gitlab_nightshift.stages.plan.trigger import (
+from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
     read_event,
+    read_request,
 )
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.stages.publish import thread_reply
 from gitlab_nightshift.stages.publish.escaping import clean
+from gitlab_nightshift.stages.publish.publish_context import build_git_server
 from gitlab_nightshift.stages.report.run_result import build_run_result
 
 TIMEOUT_S = 30.0
 """Seconds that a run spends on a reply in a thread."""
 SOURCE = "the comment"
+"""Where settings say that a value of the request comes from."""
 PACK = "plan.pack"
-BEADS = ("analyze", "implement", "verify", "mr")
+"""A file beside the plan: the commits of a requested branch."""
 
-ReadComment = TaskRequest | DeclinedRequest | IgnoredTrigger
+CheckedComment = TaskRequest | DeclinedRequest | IgnoredTrigger
 
 
 @dataclass(frozen=True)
 class TriggerContext:
     """What a run starts from: GitLab's project (None without a token), and the comment that
-    triggered it. ``edited``: an issue was edited, so a box of the dashboard may be ticked."""
+    triggered the run. ``edited``: an edited issue did, so a box of the dashboard may be ticked."""
 
     project: Project | None = None
-    comment: ReadComment | None = None
+    comment: CheckedComment | None = None
     edited: bool = False
 
     @property
@@ -84,7 +87,7 @@ def find_project(session: Session) -> Project | None:
     return project
 
 
-def _read_comment(session: Session, project: Project | None) -> ReadComment | EditedIssue | None:
+def _read_comment(session: Session, project: Project | None) -> CheckedComment | EditedIssue | None:
     if not session.job.trigger_payload:
         return None
     body = read_trigger(session.job)
@@ -98,7 +101,7 @@ def _read_comment(session: Session, project: Project | None) -> ReadComment | Ed
     comment = read_request(place, project, session.settings, session.job.run_id, session.redact)
     if isinstance(comment, TaskRequest):
         try:
-            _apply_request(session, comment)
+            _apply_request(session, comment)  # raises for values that the settings do not allow
         except NightshiftError as error:
             return DeclinedRequest(error.message, comment.place)
     return comment
@@ -126,23 +129,23 @@ def open_request_session(session: Session, request: TaskRequest | None) -> Itera
 
     Raises NightshiftError if the branch cannot be fetched.
     """
-    request_session = _apply_request(session, request)
-    if request is None or not request.head:
-        yield request_session
+    if request is None:
+        yield session
         return
-    at = read_head(session.git, session.checkout)
-    if request.head == at:
+    request_session = _apply_request(session, request)
+    head = read_head(session.git, session.checkout) if request.head else ""
+    if request.head == head:
         yield request_session
         return
     refuse_changed(session.machine_git, session.checkout)
-    pack = _fetch_pack(session, request, at)
+    pack = _fetch_pack(session, request, head)
     with check_out_temporarily(session.git, session.checkout, request.head, pack):
+        # A copy has forgotten what was read of the checkout before the switch.
         yield replace(request_session, known=replace(session.known))
 
 
-def _apply_request(session: Session, request: TaskRequest | None) -> Session:
-    if request is None:
-        return session
+def _apply_request(session: Session, request: TaskRequest) -> Session:
+    """The session with the request's task, agent, models and branch. Raises ``E_CONFIG``."""
     values: dict[str, object] = {"task": request.task}
     if request.provider:
         values["agent"] = request.provider
@@ -158,8 +161,8 @@ def _apply_request(session: Session, request: TaskRequest | None) -> Session:
 
 
 def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
-    """The commits of the branch that the checkout lacks, as a pack: fetched with the token, or left
-    beside the plan by the plan's job."""
+    """The commits of the branch that the checkout lacks, as a pack: fetched with the token, or,
+    without one, left beside the plan by the job that made it."""
     if not session.secrets.gitlab_token:
         return locate_product(session, None, PACK).read_bytes()
     with tempfile.TemporaryDirectory(prefix="branch-", dir=session.private) as folder:
@@ -176,17 +179,10 @@ def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
     return pack
 
 
-def build_git_server(session: Session) -> GitServer:
-    """The project's repository, with the token to fetch from it."""
-    job = session.job
-    url = f"{job.server_url.rstrip('/')}/{job.project_path}.git"
-    return GitServer(url, session.secrets.gitlab_token, env=session.network)
-
-
 # --- replies ----------------------------------------------------------------------------------
 
 
-def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
+def add_request_to_plan(plan: Plan, comment: CheckedComment | None) -> Plan:
     """The plan with the request, or with the reason why there is nothing to do."""
     if comment is None:
         return plan
@@ -195,7 +191,7 @@ def add_request_to_plan(plan: Plan, comment: ReadComment | None) -> Plan:
     return replace(plan, scheduled="", categories=(), left_out=(), task="", skip=comment.why)
 
 
-def reply_started(session: Session, plan: Plan, comment: ReadComment | None) -> bool:
+def reply_started(session: Session, plan: Plan, comment: CheckedComment | None) -> bool:
     """Reply that the run starts, or why it does not. False if a reply could not be posted."""
     if isinstance(comment, DeclinedRequest):
         return _decline(session, comment)
@@ -205,8 +201,8 @@ def reply_started(session: Session, plan: Plan, comment: ReadComment | None) -> 
 
 
 def reply_failed(session: Session, bundle: Bundle) -> None:
-    """Reply to the comment whose run failed before its work, or lost it. Reads the comment again:
-    the run may have failed before it did."""
+    """Reply to the comment whose run failed before its work, or lost the bundle. The comment is
+    read again: the run may have failed before that."""
     if not (session.job.trigger_payload and session.secrets.gitlab_token):
         return
     try:
@@ -258,27 +254,30 @@ def _reply(session: Session, place: CommentAddress, body: str) -> bool:
     job, text = session.job, session.redact(body)
     try:
         project = session.open_project(TIMEOUT_S)
-        return _write_reply(project.threads, place, text, job.run_id)
+        _write_reply(project.threads, place, text, job.run_id)
     except NightshiftError as error:
         session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return False
+    return True
 
 
-def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str) -> bool:
-    """Keep one reply per comment up to date; without a comment, one per run."""
-    own = threads.read_own_id()
+def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str) -> None:
+    """Keep one reply per comment up to date; without a comment, one per run. Raises ``E_PUBLISH``
+    if another run handles the comment, or the thread is gone."""
+    own_id = threads.read_own_id()
     thread = threads.find_thread(place) if place.note else None
     if place.note and thread is None:
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
     comments = thread.comments if thread else threads.list_newest(place)
     for each in comments:
-        reply = read_reply_marker(each.body) if each.author_id == own else None
+        reply = read_reply_marker(each.body) if each.author_id == own_id else None
         if reply is None or reply.note != place.note:
             continue
+        # A declined request may be taken on by a later run, when the settings allow it.
         if reply.run_id == run_id or (place.note and reply.status == "declined"):
             if each.body != text:
                 threads.edit_comment(place, each.id, text)
-            return True
+            return
         if place.note:
             text = f"pipeline {reply.run_id} is handling the comment"
             raise NightshiftError(Code.PUBLISH, text)
@@ -286,4 +285,3 @@ def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str
         threads.reply(place, thread.id, text)
     else:
         threads.add_comment(place.where, place.iid, text)
-    return True

@@ -3,7 +3,8 @@
 A dashboard that cannot be read or written is only a warning.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
@@ -40,7 +41,7 @@ from gitlab_nightshift.stages.publish.dashboard_page import (
     Ticks,
     build_approve_box,
     build_key,
-    find_ticking,
+    find_tick_notes,
     list_ticked,
     read_page,
     read_ticks,
@@ -49,16 +50,18 @@ from gitlab_nightshift.stages.publish.dashboard_page import (
 
 TIMEOUT_S = 30.0
 """Seconds that a run spends on its dashboard."""
-Result = TypeVar("Result")
 SOURCE = "the dashboard"
+"""Where settings say that the requested category comes from."""
 LONGEST_LINE = 300
+"""Characters of each text in the dashboard's data."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class DashboardOrders:
-    """What people ask of this night: the session with the requested category, and the rejected
-    merge requests that may be proposed again. ``all_ticks`` are all ticked boxes, ``accepted``
-    those that tonight's run acts on."""
+    """What people ask of this night by ticks on the dashboard: the session has the requested
+    category, ``restored`` are the numbers of rejected merge requests whose ideas may be proposed
+    again. ``all_ticks`` are all ticked boxes, ``accepted`` those that tonight's run acts on."""
 
     session: Session
     restored: frozenset[int] = frozenset()
@@ -79,7 +82,8 @@ class DashboardOrders:
 
 @dataclass(frozen=True)
 class _OpenDashboard:
-    """The issue, None before the first night, and the data that this program stores in it."""
+    """The dashboard's issue, None before the first night, and the data stored in it, signed by
+    ``key``."""
 
     project: Project
     key: bytes
@@ -120,10 +124,11 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
 
 
 def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
-    """The note up to which all ticks are dealt with: none is after that of a tick that waits."""
-    waiting = [each.note.id for each in all_ticks.valid if each not in accepted.valid]
-    dealt = (each.note.id for each in accepted.valid if all(each.note.id < one for one in waiting))
-    return max(dealt, default=memory.last_note)
+    """The id of the system note up to which no tick waits: later nights read those after it."""
+    waiting = (each.note.id for each in all_ticks.valid if each not in accepted.valid)
+    first_waiting = min(waiting, default=math.inf)
+    handled = (each.note.id for each in accepted.valid if each.note.id < first_waiting)
+    return max(handled, default=memory.last_note)
 
 
 def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> None:
@@ -178,17 +183,18 @@ def _start_approval(project: Project, pipeline: str) -> str:
 
 
 def find_ticking_approver(session: Session, project: Project) -> str:
-    """The login of the Developer whose tick approves this pipeline's change; "" without one. Read
-    from GitLab's system notes: the last tick by a person counts, not this program's clearing."""
+    """The login of the Developer whose tick approves this pipeline's change; "" without one."""
     if session.settings.log_issue == "off":
         return ""
-    dashboard, own = _open(session, project), project.check_access().user_id
+    dashboard, own_id = _open(session, project), project.check_access().user_id
     if dashboard.issue is None:
         return ""
     nights = [each for each in dashboard.memory.nights if each.run_id == session.job.run_id]
     boxes = {text for night in nights if (text := build_approve_box(night))}
     notes = project.issues.list_system_notes(dashboard.issue.iid)
-    notes_by_box = find_ticking(boxes, (each for each in notes if each.author_id != own), 0)
+    # This program has cleared the box since: what counts is the last change by a person.
+    by_people = (each for each in notes if each.author_id != own_id)
+    notes_by_box = find_tick_notes(boxes, by_people, 0)
     developers = project.people.find_developers(each.author_id for each in notes_by_box.values())
     return next((each.author for each in notes_by_box.values() if each.author_id in developers), "")
 
@@ -222,11 +228,12 @@ def read_kept_nights(
     return _read_issue(project, token, log_issue, project.threads.read_own_id()).memory.nights
 
 
-def _warn_on_failure(session: Session, what: str, call: Callable[[], Result]) -> Result | None:
+def _warn_on_failure(session: Session, verb: str, call: Callable[[], Result]) -> Result | None:
+    """What ``call`` returns; None, with a warning, if it fails. ``verb``: "read" or "written"."""
     try:
         return call()
     except NightshiftError as error:
-        session.emit(Note(f"the dashboard could not be {what}: {error.message}", warning=True))
+        session.emit(Note(f"the dashboard could not be {verb}: {error.message}", warning=True))
         return None
 
 
@@ -234,17 +241,17 @@ def _warn_on_failure(session: Session, what: str, call: Callable[[], Result]) ->
 
 
 def _open(session: Session, project: Project) -> _OpenDashboard:
-    own = project.check_access().user_id
-    return _read_issue(project, session.secrets.gitlab_token, session.settings.log_issue, own)
+    own_id = project.check_access().user_id
+    return _read_issue(project, session.secrets.gitlab_token, session.settings.log_issue, own_id)
 
 
-def _read_issue(project: Project, token: str, log_issue: int | str, own: int) -> _OpenDashboard:
+def _read_issue(project: Project, token: str, log_issue: int | str, own_id: int) -> _OpenDashboard:
     if isinstance(log_issue, int):
         issue = project.issues.find(log_issue)
         if issue is None:
             raise build_config_error(f"log_issue: there is no issue {log_issue}")
     else:
-        issue = project.issues.find_own(own, START)
+        issue = project.issues.find_own(own_id, START)
     key = build_key(token, project.facts.id)
     kept = read_page(issue.description, key) if issue else None
     return _OpenDashboard(project, key, issue, kept or DashboardMemory())
@@ -255,7 +262,7 @@ def _read_ticks(session: Session, dashboard: _OpenDashboard) -> Ticks:
     if not dashboard.issue or not ticked:
         return Ticks()
     notes = dashboard.project.issues.list_system_notes(dashboard.issue.iid)
-    notes_by_box = find_ticking(ticked, notes, dashboard.memory.last_note)
+    notes_by_box = find_tick_notes(ticked, notes, dashboard.memory.last_note)
     developers = dashboard.project.people.find_developers(
         each.author_id for each in notes_by_box.values()
     )
@@ -267,9 +274,9 @@ def _write_page(
     session: Session,
     dashboard: _OpenDashboard,
     gitlab_memory: Memory,
-    done: frozenset[str] | set[str],
+    done: Set[str],
 ) -> None:
-    """Write the page; ticked boxes stay ticked, except those that are ``done``."""
+    """Write the page; ticked boxes stay ticked, except those whose texts are in ``done``."""
     day, issue, settings = _resolve_day(session), dashboard.issue, session.settings
     public = dashboard.project.facts.visibility == "public"
     pausing = find_pausing(settings, gitlab_memory, day)
@@ -281,11 +288,11 @@ def _write_page(
         describe_pause(pausing) if pausing else "",
         gitlab_memory.unknown,
     )
-    before = issue.description if issue else ""
-    page = session.redact(render_page(content, dashboard.key, before, list_ticked(before) - done))
+    old = issue.description if issue else ""
+    page = session.redact(render_page(content, dashboard.key, old, list_ticked(old) - done))
     if issue is None:
         dashboard.project.issues.open_issue(TITLE, page, confidential=public)
-    elif page != before:
+    elif page != old:
         dashboard.project.issues.edit_description(issue.iid, page)
 
 

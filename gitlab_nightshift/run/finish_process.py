@@ -2,7 +2,7 @@
 hands it over, and reports the result.
 
 It writes into the caller's repository and holds no secret. The patch is parsed by a process that
-cannot write anywhere (``repository/bundle_reader.py``); work's own words are only claims.
+cannot write anywhere (``repository/bundle_reader.py``); what work says of it is only a claim.
 """
 
 import dataclasses
@@ -133,7 +133,8 @@ def _is_dirty(source: DelegationSource) -> bool:
 
 
 def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
-    """Why nothing can be handed over, None if something may be."""
+    """Why nothing can be handed over, None if something may be. Sets what ``state`` has of work:
+    its report, or that it was killed."""
     if inputs["worked"]:
         try:
             state.worked = make_record(WorkReport, inputs["worked"])
@@ -146,8 +147,8 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
         return Code(code), why
     if state.worked and (code := state.worked.error_code):
         why = state.worked.reason
-        if inputs["no_second"]:
-            why = describe_no_fallback(why, inputs["no_second"])
+        if inputs["no_fallback"]:
+            why = describe_no_fallback(why, inputs["no_fallback"])
         return _parse_code(code), why
     return None
 
@@ -173,6 +174,7 @@ def _package(
     state.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
     rebuilt, reported = rebuild_on_base(context, source, state.base, patch, local=local)
+    # With uncommitted changes below it, what work proved was another tree.
     if not local and rebuilt.captured.tree_id != bundle.proposal.change.tree_id:
         raise NightshiftError(Code.APPLY_FAILED, "the rebuilt change differs from the proven one")
     settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
@@ -285,10 +287,10 @@ def _keep_workspace(
 def rebuild_on_base(
     context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
 ) -> tuple[RebasedChange, RebuiltBundle]:
-    """The change as a tree on ``base``, and the other process's report on it.
+    """The change as a tree on ``base``, and what the process that parsed the patch reports of it.
 
-    ``local``: it was made on top of uncommitted changes. Raises NightshiftError ``E_APPLY_FAILED``,
-    or ``E_PUBLISH`` if the other process breaks the rules.
+    ``local``: the change was made on top of uncommitted ones. Raises NightshiftError
+    ``E_APPLY_FAILED``, or ``E_PUBLISH`` if that process breaks the rules of its answer.
     """
     config = read_conversion_config(source.git, source.top)
     parts, path = read_parts(source.paths), source.git.env["PATH"]

@@ -19,23 +19,26 @@ from gitlab_nightshift.repository.git_formats import list_git_folders
 from gitlab_nightshift.run import planning
 from gitlab_nightshift.run.comment_runs import PACK, open_request_session, reply_failed
 from gitlab_nightshift.run.dashboard_runs import is_dashboard_written, update_dashboard
-from gitlab_nightshift.run.notify_request import build_notify_request, check_addresses
 from gitlab_nightshift.run.planning import PlannedRun
+from gitlab_nightshift.run.process_inputs import (
+    build_notify_request,
+    build_work_context,
+    check_addresses,
+)
 from gitlab_nightshift.run.publishing import (
     build_failed_bundle,
     build_missing_token_error,
     place_bundles,
-    read_source_checkout,
 )
 from gitlab_nightshift.run.session_opening import locate_product, open_session
-from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import PLAN
 from gitlab_nightshift.sandbox.supervised_process import forward_signals, serve_stage
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.earlier_runs import EarlierRun
+from gitlab_nightshift.stages.plan.earlier_runs import EarlierTry
+from gitlab_nightshift.stages.publish.publish_context import read_source
 from gitlab_nightshift.stages.report.run_result import build_run_result
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.stages.work.work_context import pack_work
@@ -49,10 +52,16 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer. ``status``: the exit status of a run that ends here without a report, ``mistake``
-    what to notify people of then. ``night``: the work that follows, ``upkeep``: the work before
-    that. ``notify``: whom to notify at the end. Without ``status`` and ``night`` the run has
-    failed, and its bundle says why."""
+    """The answer for the supervisor:
+
+    - ``status``: the exit status of a run that ends here without a report; ``mistake``: what to
+      notify people of in that case
+    - ``upkeep`` and ``night``: the inputs of the work on an open merge request, and of the night's
+      own work after it
+    - ``notify``: whom to notify at the end
+
+    Without ``status`` and ``night`` the run has failed, and its bundle says why.
+    """
     checkout = Path(inputs["checkout"])
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
@@ -82,10 +91,11 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         planning.emit_run_started(session)
         if inputs["bundle_origin"]:
             place_bundles(session, plan, make_record(BundleOrigin, inputs["bundle_origin"]))
-        answer["upkeep"] = upkeep and _plan_work_alone(session, upkeep)
-        answer["night"] = _plan_work_alone(session, plan)
+        answer["upkeep"] = upkeep and _prepare_work_alone(session, upkeep)
+        answer["night"] = _prepare_work_alone(session, plan)
         return 0
     planning.emit_run_started(session)
+    # First of all: the supervisor notifies people also of what fails from here on.
     answer["notify"] = build_notify_request(session)
     try:
         check_addresses(session, single_job=True)
@@ -101,26 +111,26 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
 
 def _plan_night(session: Session) -> dict[str, Any]:
     """Plan a night. Without a token it fails before anything is spent, except in a dry run. An
-    answer without ``night`` means that only the report is left to do."""
+    answer without ``night`` leaves only the report to be written."""
     if not session.secrets.gitlab_token and not session.settings.dry_run:
         raise build_missing_token_error()
     with planning.run_plan_stage(session, single_job=True) as planned:
         target_session, plan, earlier = planned.session, planned.plan, planned.earlier
         if earlier:
-            write_earlier_run(session, earlier)
+            write_earlier_try(session, earlier)
         if earlier and not earlier.ready:
             return {"notify": {}}  # the earlier try has notified people
-        work = _pack_work(target_session, plan)
+        night = _pack_work(target_session, plan)
         if earlier:  # no work is left, but the notary needs the input that work would get
-            notary_input = {name: work[name] for name in ("context", "gateway")}
-            work = {"plan": work["plan"], "earlier": notary_input}
-        night = {**work, "publish": _pack_publish(target_session, plan)}
+            notary_input = {name: night[name] for name in ("context", "gateway")}
+            night = {"plan": night["plan"], "earlier": notary_input}
+        night = {**night, "publish": _pack_publish(target_session, plan)}
     night["target_commit"] = _find_required_commit(session, plan)
     return {"night": night, "upkeep": _plan_upkeep(session, planned)}
 
 
 def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None:
-    with planning.run_upkeep_plan(session, planned) as upkeep:
+    with planning.plan_upkeep(session, planned) as upkeep:
         if upkeep is None:
             return None
         publish = {**_pack_publish(upkeep.session, upkeep.plan), "dashboard": False}
@@ -128,8 +138,8 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
     return {**night, "target_commit": _find_required_commit(session, upkeep.plan)}
 
 
-def _plan_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
-    """Plan the work stage alone, by an earlier job's plan."""
+def _prepare_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
+    """The input of work, and of nothing else, by the plan of an earlier job."""
     with open_request_session(session, plan.request) as target_session:
         night = _pack_work(target_session, plan)
     return {**night, "target_commit": _find_required_commit(session, plan)}
@@ -146,7 +156,7 @@ def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
         "dashboard": is_dashboard_written(session),
         "settings": session.settings,
         "job": session.job,
-        "source": read_source_checkout(session),
+        "source": read_source(session.known),
         "recent": plan.recent_files if plan.recent_files_enforced else (),
         "request": plan.request,
         "network": session.network,
@@ -178,7 +188,7 @@ def write_failed_bundle(session: Session, error: NightshiftError | Interruption)
         update_dashboard(session, build_run_result(bundle, None))
 
 
-def write_earlier_run(session: Session, earlier: EarlierRun) -> None:
+def write_earlier_try(session: Session, earlier: EarlierTry) -> None:
     """Write the products of an earlier try as this one's."""
     _write_bundle(session, earlier.bundle)
     (session.results / "bundle/change.patch").write_bytes(earlier.patch)

@@ -2,10 +2,8 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
@@ -22,31 +20,36 @@ from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.run.comment_runs import (
     TriggerContext,
     add_request_to_plan,
-    build_git_server,
     open_request_session,
     read_trigger_context,
     reply_failed,
     reply_started,
 )
 from gitlab_nightshift.run.dashboard_runs import DashboardOrders, confirm_orders, read_orders
-from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
-from gitlab_nightshift.run.session_opening import locate_product
-from gitlab_nightshift.run.work_setup import (
+from gitlab_nightshift.run.process_inputs import (
     PUBLISH_NEEDS_S,
     build_work_context,
     compute_work_seconds,
     find_verify_commands,
 )
+from gitlab_nightshift.run.publishing import build_failed_bundle, read_checkout_facts
+from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, check_paths, deepen_facts
-from gitlab_nightshift.stages.plan.comment_check import find_other_run
+from gitlab_nightshift.stages.plan.comment_request import find_other_run
 from gitlab_nightshift.stages.plan.earlier_runs import (
-    EarlierRun,
-    find_earlier_run,
+    EarlierTry,
+    find_earlier_try,
     find_skips,
     find_tonights_run,
 )
-from gitlab_nightshift.stages.plan.plan_stage import add_findings, make_plan, read_earlier_nights
+from gitlab_nightshift.stages.plan.plan_stage import (
+    CheckoutFacts,
+    add_recent_files,
+    check_paths,
+    deepen_facts,
+    make_plan,
+    read_earlier_nights,
+)
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
@@ -62,7 +65,7 @@ from gitlab_nightshift.stages.plan.upkeep import (
 )
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
-from gitlab_nightshift.stages.publish.publish_context import choose_author
+from gitlab_nightshift.stages.publish.publish_context import build_git_server, choose_author
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
 
@@ -72,8 +75,9 @@ NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a ni
 
 @dataclass(frozen=True)
 class _PlanInputs:
-    """What is known before the plan. ``upkeep`` is the request for an open merge request, ``notes``
-    say what was rebased; ``tonight`` is the pipeline that tonight's night has run in, 0 for none.
+    """What the plan is made from. ``upkeep`` is the request for one more commit on an open merge
+    request, ``notes`` say what was rebased; ``tonight`` is the id of an earlier pipeline in which
+    tonight's night has run, 0 for none.
     """
 
     facts: CheckoutFacts
@@ -91,7 +95,7 @@ class PlannedRun:
     session: Session
     plan: Plan
     inputs: _PlanInputs
-    earlier: EarlierRun | None = None
+    earlier: EarlierTry | None = None
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,10 @@ class PlannedUpkeep:
     plan: Plan
 
 
-def _begin(session: Session) -> _PlanInputs:
-    """Run offline checks before the first request."""
+def _gather_inputs(session: Session) -> _PlanInputs:
+    """Check the settings, then read the checkout and GitLab. Rebases merge requests in conflict."""
     session.emit(StepStarted("plan", "Plan"))
+    # What needs no network comes first: a mistake shows at once, and without a token.
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
@@ -114,6 +119,7 @@ def _begin(session: Session) -> _PlanInputs:
     facts, trigger = read_checkout_facts(session), read_trigger_context(session)
     check_paths(session.settings, facts)
     memory = read_earlier_nights(session.settings, trigger.project)
+    # Upkeep is part of a night of the schedule, not of what a comment or a tick asks for.
     if trigger.comment or trigger.edited or not trigger.project:
         return _PlanInputs(facts, trigger, memory)
     tonight = find_tonights_run(trigger.project, session.job)
@@ -140,7 +146,7 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
 def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun]:
     """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
     asks for is checked out. ``single_job``: the same job runs the other stages."""
-    inputs = _begin(session)
+    inputs = _gather_inputs(session)
     with open_request_session(session, inputs.trigger.request) as request_session:
         yield _plan_run(request_session, inputs, single_job=single_job)
 
@@ -150,34 +156,27 @@ def plan_alone(session: Session) -> Plan:
     try:
         with run_plan_stage(session, single_job=False) as planned:
             pass
-        with run_upkeep_plan(session, planned):
+        with plan_upkeep(session, planned):
             return planned.plan
     except (NightshiftError, Interruption) as error:
         reply_failed(session, build_failed_bundle(session, error))
         raise
 
 
-def run_upkeep_plan(
-    session: Session, night: PlannedRun
-) -> AbstractContextManager[PlannedUpkeep | None]:
-    """Plan the upkeep before the night's work, unless an earlier try of the run has done it."""
-    inputs, request = night.inputs, None if night.earlier else night.inputs.upkeep
-    return plan_upkeep(session, inputs.trigger.project, inputs.memory, request)
-
-
 def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> PlannedRun:
     trigger, request = inputs.trigger, inputs.trigger.request
+    # With a head, open_request_session has checked out another commit.
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
-    earlier = _find_earlier_run(session, inputs, facts, single_job=single_job)
+    earlier = _find_earlier_try(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (trigger.comment or earlier):
+    if not (trigger.comment or earlier):  # a comment's run does what that says, and nothing else
         orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
-    plan = _decide(session, inputs, orders, facts, verify.commands)
+    plan = _make_plan(session, inputs, orders, facts, verify.commands)
     if earlier:
         plan = replace(plan, skip=earlier.why)
-    plan = _add_findings(session, plan, inputs, facts, is_new=earlier is None)
+    plan = _complete_plan(session, plan, inputs, facts, is_new=earlier is None)
     if trigger.project and not single_job:
         plan = replace(plan, jobs=_list_jobs(session, trigger.project))
     reply_started(session, plan, trigger.comment)
@@ -189,14 +188,14 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     return PlannedRun(session, plan, inputs, earlier)
 
 
-def _decide(
+def _make_plan(
     session: Session,
     inputs: _PlanInputs,
     orders: DashboardOrders,
     facts: CheckoutFacts,
     commands: tuple[str, ...],
 ) -> Plan:
-    """The plan by settings, GitLab and whoever asked for the run."""
+    """The plan by settings, GitLab and whoever asked for the run, before anything is tried."""
     trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
     plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
@@ -209,10 +208,10 @@ def _decide(
     return plan
 
 
-def _add_findings(
+def _complete_plan(
     session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
 ) -> Plan:
-    """Add what trials and further questions to GitLab show. ``is_new``: no earlier try of this run
+    """Add what trials and further requests to GitLab show. ``is_new``: no earlier try of this run
     has done its work."""
     project, request = inputs.trigger.project, inputs.trigger.request
     rehearse = session.settings.rehearse
@@ -221,7 +220,7 @@ def _add_findings(
         notes = _try_publishing(session, project, facts)
         if not (request and request.head):  # a requested branch has its own history
             facts = _deepen_history(session, facts)
-    plan = add_findings(plan, session.settings, facts, notes)
+    plan = add_recent_files(plan, session.settings, facts, notes)
     if project and is_new and not rehearse:
         plan = _add_skips(session, plan, project)
     if project and request and (other := find_other_run(request, project, plan.run_id)):
@@ -230,11 +229,14 @@ def _add_findings(
 
 
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
-    """Try what publish will need of GitLab, and return notes. Raises what refuses it."""
+    """Try what publish will need of GitLab and git. Returns notes; raises NightshiftError for what
+    would fail."""
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
     choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
-    _try_push(session, facts)
+    branch, (source, _) = f"{session.settings.branch_prefix}{ANY_SLUG}", session.known.found
+    server = build_git_server(session)
+    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
     return notes
 
 
@@ -252,17 +254,17 @@ def _try_writing(session: Session, project: Project) -> tuple[str, ...]:
     return (f"the fine-grained token may write: it has made the label {labels[0].name}",)
 
 
-def _find_earlier_run(
+def _find_earlier_try(
     session: Session, inputs: _PlanInputs, facts: CheckoutFacts, *, single_job: bool
-) -> EarlierRun | None:
-    """What an earlier try left; None, without a request, if no night will follow anyway."""
-    trigger = inputs.trigger
+) -> EarlierTry | None:
+    """What an earlier try of this run left, None without one. GitLab is not asked if no night will
+    follow anyway."""
+    trigger, settings = inputs.trigger, session.settings
     project, is_refused = trigger.project, trigger.comment and not trigger.request
-    settings = session.settings
     if project is None or is_refused or settings.rehearse or not settings.enabled:
         return None
-    place = f"{settings.output_dir}/bundle"
-    if found := find_earlier_run(project, session.job, facts, place, single_job=single_job):
+    bundle_dir = f"{settings.output_dir}/bundle"
+    if found := find_earlier_try(project, session.job, facts, bundle_dir, single_job=single_job):
         refuse_unknown_category(found.bundle, settings)
     return found
 
@@ -289,12 +291,6 @@ def _estimate_end(session: Session) -> datetime:
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
 
 
-def _try_push(session: Session, facts: CheckoutFacts) -> None:
-    source, _ = session.known.found
-    branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
-    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
-
-
 def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     """The facts, with the history for ``avoid_recent_commits``, as far as it can be fetched."""
     if not facts.unknown_commits:
@@ -305,7 +301,8 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
 
 
 def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
-    """``done_before``: an earlier try of this run did the work, so nothing is planned."""
+    """Write the plan, and emit what it says. ``done_before``: an earlier try of this run did the
+    work, so nothing is planned."""
     write_record(session.results / "plan.json", plan)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
@@ -346,10 +343,11 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     from gitlab_nightshift.stages.work.bead_prompt import preview_prompts
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
 
-    place = build_work_context(session)
+    context = build_work_context(session)
     repository = Repository(session.git, session.known.found[0].git_dir)
-    sources = BriefSources(plan, session.checkout, repository, place.build_commands, coverage=False)
-    return preview_prompts(place, plan, make_brief(sources))
+    commands = context.build_commands
+    sources = BriefSources(plan, session.checkout, repository, commands, coverage=False)
+    return preview_prompts(context, plan, make_brief(sources))
 
 
 def emit_run_started(session: Session) -> None:
@@ -369,10 +367,11 @@ def emit_run_started(session: Session) -> None:
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
-    """The plan of an earlier job, and the plan of the upkeep before it."""
-    place = locate_product(session, file, "plan.json")
-    plan = read_record(Plan, place)
-    return plan, read_upkeep_plan(plan, place)
+    """The plan of an earlier job, and that of the same run's upkeep, None without one."""
+    path = locate_product(session, file, "plan.json")
+    plan, upkeep_path = read_record(Plan, path), path.parent / UPKEEP / "plan.json"
+    upkeep = read_record(Plan, upkeep_path) if upkeep_path.exists() else None
+    return plan, upkeep if upkeep and upkeep.run_id == plan.run_id else None
 
 
 # --- upkeep -------------------------------------------------------------------------------------
@@ -381,8 +380,8 @@ def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
 def find_upkeep_request(
     session: Session, project: Project, opened: Iterable[KnownMergeRequest]
 ) -> tuple[TaskRequest | None, tuple[str, ...]]:
-    """Rebase merge requests in conflict. The request for one that needs another commit, if any, and
-    notes for the plan. Failures are notes, too."""
+    """Rebase merge requests in conflict. Returns the request for one more commit on the merge
+    request that needs it, if any does, and notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
         waiting = find_waiting(project, opened, session.job.run_id)
@@ -395,18 +394,18 @@ def find_upkeep_request(
 
 
 @contextlib.contextmanager
-def plan_upkeep(
-    session: Session, project: Project | None, memory: Memory, request: TaskRequest | None
-) -> Iterator[PlannedUpkeep | None]:
-    """Write ``upkeep/plan.json``. Within the block the merge request's branch is checked out. None
-    if nothing is to do, or if it fails, with a warning."""
-    if project is None or request is None:
+def plan_upkeep(session: Session, night: PlannedRun) -> Iterator[PlannedUpkeep | None]:
+    """Plan the upkeep before the night's work: ``upkeep/plan.json``. Within the block the merge
+    request's branch is checked out. None if nothing is to do, or an earlier try of the run has done
+    it, or, with a warning, if it fails."""
+    project, request = night.inputs.trigger.project, night.inputs.upkeep
+    if project is None or request is None or night.earlier:
         yield None
         return
     with contextlib.ExitStack() as stack:
         try:
             request_session = stack.enter_context(open_request_session(session, request))
-            upkeep = _plan_request(request_session, project, memory, request)
+            upkeep = _plan_request(request_session, project, night.inputs.memory, request)
         except NightshiftError as error:
             session.emit(Note(f"no upkeep of !{request.place.iid}: {error.message}", warning=True))
             upkeep = None
@@ -419,18 +418,12 @@ def _plan_request(
     facts = read_checkout_facts(session)
     commands = find_verify_commands(session, request).commands
     plan = make_plan(session.settings, session.job, facts, project, memory, commands)
-    plan = replace(add_findings(plan, session.settings, facts, ()), request=request)
-    if not reply_started(session, plan, request):  # uncounted, it would be repeated every night
+    plan = replace(add_recent_files(plan, session.settings, facts, ()), request=request)
+    # The reply's marker counts the runs: without it upkeep would be repeated every night.
+    if not reply_started(session, plan, request):
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None
     (session.results / UPKEEP).mkdir()
     write_record(session.results / UPKEEP / "plan.json", plan)
     session.emit(Note(f"before new work: {request.upkeep} of !{request.place.iid}"))
     return PlannedUpkeep(session, plan)
-
-
-def read_upkeep_plan(night: Plan, file: Path) -> Plan | None:
-    """The upkeep plan of the same run, beside the night's plan ``file``; None without one."""
-    place = file.parent / UPKEEP / "plan.json"
-    plan = read_record(Plan, place) if place.exists() else None
-    return plan if plan and plan.run_id == night.run_id else None

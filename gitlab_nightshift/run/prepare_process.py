@@ -45,16 +45,18 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The answer. ``failure``: why the delegation ends here, as code and text. ``output_dir`` is
-    set once results may be stored, ``work`` once there is something to do."""
+    """The answer for the supervisor. ``failure``: why the delegation ends here, as code and text.
+    ``output_dir`` is set once results may be stored, ``work`` once there is something to do;
+    ``finish`` is the input of finish."""
     answer: dict[str, Any] = {}
     run_guarded(lambda: _run_prepare(inputs, answer), inputs["env"])
     return answer
 
 
 def _drop_rights(top: Path | None, private: Path) -> None:
-    """Drop all rights beyond the process's row, once the checkout ``top`` is repaired after a
-    killed run. Only a repository given by URL, whose ``top`` is None, keeps the network."""
+    """Drop all rights beyond the process's row. Before that, the checkout ``top`` must be repaired
+    after a killed run. The network stays open only for a repository given by URL, whose ``top`` is
+    None."""
     repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
@@ -79,14 +81,14 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         began=inputs["began"],
         env=inputs["env"],
     )
-    known = PreparationState()
-    failure = catch_failure(context, lambda: _run_phases(context, known, answer))
+    state = PreparationState()
+    failure = catch_failure(context, lambda: _run_phases(context, state, answer))
     answer["failure"] = failure and (failure[0].value, failure[1])
-    answer["output_dir"] = known.output_dir
-    used, model = describe_agent(known.chosen) if known.chosen else (None, None)
+    answer["output_dir"] = state.output_dir
+    used, model = describe_agent(state.chosen) if state.chosen else (None, None)
     answer["finish"] = {
         "payload": payload,
-        "base": known.base,
+        "base": state.base,
         "used": used,
         "model": model,
         **answer.get("finish", {}),
@@ -95,7 +97,7 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
 
 
 def _run_phases(
-    context: DelegationContext, known: PreparationState, answer: dict[str, Any]
+    context: DelegationContext, state: PreparationState, answer: dict[str, Any]
 ) -> None:
     context.phases.enter(Phase.PREPARE)
     payload, env, private = context.payload, context.env, context.private
@@ -103,7 +105,7 @@ def _run_phases(
     _drop_rights(top, private)
     source = open_source(payload, top, context.folder, env, private)
     answer["finish"] = {"source": build_source_record(source, env.get("HOME", "/"))}
-    prepared = prepare(context, known, source)
+    prepared = prepare(context, state, source)
     context.phases.enter(Phase.PLAN)
     context.emit.send_record("plan.json", to_json(prepared.plan).encode())
     answer["work"] = _pack_work(context, prepared)
@@ -112,9 +114,9 @@ def _run_phases(
 
 
 def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict[str, Any]:
-    """The input of work. ``closed`` are files of the caller that other users may not read
-    meanwhile. ``share``: the repository may be read by other delegations meanwhile, but not
-    changed; the supervisor enforces that, not work."""
+    """The input of work, and what the supervisor needs while it runs. ``closed``: files of the
+    caller that are then closed to other users. ``share``: other delegations may then read the
+    repository, but nobody may change it."""
     source, fallback = prepared.source, prepared.fallback
     in_place = context.payload.workspace.checkout_mode == "in_place"
     return {
@@ -128,7 +130,7 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
         "second": _pack_agent(context, prepared, fallback)
         if isinstance(fallback, Settings)
         else None,
-        "no_second": fallback if isinstance(fallback, str) else "",
+        "no_fallback": fallback if isinstance(fallback, str) else "",
     }
 
 

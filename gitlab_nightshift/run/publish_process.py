@@ -56,7 +56,8 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     published = read_kept(Publication, session.results / "published.json")
     if inputs["ready"]:
         assert notary, "a run publishes nothing that its notary was not asked about"
-        published = _publish_bundle(session, source, inputs, notary, request)
+        folder, recent = session.results / "bundle", frozenset(inputs["recent"])
+        published = publish(session, folder, source, recent, notary, request=request)
     usage = inputs["usage"] and make_record(Usage, inputs["usage"])
     bundle = read_own(Bundle, session.results / "bundle/bundle.json").with_usage(usage)
     result = build_run_result(bundle, published, notary=notary)
@@ -67,20 +68,8 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     return 0
 
 
-def _publish_bundle(
-    session: Session,
-    source: SourceCheckout,
-    inputs: Mapping[str, Any],
-    notary: NotaryRecord,
-    request: TaskRequest | None,
-) -> Publication:
-    recent = frozenset(inputs["recent"])
-    folder = session.results / "bundle"
-    return publish(session, folder, source, recent, notary, request=request)
-
-
 def _build_session(inputs: Mapping[str, Any]) -> Session:
-    """The session for publish. Nothing is read from the checkout, which agents have changed."""
+    """The session for publish. Nothing is read from the checkout, which agents may have changed."""
     checkout, private = Path(inputs["checkout"]), Path(inputs["private"])
     # A new folder: nobody can have planted a .gitconfig in it.
     home = Path(tempfile.mkdtemp(prefix="publish-", dir=private))

@@ -34,14 +34,14 @@ from gitlab_nightshift.run.comment_runs import (
 from gitlab_nightshift.run.dashboard_runs import find_ticking_approver, update_dashboard
 from gitlab_nightshift.run.session_opening import locate_product
 from gitlab_nightshift.session import Session
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts, read_facts
-from gitlab_nightshift.stages.plan.trigger import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.stages.plan.comment_request import DeclinedRequest, IgnoredTrigger
+from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts, read_facts
 from gitlab_nightshift.stages.publish.approval import find_approver
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.bundle_download import (
     decode_notary,
     download_bundle,
-    fetch_bundle,
+    download_newest_bundle,
     fetch_notary,
     refuse_foreign_notary,
 )
@@ -67,73 +67,62 @@ def publish(
     """Run the publish stage, which writes ``published.json``. A failure is an outcome; the bundle
     stays.
 
-    ``source`` and ``recent`` (files that are refused) were read before any agent ran. ``notary`` is
-    None if nothing but another job's word vouches for the change. ``approved_by`` is the approver's
-    login, "" without one; ``request`` the comment that asked for the change.
+    ``source`` and ``recent`` (files that may not be changed) were read before any agent ran.
+    ``notary`` is the notary's record, None if only the job that ran the agents vouches for the
+    change. ``approved_by`` is the approver's login, "" without one; ``request`` the comment that
+    asked for the change.
     """
     from gitlab_nightshift.stages.publish.publish_stage import publish as do_publish  # not for plan
 
     session.emit(StepStarted("publish", "Publish"))
     try:
-        context = replace(
-            _build_context(session, source, recent),
+        context = PublishContext(
+            session,
+            session.open_project(),
+            source,
+            recent,
             approved_by=approved_by,
             request=request,
             notary=notary,
         )
         published = do_publish(folder, context)
     except (NightshiftError, Interruption) as error:
-        stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
-        reason = error.message if isinstance(error, NightshiftError) else stopped
-        # A change that the notary could not run has not failed: it waits for another try.
-        is_waiting = error.code is Code.INCOMPLETE
-        outcome = Outcome.MR_READY if is_waiting else Outcome.FAILED
-        published = Publication(session.job.run_id, outcome, reason, error.code.value)
+        published = _build_failed_publication(session, error)
     text = published.mr_url or published.reason
     session.emit(StepEnded("publish", not published.error_code, text))
     write_record(session.results / "published.json", published)
     return published
 
 
-def read_source_checkout(session: Session) -> SourceCheckout:
-    """What publish needs of the checkout, including the machine's git identity."""
-    return read_source(session.known)
+def _build_failed_publication(
+    session: Session, error: NightshiftError | Interruption
+) -> Publication:
+    stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
+    reason = error.message if isinstance(error, NightshiftError) else stopped
+    # A change that the notary could not run has not failed: it waits for another try.
+    outcome = Outcome.MR_READY if error.code is Code.INCOMPLETE else Outcome.FAILED
+    return Publication(session.job.run_id, outcome, reason, error.code.value)
 
 
 def read_checkout_facts(session: Session) -> CheckoutFacts:
-    """The facts of a clean checkout that plan and publish need. Raises NightshiftError for
-    changes."""
+    """The facts of the checkout. Raises NightshiftError if it has uncommitted changes."""
     refuse_changed(session.machine_git, session.checkout)
     return read_facts(session.known, session.settings, session.job)
 
 
-def _build_context(
-    session: Session, source: SourceCheckout, recent: frozenset[str]
-) -> PublishContext:
-    return PublishContext(session, session.open_project(), source, recent)
-
-
-def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = False) -> RunResult:
-    """Publish the bundle of an earlier stage or run; a dry run only reports it.
+def publish_existing(
+    session: Session, origin: BundleOrigin, *, approved: bool = False
+) -> RunResult:
+    """Publish the bundle that another job, an earlier stage or an earlier run made; a dry run only
+    reports it.
 
     ``approved``: a person started this job to approve the bundle. That is checked first.
     """
-    from_job = origin.job
     approved_by = _check_approver(session) if approved else ""
-    try:
-        folder = (
-            _fetch_job_bundle(session, from_job)
-            if from_job
-            else locate_product(session, origin.given, "bundle")
-        )
-    except NightshiftError as error:
-        if error.code is not Code.PUBLISH:
-            raise
-        _report_missing_bundle(session, from_job or "", error)
-        raise
+    folder = _find_bundle(session, origin)
     bundle = read_record(Bundle, folder / "bundle.json")
     refuse_unknown_category(bundle, session.settings)
-    if from_job:
+    if origin.job:
         if bundle.run_id != session.job.run_id:
             raise NightshiftError(Code.PUBLISH, "not published: the bundle is another pipeline's")
         # The logs stay in that job's artifacts.
@@ -147,28 +136,45 @@ def publish_again(session: Session, origin: BundleOrigin, *, approved: bool = Fa
     with open_request_session(session, trigger.request) as current:
         published = None
         if not current.settings.dry_run:
-            published = _publish_now(current, folder, bundle, origin, approved_by, trigger.request)
+            published = _publish_bundle(
+                current, folder, bundle, origin, approved_by, trigger.request
+            )
     return finish_run(session, folder, bundle, published, trigger.request)
 
 
+def _find_bundle(session: Session, origin: BundleOrigin) -> Path:
+    """The folder of the bundle, downloaded if another job made it. A night that left none is
+    reported before the error is raised."""
+    if not origin.job:
+        return locate_product(session, origin.given, "bundle")
+    try:
+        return _fetch_job_bundle(session, origin.job)
+    except NightshiftError as error:
+        if error.code is Code.PUBLISH:
+            _report_missing_bundle(session, origin.job, error)
+        raise
+
+
 def _publish_upkeep(
-    session: Session, night: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
+    session: Session, night_folder: Path, bundle: Bundle, origin: BundleOrigin, approved_by: str
 ) -> None:
     """Publish the upkeep of the same run, if there is one. A failure is only a warning: the night's
     own change is published anyway."""
     upkeep_session = replace(session, results=session.results / UPKEEP)
     try:
-        folder = _find_upkeep_bundle(upkeep_session, night, origin.job)
+        folder = _find_upkeep_bundle(upkeep_session, night_folder, origin.job)
         upkeep = read_record(Bundle, folder / "bundle.json") if folder else None
         if folder and upkeep and upkeep.run_id == bundle.run_id:
-            _publish_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
+            _publish_upkeep_commit(session, upkeep_session, folder, upkeep, origin, approved_by)
     except NightshiftError as error:
         session.emit(Note(f"upkeep is not published: {error.message}", warning=True))
 
 
-def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> Path | None:
+def _find_upkeep_bundle(session: Session, night_folder: Path, from_job: str | None) -> Path | None:
+    """Copy the upkeep's bundle into the session's results: from beside the night's, or by GitLab's
+    API from the job that made both. None if there is none."""
     if from_job is None:
-        folder = night.parent / UPKEEP / "bundle"
+        folder = night_folder.parent / UPKEEP / "bundle"
         if not folder.exists():
             return None
         placed = shutil.copytree(folder, session.results / "bundle")
@@ -183,7 +189,7 @@ def _find_upkeep_bundle(session: Session, night: Path, from_job: str | None) -> 
         raise
 
 
-def _publish_commit(
+def _publish_upkeep_commit(
     session: Session,
     upkeep_session: Session,
     folder: Path,
@@ -191,7 +197,7 @@ def _publish_commit(
     origin: BundleOrigin,
     approved_by: str,
 ) -> None:
-    """Publish the upkeep's commit, and reply; its results go to ``upkeep_session``."""
+    """Publish the upkeep's commit, and reply; the results of that go to ``upkeep_session``."""
     trigger = find_started_upkeep(session, bundle)
     if trigger.request is None:
         raise NightshiftError(Code.PUBLISH, "this run has not started one")
@@ -202,7 +208,7 @@ def _publish_commit(
         with open_request_session(session, trigger.request) as current:
             if not current.settings.dry_run:
                 target = replace(current, results=upkeep_session.results)
-                published = _publish_now(
+                published = _publish_bundle(
                     target, folder, bundle, origin, approved_by, trigger.request
                 )
     notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
@@ -211,7 +217,7 @@ def _publish_commit(
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
-    """The bundle of a run that failed before its work, or lost it."""
+    """The bundle of a run that failed before its work, or lost the bundle of it."""
     return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -232,7 +238,8 @@ def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -
 
 
 def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
-    """Why this pipeline's trigger leaves nothing to publish; "" if it does not."""
+    """Why the comment that triggered this pipeline leaves nothing to publish; "" if something is
+    left."""
     if isinstance(trigger.comment, DeclinedRequest | IgnoredTrigger):
         return trigger.comment.why
     request = trigger.request
@@ -240,7 +247,7 @@ def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
     return "the branch of the merge request has moved in the meantime" if moved else ""
 
 
-def _publish_now(
+def _publish_bundle(
     session: Session,
     folder: Path,
     bundle: Bundle,
@@ -252,8 +259,8 @@ def _publish_now(
         raise build_missing_token_error()
     notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
-    recent = frozenset(facts.recent_files if facts.recent_enforced else ())
-    source = read_source_checkout(session)
+    recent = frozenset(facts.recent_files if facts.recent_files_enforced else ())
+    source = read_source(session.known)
     return publish(session, folder, source, recent, notary, approved_by, request)
 
 
@@ -261,19 +268,21 @@ def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
     """The notary's record of the bundle, copied to this job's results. None if nothing is
-    proposed, or if the only record is by the job that ran the agents."""
+    proposed, or if no notary ran in a job of its own. Raises ``E_PUBLISH`` for a record that the
+    job which ran the agents left."""
     if bundle.outcome is not Outcome.MR_READY:
         return None
     file = folder.parent / NOTARY
     if not origin.job:
         return decode_notary(file.read_bytes(), str(file)) if file.exists() else None
-    is_upkeep = session.results.name == UPKEEP
-    place = f"{session.settings.output_dir}{f'/{UPKEEP}' if is_upkeep else ''}"
+    output_dir = session.settings.output_dir
+    if session.results.name == UPKEEP:
+        output_dir = f"{output_dir}/{UPKEEP}"
     project, pipeline = session.open_project(), session.job.run_id
     if not origin.notary_job:
-        refuse_foreign_notary(project, pipeline, origin.job, place)
+        refuse_foreign_notary(project, pipeline, origin.job, output_dir)
         return None
-    record = fetch_notary(project, pipeline, origin.notary_job, place, origin.job)
+    record = fetch_notary(project, pipeline, origin.notary_job, output_dir, origin.job)
     write_record(session.results / NOTARY, record)
     return record
 
@@ -289,30 +298,35 @@ def _check_approver(session: Session) -> str:
 
 
 def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
-    """Copy the bundles of night and upkeep into this job's results, for a notary. Another job's are
-    downloaded with this job's own token; the plan names that job.
+    """Copy the bundles of night and upkeep into this job's results, for a notary. Those of another
+    job of this pipeline are downloaded with the job's own token; the plan names that job's id.
 
     Raises ``E_CONFIG`` if that is not possible.
     """
     if origin.job:
         _fetch_bundles(session, plan, origin.job)
         return
-    folder = locate_product(session, origin.given, "bundle")
-    for place in (folder.parent / UPKEEP, folder.parent):
-        target = session.results / (UPKEEP if place.name == UPKEEP else "")
-        if (place / "bundle").exists() or place == folder.parent:
-            shutil.copytree(
-                folder if place == folder.parent else place / "bundle", target / "bundle"
-            )
-            with contextlib.suppress(FileNotFoundError):  # keep an earlier refusal
-                shutil.copy(place / NOTARY, target)
+    bundle = locate_product(session, origin.given, "bundle")
+    # The upkeep's own bundle may be the given one.
+    is_upkeep = bundle.parent.name == UPKEEP
+    _place_bundle(bundle, session.results / UPKEEP if is_upkeep else session.results)
+    upkeep = bundle.parent / UPKEEP / "bundle"
+    if upkeep.exists():
+        _place_bundle(upkeep, session.results / UPKEEP)
+
+
+def _place_bundle(bundle: Path, results: Path) -> None:
+    shutil.copytree(bundle, results / "bundle")
+    with contextlib.suppress(FileNotFoundError):  # an earlier refusal stands
+        shutil.copy(bundle.parent / NOTARY, results)
 
 
 def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
-    number = max((job.id for job in plan.jobs if job.name == name), default=None)
+    # The newest of the name is the last try of that job.
+    job_id = max((job.id for job in plan.jobs if job.name == name), default=None)
     token = session.env.get("CI_JOB_TOKEN", "")
-    if number is None or not token:
-        why = "CI_JOB_TOKEN is not set" if number else f"the plan names no job {name}"
+    if job_id is None or not token:
+        why = "CI_JOB_TOKEN is not set" if job_id else f"the plan names no job {name}"
         text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
         raise build_config_error(text)
     job = session.job
@@ -320,23 +334,24 @@ def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
     output = session.settings.output_dir
     with contextlib.suppress(FileNotFoundError):
         download_bundle(
-            project, number, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
+            project, job_id, f"{output}/{UPKEEP}/bundle", session.results / UPKEEP / "bundle"
         )
     try:
-        download_bundle(project, number, f"{output}/bundle", session.results / "bundle")
+        download_bundle(project, job_id, f"{output}/bundle", session.results / "bundle")
     except FileNotFoundError:  # publish reports the consequence
-        session.emit(Note(f"the job {name} (id {number}) has left no bundle", warning=True))
+        session.emit(Note(f"the job {name} (id {job_id}) has left no bundle", warning=True))
 
 
-def _fetch_job_bundle(session: Session, name: str, place: str = "bundle") -> Path:
-    """Download the bundle of another job of this pipeline."""
+def _fetch_job_bundle(session: Session, name: str, bundle_dir: str = "bundle") -> Path:
+    """Download the bundle of another job of this pipeline, with the token. Raises ``E_CONFIG``
+    without one, or outside a pipeline."""
     if not session.secrets.gitlab_token:
         raise build_missing_token_error()
     if not session.env.get("CI_PIPELINE_ID"):
         raise build_config_error("--from-job: works only in a job of a GitLab pipeline")
     folder = session.results / "bundle"
-    path = f"{session.settings.output_dir}/{place}"
-    fetch_bundle(session.open_project(), session.job.run_id, name, path, folder)
+    path = f"{session.settings.output_dir}/{bundle_dir}"
+    download_newest_bundle(session.open_project(), session.job.run_id, name, path, folder)
     return folder
 
 
@@ -362,12 +377,13 @@ def finish_run(
     notary = read_kept(NotaryRecord, folder.parent / NOTARY)
     result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
     patch = read_patch(folder)
-    session.logs.reserve.release()
+    session.logs.reserve.release()  # the space was kept for the results
     try:
         with report_full_disk(session.results):
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
             write_results(session.results, result, patch, session.redact, url)
     finally:
+        # Also if the disk is full: whoever asked for the run learns how it ended.
         reply_result(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))

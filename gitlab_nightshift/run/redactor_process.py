@@ -23,8 +23,12 @@ from gitlab_nightshift.records.codec import (
 from gitlab_nightshift.records.events import Emit, Event, Note, RunEnded
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.run.kept_records import LARGEST_RECORD, ResultRecords
-from gitlab_nightshift.run.received_logs import ReceivedLogs, with_stored_path
+from gitlab_nightshift.run.received_files import (
+    LARGEST_RECORD,
+    ReceivedLogs,
+    ResultRecords,
+    with_stored_path,
+)
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
@@ -94,16 +98,17 @@ def _limit_memory() -> None:
 
 
 def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
-    """The sinks by name, and the job log. They get redacted events, so need no redactor."""
+    """The sinks by the names that a warning gives them, and the job log, which is one of them. Only
+    redacted events reach them."""
     events = Path(configuration.results) / EVENTS
     remove_path(events)
     stream = open(  # noqa: PTH123, SIM115 - a descriptor, for as long as the process lives
         configuration.output, "w", encoding="utf-8", errors="backslashreplace"
     )
     sinks: dict[str, Emit]
-    followed = configuration.live is not None
+    is_delegation = configuration.live is not None
     log = JobLog(
-        configuration.sections, configuration.colour, str, stream=stream, programs=followed
+        configuration.sections, configuration.colour, str, stream=stream, programs=is_delegation
     )
     sinks = {"the job log": log, events.name: EventFile(events, str, configuration.run_id)}
     if configuration.live is not None:
@@ -136,12 +141,13 @@ class EventDispatcher:
             self._pass_on(event)
 
     def end(self) -> None:
-        """Pass on ``RunEnded``, if a sender has sent it."""
+        """Pass on ``RunEnded``, if a sender has sent it. Called again, this does nothing."""
         if self._last and not self._ended:
             self._pass_on(self._last)
             self._ended = True
 
     def _pass_on(self, event: Event) -> None:
+        # In this order: what is replaced in a secret would hide it from the redactor.
         self._write(map_texts(event, lambda text: replace_control_characters(self._redact(text))))
 
     def _write(self, event: Event) -> None:
@@ -162,7 +168,8 @@ pipe(7)), so it empties the pipe of a sender that has ended."""
 
 
 class ChannelReceiver:
-    """Receives from one sender, and never answers it."""
+    """Receives the messages of one sender, which an agent may control: each is checked, and refused
+    or passed on. Never answers."""
 
     def __init__(
         self,
@@ -181,18 +188,18 @@ class ChannelReceiver:
         self._reader, self._parts = FrameReader(), bytearray()
         self._events = self._kept = self._refused = 0
         self._has_ended_run = False
-        log_takers = {
+        log_handlers = {
             FrameKind.OPEN: logs.open,
             FrameKind.DATA: logs.write,
             FrameKind.CLOSE: logs.close,
             FrameKind.RENAME: logs.rename,
             FrameKind.TEXT: logs.write_text,
         }
-        self._takers: dict[FrameKind, Callable[[bytes], None]] = {
+        self._handlers: dict[FrameKind, Callable[[bytes], None]] = {
             FrameKind.PART: self._add_part,
             FrameKind.EVENT: self._handle_event,
             FrameKind.RECORD: self._keep_record,
-            **(log_takers if sender.logs else {}),
+            **(log_handlers if sender.logs else {}),
         }
 
     @property
@@ -206,7 +213,8 @@ class ChannelReceiver:
         return self._sender.awaited
 
     def read_available(self) -> bool:
-        """Process what is in the pipe; False once the sender has ended or is cut off."""
+        """Process what is in the pipe, for one turn at most; False once the sender has ended or is
+        cut off."""
         for _ in range(_TURN // _CHUNK):
             try:
                 data = os.read(self._sender.descriptor, _CHUNK)
@@ -216,7 +224,7 @@ class ChannelReceiver:
                 return False
             try:
                 for frame in self._reader.feed(data):
-                    self._take(frame)
+                    self._handle(frame)
             except ProtocolError as error:
                 self._warn(f"it is not listened to any more: {error}")
                 self._reader = FrameReader()
@@ -234,15 +242,16 @@ class ChannelReceiver:
         os.close(self._sender.descriptor)
         return self._has_ended_run
 
-    def _take(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         try:
-            taker = self._takers.get(frame.kind)
-            if taker is None:
+            handler = self._handlers.get(frame.kind)
+            if handler is None:
                 raise InvalidRecordError("a log, and it has none")
-            taker(frame.payload)
+            handler(frame.payload)
         except InvalidRecordError as error:
             self._refuse(str(error))
         except (OSError, MemoryError) as error:
+            # Free what a message too large for RLIMIT_DATA holds: the next one needs it.
             self._parts.clear()
             self._refuse(getattr(error, "strerror", None) or "there was no memory for it")
 
@@ -257,7 +266,7 @@ class ChannelReceiver:
         self._dispatcher(Note(f"{self._sender.name}: {text}", warning=True))
 
     def _add_part(self, payload: bytes) -> None:
-        # One byte too many is enough to refuse the record later, by its name.
+        # One byte more than allowed is kept: when its name comes, the record is refused by that.
         self._parts += payload[: LARGEST_RECORD + 1 - len(self._parts)]
 
     def _join_parts(self) -> bytes:
@@ -300,6 +309,7 @@ def _listen(receivers: dict[int, ChannelReceiver], dispatcher: EventDispatcher, 
             selector.register(descriptor, selectors.EVENT_READ)
         while open_receivers:
             ready = {key.fd for key, _ in selector.select()}
+            # In the order of the senders, not in that of epoll: what plan logged precedes work's.
             for descriptor in [each for each in open_receivers if each in ready]:
                 if not open_receivers[descriptor].read_available():
                     selector.unregister(descriptor)

@@ -45,7 +45,8 @@ from gitlab_nightshift.system.network_settings import copy_certificates
 
 @contextlib.contextmanager
 def open_run(call: Invocation) -> Iterator[Session]:
-    """A session in the checkout around ``call.folder``, with a private folder of its own.
+    """Open a session in the checkout around ``call.folder``, with a private folder of its own, for
+    a command that runs in this process alone.
 
     On exit the results are placed in the checkout's output folder, also after an error. Raises
     NightshiftError.
@@ -53,7 +54,7 @@ def open_run(call: Invocation) -> Iterator[Session]:
     with open_run_folder(call.env, call.folder) as run_folder:
         # requests reads these variables from the environment of the process.
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
-        session = open_session(call, run_folder, read_machine_secrets(call.env))
+        session = open_session(call, run_folder, read_machine_secrets(call.env), None)
         try:
             yield session
         finally:
@@ -66,53 +67,46 @@ def open_without_results(call: Invocation) -> Iterator[Session]:
     """Open a session for a command that leaves no results: the output folder stays as it is."""
     with open_run_folder(call.env, call.folder) as run_folder:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
-        yield _open_session(call, run_folder, read_machine_secrets(call.env), None)
+        yield _read_session(call, run_folder, read_machine_secrets(call.env), None)
 
 
 def open_session(
-    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None = None
+    call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    """A session of a run whose folder is open; the checkout's output folder is set aside.
+    """Open a session in an open run folder, and set the checkout's output folder aside.
 
     ``machine`` are secrets of this machine, redacted like the job's own; ``emit`` gets the events,
     None: they go to the job log and ``events.jsonl``.
     """
-    session = _open_session(call, run_folder, machine, emit)
+    session = _read_session(call, run_folder, machine, emit)
     set_aside(run_folder, session.output)
     return session
 
 
-def _open_session(
+def _read_session(
     call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    search_path = build_search_path(call.env, run_folder.checkout)
-    git = build_isolated_git(run_folder.private / "git", search_path)
-    session = _build_session(call, run_folder, git, machine, emit)
-    refuse_tracked(session.known.files, session.settings.output_dir)
-    return session
-
-
-def _build_session(
-    call: Invocation, run_folder: RunFolder, git: Git, machine: tuple[str, ...], emit: Emit | None
-) -> Session:
+    """The session by environment, checkout and settings. Raises NightshiftError if one of them is
+    not usable."""
+    path = build_search_path(call.env, run_folder.checkout)
+    git = build_isolated_git(run_folder.private / "git", path)
+    home = Path(call.env.get("HOME", "/"))
+    machine_git = with_machine_config(run_folder.private / "machine-git", path, home)
     file, config_folder = read_config_file(call, run_folder.checkout, git)
     settings = load_settings(call.env, file, call.overrides)
     secrets = read_secrets(call.env)
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url)
-    machine_git = with_machine_config(
-        run_folder.private / "machine-git",
-        build_search_path(call.env, run_folder.checkout),
-        Path(call.env.get("HOME", "/")),
-    )
+    known = KnownCheckout(git, machine_git, run_folder.checkout)
+    refuse_tracked(known.files, settings.output_dir)
     return Session(
         env=call.env,
         folder=call.folder,
         settings=settings,
         job=job,
         secrets=secrets,
-        known=KnownCheckout(git, machine_git, run_folder.checkout),
+        known=known,
         checkout=run_folder.checkout,
         config_folder=config_folder,
         private=run_folder.private,

@@ -179,7 +179,7 @@ def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
 class Sender:
     """A process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
     (such as ``FROM_WORK``), ``records`` as pairs of a file name in the results and a kind of
-    ``kept_records.KINDS``, and ``logs``. ``awaited``: the run must wait for this sender."""
+    ``received_files.KINDS``, and ``logs``. ``awaited``: the run must wait for this sender."""
 
     name: str
     descriptor: int

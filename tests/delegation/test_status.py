@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.run.supervisor.delegation_folder import find_run
+from gitlab_nightshift.run.supervisor.delegation_folder import find_delegation
 from tests.support import warm
 from tests.support.delegation import Delegations, Done, delegations, ended
 from tests.support.trees import processes_in, wait_for
@@ -72,9 +72,9 @@ def test_a_run_of_another_folder_of_the_checkout_is_found(tmp_path: Path) -> Non
         (tmp_path / "shop" / name).mkdir(parents=True)
     folder = tmp_path / "shop/api/nightshift/delegate-7-2"
     for asked in ("shop/web/js", "shop/web", "shop", "shop/api"):
-        assert find_run("7", tmp_path / asked, None) == folder
+        assert find_delegation("7", tmp_path / asked, None) == folder
     for outside in (tmp_path, folder):
         (outside / "delegate-8/delegate-9").mkdir(parents=True)
     for name, asked in (("8", "shop"), ("9", "shop"), ("7", ".")):
         with pytest.raises(NightshiftError, match="no delegation with that id"):
-            find_run(name, tmp_path / asked, None)
+            find_delegation(name, tmp_path / asked, None)

@@ -20,7 +20,7 @@ from gitlab_nightshift.fleet.fleet_dashboard import (
 )
 from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.records.history_records import NightHistory, PastNight
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
+from gitlab_nightshift.stages.report.history_report import HistoryFigures, compute_figures
 from tests.support.fleet_standin import PLAN_TOKEN, FleetStandin
 from tests.support.standin_records import FullProject, Issue
 

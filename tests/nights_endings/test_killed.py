@@ -11,7 +11,7 @@ import pytest
 
 from gitlab_nightshift.records.codec import decode_record
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.stages.report.outcome_message import is_cancelled
+from gitlab_nightshift.stages.report.result_texts import is_cancelled
 from tests.nights_endings.test_signals import MESS, hanging
 from tests.support import watched
 from tests.support.agent import hang, plays

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER
-from gitlab_nightshift.run.work_setup import compute_work_seconds
+from gitlab_nightshift.run.process_inputs import compute_work_seconds
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import find_interpreter
 from gitlab_nightshift.session import Session

@@ -19,12 +19,12 @@ from gitlab_nightshift.demo.standin_state import (
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.stages.plan.comment_check import read_request
-from gitlab_nightshift.stages.plan.trigger import (
+from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
     read_event,
+    read_request,
 )
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused

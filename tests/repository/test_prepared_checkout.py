@@ -20,8 +20,8 @@ from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.git_mask import move_git
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
-    prepare_again,
     prepare_checkout,
+    prepare_restored,
     read_prepared,
 )
 from gitlab_nightshift.repository.state_folder import (
@@ -297,7 +297,7 @@ def restored(box: Box) -> PreparedCheckout:
 def prepared_again(box: Box, earlier: PreparedCheckout) -> PreparedCheckout | None:
     held = hold(box.root, box.private.parent)
     try:
-        return prepare_again(held, earlier, "4712")
+        return prepare_restored(held, earlier, "4712")
     finally:
         held.close()
 
@@ -310,7 +310,7 @@ def test_a_restored_checkout_is_prepared_again_without_git(
     with monkeypatch.context() as patched:
         patched.setattr(Git, "run", lambda *args, **named: pytest.fail(f"git {args}"))
         held = hold(box.root, box.private.parent)
-        again = prepare_again(held, earlier, "4712")
+        again = prepare_restored(held, earlier, "4712")
     assert again
     write(box.root, "mine", "agent, once more")
     assert restore(box, held) == []

@@ -79,7 +79,7 @@ WHERE = {
         "",
     ),
     "nightshift plan": ("", "run.planning:plan_alone", ""),
-    "nightshift publish": ("", "run.publishing:publish_again", ""),
+    "nightshift publish": ("", "run.publishing:publish_existing", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
     "nightshift patch": ("", "commands.block_edits:_PatchLoop.request_proposal", ""),
 }

@@ -16,8 +16,8 @@ from gitlab_nightshift.records.events import BeadEnded
 from gitlab_nightshift.records.products import Bundle
 from gitlab_nightshift.records.storage import read_record, to_json
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.run import received_logs
-from gitlab_nightshift.run.received_logs import ReceivedLogs, with_stored_path
+from gitlab_nightshift.run import received_files
+from gitlab_nightshift.run.received_files import ReceivedLogs, with_stored_path
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.raw_logs import LARGE, Logs
 from gitlab_nightshift.wire.channel import OutputChannel
@@ -156,14 +156,14 @@ def test_no_log_is_run_by_the_browser_that_shows_it(
             logs.open(ask(first=0, names=[name]))
     for name in ("x.out", "x.err", "x.txt", "x.json", "x.jsonl"):
         logs.write_text(ask(name=name, text="x"))
-    monkeypatch.setattr(received_logs, "_NAME", re.compile(r".*"))  # the control
+    monkeypatch.setattr(received_files, "_NAME", re.compile(r".*"))  # the control
     logs.write_text(ask(name="report.html", text="<script>"))
     assert (tmp_path / "report.html").read_text() == "<script>"
 
 
 def test_logs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(received_logs, "MOST_LOGS", 40)
-    monkeypatch.setattr(received_logs, "MOST_TEXTS", 3)
+    monkeypatch.setattr(received_files, "MOST_LOGS", 40)
+    monkeypatch.setattr(received_files, "MOST_TEXTS", 3)
     logs = received(tmp_path)
     for number in range(16):
         logs.open(ask(first=number, names=[f"{number}.out"]))

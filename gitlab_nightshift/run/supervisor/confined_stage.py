@@ -1,5 +1,6 @@
-"""The stage that reads agents' work, confined as well as this machine allows. It starts loading
-before the plan is known."""
+"""A stage that reads agents' work, confined as well as this machine allows. It starts before the
+plan is known, and again if the plan wants another confinement.
+"""
 
 import contextlib
 import os
@@ -15,12 +16,13 @@ from gitlab_nightshift.sandbox.confinement import ConfinementMode, ConfinementPa
 from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 
 MAX_REASON_CHARS = 200
+"""Limit of what work says of the failure of namespaces."""
 
 
 @dataclass(frozen=True)
 class IsolationSettings:
-    """The settings that decide how work is confined. ``opened`` are the paths in HOME that they
-    need and that work would not see otherwise."""
+    """The settings that decide how work is confined. ``opened`` are paths in the hidden HOME that
+    these settings need."""
 
     isolation: str
     record_dir: str | None
@@ -36,16 +38,16 @@ def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> I
     return IsolationSettings(values["isolation"] or "auto", values["record_dir"])
 
 
-def read_isolation(place: Mapping[str, Any], paths: ConfinementPaths) -> IsolationSettings:
-    """The plan's settings, from the input of work."""
-    values, closed = place["settings"]["values"], paths.find_hidden(place["needed"])
-    return IsolationSettings(values["isolation"], values["record_dir"], closed)
+def read_isolation(context: Mapping[str, Any], paths: ConfinementPaths) -> IsolationSettings:
+    """The plan's settings, from work's context."""
+    values, opened = context["settings"]["values"], paths.find_hidden(context["needed"])
+    return IsolationSettings(values["isolation"], values["record_dir"], opened)
 
 
 @dataclass
 class ConfinedStage:
-    """A stage that is restarted when it needs a different confinement. Its own request for that
-    counts only while it is ``untouched`` by any agent."""
+    """A stage that is restarted when it needs a different confinement. If the stage itself asks for
+    that, it counts only while ``untouched`` returns True: no agent can have influenced it."""
 
     paths: ConfinementPaths
     settings: IsolationSettings
@@ -61,21 +63,25 @@ class ConfinedStage:
             self.start()
         answer = self._run_started(inputs)
         namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
+        # "unfit": agents' own sandbox does not start within these namespaces.
         if (why := answer.get("unfit")) and namespaces and self.untouched():
             self.start(str(why)[:MAX_REASON_CHARS])
             answer = self._run(inputs)
         return answer
 
     def start(self, namespace_failure: str = "") -> None:
-        """Start or restart the stage. ``namespace_failure``: why agents get no namespaces."""
+        """Start or restart the stage. ``namespace_failure``: why namespaces cannot be used, if that
+        is known."""
         self.close()
         paths = self.paths.with_opened(*self.settings.opened)
         if folder := self.settings.record_dir:
-            with contextlib.suppress(OSError):  # work reports what is wrong with the folder
+            # A folder of its own, made now: only what exists can be opened to work. What is wrong
+            # with it work reports.
+            with contextlib.suppress(OSError):
                 if not Path(folder).resolve().is_relative_to(Path(paths.git).parent):
                     Path(folder).mkdir(parents=True, exist_ok=True)
                     paths = paths.with_writable(os.path.realpath(folder))
-        self._confinable = paths
+        self._confined_paths = paths
         self._chosen = confinement.choose(
             self.settings.isolation, paths, namespace_failure=namespace_failure
         )
@@ -86,8 +92,8 @@ class ConfinedStage:
         self._running.close()
 
     def _run_started(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Run it, and restart it where a path to be hidden vanished before the start: ``bwrap``
-        cannot mount over what is gone."""
+        """Run the stage, and restart it if a path that it must not see vanished before the start:
+        ``bwrap`` cannot mount over what is gone."""
         for _ in range(MOST_STARTS - 1):
             answer = self._run(inputs)
             if answer or not (self._chosen.has_lost_hidden_path() and self.untouched()):
@@ -101,7 +107,7 @@ class ConfinedStage:
         # supervisor, because the stage itself must never read it.
         if moved := landlock and bool(self.paths.state_folder):
             move_git(Path(self.paths.git).parent, Path(self.paths.state_folder).parent)
-        confined = self._chosen.describe(self._confinable)
+        confined = self._chosen.describe(self._confined_paths)
         return self._stage.run({**inputs, "confined": confined, "moved": moved})
 
 

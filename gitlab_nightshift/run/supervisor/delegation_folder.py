@@ -1,6 +1,6 @@
 """The output folder of a delegation, below its caller's folder, locked while the delegation runs.
-Another process reads the delegation's status from the folder, and cancels the delegation by the
-lock.
+From the folder another process reads the delegation's status; by the lock it finds the process to
+cancel.
 
 Events are written as they happen, everything else at the end, once no agent is left.
 """
@@ -32,8 +32,8 @@ DEFAULT_PARENT = "nightshift"
 
 
 class DelegationFolder:
-    """A delegation's output folder: ``path`` is its present place; ``descriptor`` stays valid when
-    it is moved."""
+    """A delegation's output folder. ``path`` changes when the folder is moved, ``descriptor`` stays
+    valid."""
 
     def __init__(self, caller: Path, output_dir: str, run_id: str) -> None:
         self._caller, self._run_id = caller, run_id
@@ -72,6 +72,7 @@ class DelegationFolder:
         """Replace the folder by the results. Raises OSError."""
         new_folder = self._make(self.path.parent)
         ignore_itself(new_folder)
+        # The copy, which may fail, is made first: until it is whole, the old folder stays.
         shutil.copytree(results, new_folder, symlinks=True, dirs_exist_ok=True)
         if new_folder != self.path:  # equal after remove(), which frees the name
             remove_path(self.path)
@@ -83,7 +84,8 @@ class DelegationFolder:
         os.close(self.descriptor)
 
     def _make(self, parent: Path) -> Path:
-        names = (f"{PREFIX}{self._run_id}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))))
+        suffixes = ("", *(f"-{number}" for number in range(2, 1000)))
+        names = (f"{PREFIX}{self._run_id}{suffix}" for suffix in suffixes)
         for path in (parent / name for name in names):
             with contextlib.suppress(FileExistsError):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,10 +129,10 @@ _FLOCK_FORMAT = "hhqqi0q"
 
 @dataclass(frozen=True)
 class DelegationStatus:
-    """A run's status. ``alive``: a process holds its lock; ``pid`` is that process, None if not
-    visible from here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost so
-    far, None if unknown. ``result`` is None until the run has ended, and forever if it was
-    killed."""
+    """A delegation's status. ``alive``: a process holds its lock; ``pid`` is that process, None if
+    not visible from here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost
+    so far, None if unknown. ``result`` is None until the delegation has ended, and forever if it
+    was killed."""
 
     run_id: str
     folder: str
@@ -143,14 +145,14 @@ class DelegationStatus:
 
 
 def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationStatus:
-    """The status of a run by its id or its folder. Raises NightshiftError ``E_CONFIG``."""
-    folder = find_run(name, caller, output_dir)
+    """The status of a delegation by its id or its folder. Raises NightshiftError ``E_CONFIG``."""
+    folder = find_delegation(name, caller, output_dir)
     with _open_lock(folder) as lock:
         pid = None if lock is None else _find_holder(lock)
     summary = EventSummary()
     with contextlib.suppress(OSError):
         summary = read_summary(folder / EVENTS)
-    is_cost_known = summary.so_far or summary.beads
+    is_cost_known = summary.running_usage or summary.beads  # the sum of no beads would be 0
     return DelegationStatus(
         run_id=summary.run_id or folder.name.removeprefix(PREFIX),
         folder=str(folder),
@@ -163,33 +165,33 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     )
 
 
-def cancel_run(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
-    """Send SIGTERM to a run, and wait until it has cleaned up. Its result, None if it left none.
-    Raises NightshiftError ``E_CONFIG``."""
-    folder = find_run(name, caller, output_dir)
+def cancel_delegation(name: str, caller: Path, output_dir: str | None) -> dict[str, Any] | None:
+    """Send SIGTERM to a delegation, and wait until it has cleaned up. Returns its result, None if
+    it left none. Raises NightshiftError ``E_CONFIG``."""
+    folder = find_delegation(name, caller, output_dir)
     with _open_lock(folder) as lock:
         if lock is not None:
             _end_holder(lock)
-            fcntl.lockf(lock, fcntl.LOCK_SH)  # waits for the run's exclusive lock to be released
+            fcntl.lockf(lock, fcntl.LOCK_SH)  # waits until the exclusive lock is released
     return _read_result(folder)
 
 
-def find_run(name: str, caller: Path, output_dir: str | None) -> Path:
-    """The folder of a run: below the caller's, or else anywhere in the checkout around it. Of
-    several with one id, the latest.
+def find_delegation(name: str, caller: Path, output_dir: str | None) -> Path:
+    """The folder of a delegation: below the caller's, or else anywhere in the checkout around that.
+    Of several with one id, the latest.
 
     Raises NightshiftError ``E_CONFIG`` if there is none, or if it belongs to another user.
     """
     wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
     candidates = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
-    runs = [each for each in candidates if each.name.startswith(PREFIX) and path_exists(each)]
-    runs = [each for each in runs if each.is_dir()] or list(_search_checkout(caller, wanted))
-    if not runs:
+    named = [each for each in candidates if each.name.startswith(PREFIX) and path_exists(each)]
+    folders = [each for each in named if each.is_dir()] or list(_search_checkout(caller, wanted))
+    if not folders:
         raise build_config_error(
             f"{name}: no delegation with that id or folder below {caller}, or in the checkout"
             " around it: run this where it was started"
         )
-    folder = max(runs, key=lambda each: each.stat().st_ctime_ns).resolve()
+    folder = max(folders, key=lambda each: each.stat().st_ctime_ns).resolve()
     if folder.stat().st_uid != os.geteuid():
         raise build_config_error(f"{folder} belongs to another user")
     return folder
@@ -199,17 +201,19 @@ def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Pat
     output_folders = [each for each in caller.iterdir() if each.is_dir()]
     output_folders += [caller / output_dir] if output_dir else []
     exact = [output_folder / wanted for output_folder in output_folders]
-    pattern = f"{glob.escape(wanted)}-[0-9]*"  # a second run with this id
+    pattern = f"{glob.escape(wanted)}-[0-9]*"  # a second delegation with this id
     repeated = (found for output_folder in output_folders for found in output_folder.glob(pattern))
     return [*exact, *repeated]
 
 
 def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
-    """Search the whole checkout around the folder, except ``.git`` and the folders of runs."""
+    """Search the whole checkout around the caller's folder, except ``.git`` and the contents of
+    delegations' folders."""
     top = next((each for each in (caller, *caller.parents) if (each / ".git").exists()), None)
     pattern = f"{glob.escape(wanted)}-[0-9]*"
     for folder, inner, _ in os.walk(top) if top else ():
-        yield from (Path(folder, n) for n in inner if n == wanted or fnmatchcase(n, pattern))
+        named = (name for name in inner if name == wanted or fnmatchcase(name, pattern))
+        yield from (Path(folder, name) for name in named)
         # os.walk enters only what is left in this list.
         inner[:] = [each for each in inner if each != ".git" and not each.startswith(PREFIX)]
 
@@ -219,7 +223,7 @@ def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _open_lock(folder: Path) -> Iterator[int | None]:
-    """The run's lock; None if the run has placed its results, which have none."""
+    """The delegation's lock; None once its results are placed, without a lock, in the folder."""
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -232,6 +236,7 @@ def _open_lock(folder: Path) -> Iterator[int | None]:
 def _find_holder(lock: int) -> int | None:
     """The pid that holds the lock, from the kernel: so never a stale one. 0 if that process is in
     another pid namespace, None if nobody holds it."""
+    # F_GETLK: who would keep a write lock on the whole file from being set (fcntl(2)).
     query = struct.pack(_FLOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, *_, pid = struct.unpack(_FLOCK_FORMAT, fcntl.fcntl(lock, fcntl.F_GETLK, query))
     return None if kind == fcntl.F_UNLCK else pid

@@ -4,10 +4,11 @@
     prepare   -              the payload, the policy, the repository before any agent
     gateway   the model key  HTTP from agents
     work      nothing        everything that agents write
+    notary    nothing        the change, while the test command runs on it
     finish    nothing        the patch; it alone writes into the caller's repository
 
-If the agent cannot be used and the patch provider may take over, that gets its own gateway and
-process.
+If the agent cannot be used and the patch provider may take over, the latter gets a gateway and a
+work process of its own.
 """
 
 import contextlib
@@ -95,8 +96,8 @@ _NO_TMPDIR = "/tmp"  # noqa: S108
 
 @dataclass(frozen=True)
 class DelegationCall:
-    """A caller's request. ``payload`` is as received; ``log`` is the descriptor that the
-    human-readable log goes to."""
+    """A caller's request. ``payload`` is as received; ``log`` is the descriptor for the
+    human-readable log, ``colour`` whether that may have colours."""
 
     payload: bytes = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
@@ -190,27 +191,29 @@ class DelegatedCheckout:
 
 @dataclass
 class WorkResult:
-    """The outcome of the work: ``inputs`` for finish is its answer, {} if it was killed, None if it
-    never began. ``failure`` is the error that ended it, ``no_second`` why no fallback was tried."""
+    """How work ended. ``answer`` is {} if it was killed, None if it never began; ``failure`` is the
+    error that ended it. ``agent`` is the input of the agent that counts, ``used`` what both have
+    used, ``no_fallback`` why the second one was not tried."""
 
-    inputs: dict[str, Any] | None = None
+    answer: dict[str, Any] | None = None
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
-    no_second: str = ""
+    no_fallback: str = ""
     used: UsedByBeads = None
 
 
 def run_task(workers: Workers, work: Mapping[str, Any], run_id: str) -> WorkResult:
-    """Have an agent try the task, then perhaps a fallback agent: the result of the last one."""
+    """Have an agent try the task, then, if that cannot be used, a fallback agent. Returns how the
+    last one ended."""
     first = run_agent(workers, work["plan"], work["first"], run_id)
-    if first.failure or not first.inputs or first.inputs.get("fall_back") is not True:
+    if first.failure or not first.answer or first.answer.get("fall_back") is not True:
         return first
     if not work["second"]:
-        first.no_second = work["no_second"]
+        first.no_fallback = work["no_fallback"]
         return first
     gateway = limit_budget(work["second"]["gateway"], first.used)
     agent = {**work["second"], "gateway": gateway}
-    result = run_agent(workers, work["plan"], agent, run_id, str(first.inputs.get("reason")))
+    result = run_agent(workers, work["plan"], agent, run_id, str(first.answer.get("reason")))
     result.used = append_used(first.used, result.used)
     return result
 
@@ -222,8 +225,9 @@ def run_agent(
     run_id: str,
     fallback_reason: str = "",
 ) -> WorkResult:
-    """The result of one agent; ``fallback_reason`` is why the first one's did not count. When this
-    returns, its processes are dead, and the caller's checkout is restored."""
+    """Have one agent try the task; ``fallback_reason`` is why the one before could not be used, ""
+    for the first. When this returns, its processes are dead, and the caller's checkout is
+    restored."""
     result = WorkResult(agent=agent, failure=workers.signals.stopped)
     if result.failure:
         return result
@@ -233,16 +237,16 @@ def run_agent(
     with workers.open(sender, TASK, choose, likely=bool(gateway)) as worker:
         inputs = {"plan": plan, "context": context, "fallback_reason": fallback_reason}
         ended = worker.run(inputs, gateway, run_id, "work did not end at its deadline")
-    result.inputs, result.used = ended.answer, ended.used
+    result.answer, result.used = ended.answer, ended.used
     if not ended.answer:
         result.failure = workers.signals.stopped or build_killed_error("work")
-    elif not ended.answer.get("error_code"):
+    elif not ended.answer.get("error_code"):  # a signal that work did not notice
         result.failure = workers.signals.stopped
     return result
 
 
 class _Delegation:
-    """One delegation."""
+    """A delegation from start to end: which process runs when, with which input."""
 
     def __init__(
         self,
@@ -280,18 +284,16 @@ class _Delegation:
             live=self._delegation_folder.descriptor,
         )
         plain = remove_proxies(self._own)
-        with open_pipes(run_folder, plain, setup, self._handle_redactor_death) as self._pipes:
+        # Without the redactor nothing can be logged or stored: its death ends the delegation.
+        on_death = functools.partial(self._signals.stop, build_killed_error("the redactor"))
+        with open_pipes(run_folder, plain, setup, on_death) as self._pipes:
             early = self._prepare_and_work(self._pipes)
         if early:
             self._delegation_folder.remove()
         return early or self._place_result()
 
-    def _handle_redactor_death(self) -> None:
-        """End the delegation: nothing can be logged or stored any more."""
-        self._signals.stop(build_killed_error("the redactor"))
-
     def _prepare_and_work(self, pipes: Pipes) -> DelegationResult | None:
-        """The result if nothing is kept, None if finish has sent it."""
+        """A refusal, for which nothing is kept; None if finish has sent the result."""
         self._stages = Stages(pipes, self._own, self._signals)
         prepared = self._prepare()
         if not prepared.get("output_dir"):
@@ -332,9 +334,10 @@ class _Delegation:
     # --- work -------------------------------------------------------------------------------------
 
     def _run_work(self, prepared: Mapping[str, Any], work: dict[str, Any]) -> None:
-        """Run work, notary and finish, while the repository is still ours."""
+        """Run work and notary, then finish, which writes into the repository before others may."""
         if work["in_place"] and lies_in(self._delegation_folder.path, Path(work["source"]["top"])):
-            self._delegation_folder.remove()  # until agents have left and the checkout is restored
+            # Agents must not find it in their checkout; place_results makes it again.
+            self._delegation_folder.remove()
         source = open_source_record(work["source"], self._run_folder.private / "own")
         result = WorkResult()
         run_folder = RunFolder(source.top, self._run_folder.private)
@@ -362,13 +365,13 @@ class _Delegation:
         # Unconfined work could have forged the notary's record.
         (self._run_folder.results / NOTARY).unlink(missing_ok=True)
         bundle = read_bundle(self._run_folder.results)
-        if result.failure or not result.inputs or not bundle or not is_proposed(bundle):
+        if result.failure or not result.answer or not bundle or not is_proposed(bundle):
             return None
         assert bundle.proposal
-        local = result.inputs.get("local") is True
+        local = result.answer.get("local") is True
         tree = "" if local else bundle.proposal.change.tree_id
-        place = remove_recording(result.agent["context"])
-        order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, place)
+        context = remove_recording(result.agent["context"])
+        order = NotaryOrder(self._job.run_id, prepared["finish"]["base"], tree, context)
         gateway, values = result.agent["gateway"], read_secret_values(self._call.env)
 
         def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -391,8 +394,8 @@ class _Delegation:
             "final": str(self._delegation_folder.path),
             "failure": failure,
             "notary": self._notary and dataclasses.asdict(self._notary),
-            "worked": result.inputs,
-            "no_second": result.no_second,
+            "worked": result.answer,
+            "no_fallback": result.no_fallback,
             "usage": used and dataclasses.asdict(used),
         }
         # Unconfined work could have forged finish's record.

@@ -1,4 +1,6 @@
-"""Records that the supervisor writes itself when the process that should have is dead."""
+"""The records of a run as the supervisor reads, completes and, if the process that should have
+written them is dead, writes them.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -20,7 +22,7 @@ from gitlab_nightshift.stages.report.run_result import build_run_result, read_up
 
 WORK_OUTCOMES = (Outcome.MR_READY, Outcome.NO_IMPROVEMENT, Outcome.SKIPPED, Outcome.FAILED)
 """The outcomes that work may claim: nothing is published yet."""
-_NAME, _PUBLISHED = "bundle/bundle.json", "published.json"
+_BUNDLE, _PUBLISHED = "bundle/bundle.json", "published.json"
 
 
 def build_killed_error(process: str) -> NightshiftError:
@@ -30,7 +32,7 @@ def build_killed_error(process: str) -> NightshiftError:
 
 
 def build_lost_error(process: str, answer: object) -> NightshiftError:
-    """The error for a missing result: its process was killed or, if that gave an ``answer``, the
+    """The error for a missing result: the process was killed, or, if it gave an ``answer``, the
     redactor refused its record."""
     if not answer:
         return build_killed_error(process)
@@ -40,16 +42,16 @@ def build_lost_error(process: str, answer: object) -> NightshiftError:
 
 def read_bundle(results: Path) -> Bundle | None:
     """The bundle as the redactor wrote it, None if it is missing or invalid."""
-    return read_kept(Bundle, results / _NAME)
+    return read_kept(Bundle, results / _BUNDLE)
 
 
 def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
-    """The bundle, if it belongs to this run and claims only what work may claim; otherwise remove
-    it and raise ``E_PARSE_ERROR``."""
+    """The bundle, if it belongs to this run and claims only what work may claim; None without one.
+    Any other bundle is removed. Raises ``E_PARSE_ERROR`` for that."""
     bundle = read_bundle(results)
     # Its writer may be controlled by an agent: another run's merge request might pass as ours.
     if bundle and (wrong := _list_foreign_fields(bundle, plan)):
-        (results / _NAME).unlink()
+        (results / _BUNDLE).unlink()
         text = f"work gave a bundle that cannot be its own: {', '.join(wrong)}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
@@ -58,12 +60,12 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
 def write_measurements(
     results: Path, bundle: Bundle, usage: Usage | None, seconds: float
 ) -> Bundle:
-    """Overwrite work's own claims in the bundle with what was measured: the gateway's usage, the
-    time and duration of work. A later job sees only the bundle."""
+    """Replace work's claims in the bundle by what was measured: the gateway's ``usage``, and how
+    long and until when work ran. A later job sees only the bundle."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = replace(bundle.with_usage(usage), created_at=now, duration_s=seconds)
     with contextlib.suppress(OSError):  # the disk is full
-        write_record(results / _NAME, record)
+        write_record(results / _BUNDLE, record)
     return record
 
 
@@ -90,20 +92,20 @@ def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any])
         names = ("run_id", "base_sha", "target_branch", "task")
         known = {name: plan[name] for name in names if name in plan}
         bundle = replace(build_partial_bundle(results), **known)
-    (results / _NAME).parent.mkdir(exist_ok=True)
+    (results / _BUNDLE).parent.mkdir(exist_ok=True)
     record = replace(bundle, reason=error.message, error_code=error.code.value)
-    write_record(results / _NAME, record)
+    write_record(results / _BUNDLE, record)
 
 
 def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> None:
-    """Write the publication that publish failed to leave; ``answer`` is publish's."""
+    """Write the publication that publish failed to leave; ``answer`` is that process's."""
     text = build_lost_error("publish", answer).message
     record = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
     write_record(results / _PUBLISHED, record)
 
 
 def write_refused_publication(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
-    """Write the publication of a dry run whose change would not be published."""
+    """Write the publication of a dry run if its notary refuses the change."""
     change = bundle.proposal and bundle.proposal.change
     assert change
     about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": change.tree_id}
@@ -128,12 +130,12 @@ def build_own_result(
 def ensure_result(
     results: Path, result: RunResult, values: tuple[str, ...], report_url: str = ""
 ) -> bool:
-    """Write the result unless report did. True if report wrote it; ``values`` are the job's
-    secrets."""
+    """Write the files of the result unless report did, and return whether it did. ``values`` are
+    the job's secrets."""
     from gitlab_nightshift.redaction.redactor import Redactor
 
     redact = Redactor(values)
-    if reported := is_reported(results, result, redact, report_url):
-        return reported
+    if is_reported(results, result, redact, report_url):
+        return True
     write_results(results, result, read_patch(results / "bundle"), redact, report_url)
     return False

@@ -1,7 +1,7 @@
 """Runs the notary once every process of work is gone, and writes its record.
 
-Of work's claims it is told only what cannot make a command pass: how long each command took before
-the change, and which were flaky.
+Of work's claims the notary is told only what cannot make a command pass: how long each command took
+before the change, and which were flaky.
 """
 
 import base64
@@ -25,22 +25,24 @@ from gitlab_nightshift.run.supervisor.workers import WorkerAnswer, Workers
 from gitlab_nightshift.sandbox import process_table
 
 MAX_TEXT_CHARS, MAX_LINES = 1_000, 20
+"""Limits of a record's texts, and of its list of what was not restored."""
 NOT_FINISHED = "this run was ended before"
+"""The reason in a record that the notary did not live to complete."""
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Has a process run a task, and returns its answer."""
 
 
 @dataclass(frozen=True)
 class NotaryOrder:
-    """What to run: the commands of ``place``, the input of work, on the tree that a bundle's patch
-    turns ``base`` into, which must be ``tree`` ("": any). ``before`` is how the commands ended on
-    ``base``, as work claims; ``unrestored`` what could not be restored after work."""
+    """What to run: the commands in work's ``context``, on the tree that a bundle's patch makes of
+    the commit ``base``. That tree must have the id ``tree`` ("": any). ``baseline`` is how the
+    commands ended on ``base``, as work claims; ``unrestored`` what was not restored after work."""
 
     run_id: str
     base: str
     tree: str
-    place: Mapping[str, Any]
-    before: tuple[CommandResult, ...] = ()
+    context: Mapping[str, Any]
+    baseline: tuple[CommandResult, ...] = ()
     unrestored: tuple[str, ...] = ()
 
     def build_record(self, why: str = "") -> NotaryRecord:
@@ -49,19 +51,18 @@ class NotaryOrder:
             self.run_id,
             self.base,
             self.tree,
-            tuple(self.place["verify"]["commands"]),
+            tuple(self.context["verify"]["commands"]),
             unrestored=_cut(self.unrestored),
             why=why[:MAX_TEXT_CHARS],
         )
 
     def build_task(self, patch: bytes) -> dict[str, Any]:
-        """The task for its process. A command may be red if it is red without the change, too: with
-        ``baseline: report``, or a command of the build files that work skipped because it cannot
-        run here."""
-        verify, before = self.place["verify"], [each.command for each in self.before]
-        may_be_red = [each for each in verify["commands"] if verify["implied"]]
-        may_be_red = [each for each in may_be_red if each not in before]
-        if self.place["settings"]["values"]["baseline"] == "report":
+        """The task for the notary's process."""
+        verify, ran = self.context["verify"], [each.command for each in self.baseline]
+        # What may fail if it fails without the change, too: everything with ``baseline: report``;
+        # else those commands of the build files that work left out, as they cannot run here.
+        may_be_red = [each for each in verify["commands"] if verify["implied"] and each not in ran]
+        if self.context["settings"]["values"]["baseline"] == "report":
             may_be_red = verify["commands"]
         return {
             "base": self.base,
@@ -69,43 +70,45 @@ class NotaryOrder:
             "patch": base64.b64encode(patch).decode(),
             "commands": verify["commands"],
             "may_be_red": may_be_red,
-            "usual": {each.command: max(each.duration_s, 0.0) for each in self.before},
-            "flaky": [each.command for each in self.before if each.flaky],
+            "usual": {each.command: max(each.duration_s, 0.0) for each in self.baseline},
+            "flaky": [each.command for each in self.baseline if each.flaky],
         }
 
 
 def build_order(
-    run_id: str, place: Mapping[str, Any], bundle: Bundle, unrestored: tuple[str, ...]
+    run_id: str, context: Mapping[str, Any], bundle: Bundle, unrestored: tuple[str, ...]
 ) -> NotaryOrder:
     """The order to verify a night's change."""
     assert bundle.proposal
-    tree, before = bundle.proposal.change.tree_id, bundle.baseline
-    return NotaryOrder(run_id, bundle.base_sha, tree, place, before, unrestored)
+    tree = bundle.proposal.change.tree_id
+    return NotaryOrder(run_id, bundle.base_sha, tree, context, bundle.baseline, unrestored)
 
 
 def is_proposed(bundle: Bundle) -> bool:
-    """Whether a bundle holds a change that is to be published."""
+    """True if a bundle holds a change that is to be published."""
     ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
     return ready and bundle.proposal is not None
 
 
 @dataclass(frozen=True)
 class Notary:
-    """Has a notary run orders, and writes its record into ``results``, next to the bundle;
-    ``values`` are the job's secrets."""
+    """Has a notary carry out orders, and writes the record of each into ``results``, next to the
+    bundle. ``values`` are the job's secrets."""
 
     results: Path
     signals: Signals
     values: tuple[str, ...]
 
     def run(self, order: NotaryOrder, ask: Ask) -> NotaryRecord:
-        """The record. Never raises for a failing process or machine: the record then says why
-        nothing was run."""
+        """Carry out an order, by ``ask``, and return the record. Raises nothing if the process or
+        the machine fails: the record says why nothing was run."""
         record = order.build_record()
         if record.asked:
             self._write(order.build_record(NOT_FINISHED))  # remains if this process is killed
             try:
-                record = self._complete(record, ask(order.build_task(self._read_patch())))
+                with (self.results / "bundle/change.patch").open("rb") as file:
+                    patch = file.read(LARGEST_PATCH)
+                record = self._complete(record, ask(order.build_task(patch)))
             except (NightshiftError, OSError) as error:
                 why = error.message if isinstance(error, NightshiftError) else str(error)
                 record = order.build_record(why)
@@ -114,7 +117,7 @@ class Notary:
         return record
 
     def _complete(self, record: NotaryRecord, answer: Mapping[str, Any]) -> NotaryRecord:
-        """Add the answer of its process to the record."""
+        """The record with the answer of the notary's process."""
         if stopped := self.signals.stopped:
             return replace(record, why=stopped.message[:MAX_TEXT_CHARS])
         if why := answer.get("why"):
@@ -133,10 +136,6 @@ class Notary:
             unrestored=_cut((*record.unrestored, *unrestored)),
         )
 
-    def _read_patch(self) -> bytes:
-        with (self.results / "bundle/change.patch").open("rb") as file:
-            return file.read(LARGEST_PATCH)
-
     def _write(self, record: NotaryRecord) -> None:
         with contextlib.suppress(OSError):  # a full disk: publish gets the record in memory
             write_record(self.results / NOTARY, record)
@@ -154,32 +153,33 @@ def ask_notary(
     gateway: Mapping[str, Any] | None,
     task: Mapping[str, Any],
 ) -> WorkerAnswer:
-    """Have a notary run a task in a checkout like that of work; ``gateway`` is the configuration of
-    work's gateway. Raises NightshiftError, OSError."""
+    """Have a notary run a task in a checkout like that of work. ``gateway`` is the configuration of
+    work's gateway; the notary gets one only for allowed hosts. Raises NightshiftError, OSError."""
     config = remove_model(gateway)
     started = workers.open(
         sender,
         process_table.NOTARY,
-        functools.partial(read_isolation, order.place),
+        functools.partial(read_isolation, order.context),
         likely=bool(config),
-        data={"ahead": order.place["settings"]["values"]["isolation"] != "none"},
+        data={"ahead": order.context["settings"]["values"]["isolation"] != "none"},
     )
     with started as notary:
-        inputs = {"task": task, "context": order.place, "name": sender}
+        inputs = {"task": task, "context": order.context, "name": sender}
         return notary.run(inputs, config, order.run_id, "the notary did not end at the deadline")
 
 
-def remove_recording(place: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of work for a notary, which records no replay."""
-    settings = place["settings"]
+def remove_recording(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Work's context for a notary, which records no replay."""
+    settings = context["settings"]
     return {
-        **place,
+        **context,
         "settings": {**settings, "values": {**settings["values"], "record_dir": None}},
     }
 
 
 def remove_model(gateway: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The input of a gateway without a model: commands may reach allowed hosts, no agent runs."""
+    """A gateway's configuration without the model: commands may reach allowed hosts, no agent runs.
+    None if no host is allowed."""
     if not gateway or not gateway["egress_hosts"]:
         return None
     return {**gateway, "upstream": None}

@@ -26,12 +26,14 @@ from gitlab_nightshift.run.supervisor.output_pipes import Pipes, read_secret_val
 from gitlab_nightshift.run_folder import Invocation
 from gitlab_nightshift.sandbox.process_table import ADDRESSES, NOTIFY
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
-from gitlab_nightshift.stages.report.outcome_message import Notification
+from gitlab_nightshift.stages.report.result_texts import Notification
 from gitlab_nightshift.wire.channel import OutputChannel
 
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
-
+SENDER, PREFIX = "notify", "nightshift-notice-"
+"""The pipe to the redactor, and the beginning of temporary folders' names."""
 Forward = Callable[[StageProcess], AbstractContextManager[None]]
+"""Passes signals on to a process during a block."""
 
 
 def notify(
@@ -59,12 +61,15 @@ def notify(
 def notify_of_message(
     message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Send people a message that is not about a run. Returns warnings about what was not sent;
-    ``texts`` are addresses, the rest is as above."""
+    """Send people a message that is not about a run. Returns warnings about what was not sent.
+
+    ``texts`` are addresses, whose variables ``env`` resolves; ``own`` is the environment of the
+    process.
+    """
     addresses, warnings = expand_addresses(texts, env)
     if not addresses:
         return warnings
-    with tempfile.TemporaryDirectory(prefix="nightshift-notice-") as folder:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         task = {"message": asdict(message), "addresses": addresses, "results": folder}
         return (*warnings, *_run_process(task, own, lambda _: contextlib.nullcontext()))
 
@@ -121,16 +126,13 @@ def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], 
     return ({} if warnings else {"page": page, **access}), warnings
 
 
-SENDER, PREFIX = "notify", "nightshift-notice-"
-
-
 class Notices:
     """Notifies people of a run; ``own`` is the environment of the processes that do so."""
 
     def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
         self._call, self._own, self._pipes = call, own, pipes
 
-    def notify_of_error(self, mistake: Mapping[str, str] | None) -> None:
+    def notify_of_mistake(self, mistake: Mapping[str, str] | None) -> None:
         """Notify of a mistake that left no result; None if nobody needs to know."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
@@ -152,9 +154,9 @@ class Notices:
 
 
 def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, Any]:
-    """Read from the settings who is to be notified. {} outside a job, where a person is watching,
-    and for a comment's run, which is answered in its thread. ``own`` is the environment of the
-    process."""
+    """What notifying needs of the settings, which a process of its own reads. {} outside a job,
+    where a person is watching, and for a comment's run, which is answered in its thread. ``own`` is
+    the environment of the process."""
     job = read_job(call.env)
     if not job.in_ci or job.trigger_payload:
         return {}
@@ -168,7 +170,7 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
     ):
         process.send_task(
             {
-                "own": folder,
+                "private": folder,
                 "env": {**visible, "GITLAB_CI": "true"},  # so that an uncommitted file is refused
                 "folder": str(call.folder),
                 "config": call.config,

@@ -69,8 +69,9 @@ DELEGATION_SENDERS = (
 
 @dataclass(frozen=True)
 class RedactorSetup:
-    """Who may send what, the secret ``values`` to redact, and ``output``, the log's descriptor;
-    ``live`` is the descriptor of a folder for live events."""
+    """Who may send what, the secret ``values`` to redact, and ``output``, the descriptor that the
+    log goes to. ``live`` is the descriptor of a delegation's folder, where events are written, too,
+    as they happen."""
 
     run_id: str
     values: tuple[str, ...] = field(repr=False)
@@ -89,8 +90,9 @@ def read_secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
 class Pipes:
     """The write ends of the pipes to the redactor, one for each sender.
 
-    ``on_death`` is called, in a thread, if the redactor ends before all senders have; ``broken`` is
-    true from then on.
+    ``ended`` is the read end of a pipe on which the redactor names each sender whose messages are
+    all written. ``on_death`` is called, in a thread, if the redactor ends before it has named all;
+    ``broken`` is true from then on.
     """
 
     def __init__(self, ends: dict[str, int], ended: int, on_death: Callable[[], object]) -> None:
@@ -139,6 +141,7 @@ class Pipes:
                 with self._progress:
                     self._unfinished.discard(line.strip())
                     self._progress.notify_all()
+        # The end of the file: the redactor has closed the pipe, by ending.
         if self._unfinished:
             self._on_death()
             with self._progress:

@@ -1,4 +1,6 @@
-"""Calls stages: each gets its input once, and answers once. Work is called with its gateway."""
+"""Starts and calls stages: each gets its input once, and answers once. One that runs agents gets a
+gateway beside it.
+"""
 
 import contextlib
 import functools
@@ -57,9 +59,9 @@ class SupervisedStage:
         self._process, self._descriptors, self._signals = process, descriptors, signals
 
     def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
-        """Send its input, and wait for its end. The answer, {} if there was none.
+        """Send the input, and wait for the stage's end. Returns its answer, {} if it gave none.
 
-        With ``forwarding`` signals are passed on to it.
+        With ``forwarding``, signals of this process are passed on to it.
         """
         self._process.send_task({**inputs, **self._descriptors})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
@@ -70,7 +72,7 @@ class RunnableStage(Protocol):
     """A started stage, confined or not."""
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Send its input, and wait for its end and answer."""
+        """Send the input, wait for the stage's end, and return its answer."""
         ...
 
 
@@ -93,8 +95,9 @@ class Worker:
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
     ) -> tuple[dict[str, Any], UsedByBeads]:
-        """The stage's answer, once all of its processes are dead, and what the gateway has counted.
-        ``env`` holds the model key. Raises NightshiftError if one of them survives."""
+        """Run the stage with a gateway that is configured by ``config``, and has the model key in
+        ``env``. Returns the stage's answer and what the gateway has counted, once all processes of
+        the stage are dead. Raises NightshiftError if one of these survives."""
         earlier_children, usage_reader = list_own_children(), self._usage_reader
         self._gateway.configure(_with_key(config, env))
         with _read_in_thread(self._gateway.report, usage_reader.feed):
@@ -102,7 +105,7 @@ class Worker:
                 answer = self._stage.run({**inputs, "gateway": bool(config)})
                 all_ended = end_orphans(lambda: list_own_children() - earlier_children)
             finally:
-                self._gateway.control.close()
+                self._gateway.control.close()  # ends the gateway, and with it its report
         if not all_ended:
             text = "processes of work are left that cannot be ended"
             raise NightshiftError(Code.INTERNAL, text)
@@ -111,17 +114,18 @@ class Worker:
 
 @dataclass(frozen=True)
 class Latch:
-    """Open until the first agent starts: work then writes a byte to ``closing``, and nothing can
-    reopen it. The gateway could not tell, as an agent may reach its model without it."""
+    """Tells whether an agent can have influenced work: open until the first agent starts, when work
+    writes a byte to ``closing``, and closed for good from then on. The gateway could not tell: an
+    agent may reach its model by another way."""
 
     closing: int
     _closed: int
 
     def is_open(self) -> bool:
         """True while no agent can have influenced the stage."""
-        return not select.select([self._closed], [], [], 0)[
-            0
-        ]  # it is never read, so it stays closed
+        # The byte is never read, so the latch stays closed.
+        readable, _, _ = select.select([self._closed], [], [], 0)
+        return not readable
 
 
 @contextlib.contextmanager
@@ -200,7 +204,7 @@ class Stages:
 
 
 def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
-    """The gateway's configuration with the model key."""
+    """The gateway's configuration, as JSON, with the model key; empty without one."""
     if config and config["upstream"]:
         key = config["upstream"]["key"]
         if value := env.get(key["variable"], "").strip():
@@ -209,19 +213,19 @@ def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
 
 
 def limit_budget(config: dict[str, Any] | None, used: UsedByBeads) -> dict[str, Any] | None:
-    """A gateway's configuration, its limits reduced by what was used before."""
+    """A gateway's configuration, with its limits reduced by what beads have used before."""
     if not used or not config:
         return config
     return {**config, "limit": asdict(SpendingLimit(**config["limit"]).subtract(used))}
 
 
 def append_used(before: UsedByBeads, used: UsedByBeads) -> UsedByBeads:
-    """The beads of two gateways, either of which may be missing."""
+    """What the beads of two gateways have used, one after the other; either may be missing."""
     return used if before is None else (*before, *(used or ()))
 
 
 def add_used(used: UsedByBeads) -> Usage | None:
-    """What a run's beads have used together."""
+    """The sum of what beads have used; None without a gateway."""
     return None if used is None else add_usage(used)
 
 

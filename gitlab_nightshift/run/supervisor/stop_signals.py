@@ -1,5 +1,5 @@
-"""What stops a run: SIGINT, SIGTERM, and faults that the supervisor notices. Each run is stopped
-once, by a signal to its running stage."""
+"""What stops a run: SIGINT, SIGTERM, and faults that the supervisor notices. A run is stopped once,
+by a signal to the stage that is running; later reasons change nothing."""
 
 import contextlib
 import signal
@@ -18,7 +18,8 @@ _CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
 
 
 class Signals:
-    """Within ``with``, a signal stops the running stage; the supervisor goes on to report."""
+    """Handles the signals of this process within ``with``: they stop the running stage, and the
+    supervisor goes on to report."""
 
     def __init__(self) -> None:
         self._why: NightshiftError | None = None

@@ -54,7 +54,6 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     open_pipes,
     print_warnings,
 )
-from gitlab_nightshift.run.supervisor.run_checkout import RunCheckout, check_out_target
 from gitlab_nightshift.run.supervisor.stage_calls import (
     Stages,
     SupervisedStage,
@@ -67,7 +66,13 @@ from gitlab_nightshift.run.supervisor.stage_calls import (
     remove_proxies,
 )
 from gitlab_nightshift.run.supervisor.stop_signals import Signals
-from gitlab_nightshift.run.supervisor.workers import StartedWorker, Workers, hold_run_checkout
+from gitlab_nightshift.run.supervisor.workers import (
+    RunCheckout,
+    StartedWorker,
+    Workers,
+    check_out_target,
+    lock_job_checkout,
+)
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
@@ -112,7 +117,8 @@ def supervise(start: SupervisorOptions) -> int:
 
 
 class _Run:
-    """One run."""
+    """The processes of one run, and what is known of it so far: what beads have used, and the notes
+    that come last in the job log."""
 
     def __init__(self, start: SupervisorOptions, run_folder: RunFolder, signals: Signals) -> None:
         self._start, self._run_folder, self._signals = start, run_folder, signals
@@ -136,18 +142,21 @@ class _Run:
                 job.run_id, self._values, RUN_SENDERS, 1, sections=in_ci, colour=colour
             )
             plain = remove_proxies(self._own)
-            pipes = open_pipes(self._run_folder, plain, setup, self._handle_redactor_death)
+            # Without the redactor nothing can be logged or stored: its death ends the run.
+            on_death = functools.partial(self._signals.stop, build_killed_error("the redactor"))
+            pipes = open_pipes(self._run_folder, plain, setup, on_death)
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own, self._signals)
             self._workers = self._build_workers()
             notices = Notices(self._start, self._own, self._pipes)
             with self._stages.open_stage("plan", PLAN) as plan:
                 if not self._start.bundle_origin:
+                    # Now, to load while plan waits for GitLab; its input comes after plan's end.
                     work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
             self.output = read_output_path(self._run_folder)  # work might overwrite it later
             if "status" in answer:
-                notices.notify_of_error(answer.get("mistake"))
+                notices.notify_of_mistake(answer.get("mistake"))
                 return int(answer["status"])
             if self._start.bundle_origin:
                 return self._notarize_bundles(answer)
@@ -162,25 +171,21 @@ class _Run:
 
     def _build_workers(self) -> Workers:
         env, folder = self._start.env, self._run_folder
-        hold_checkout = functools.partial(hold_run_checkout, RunCheckout(env, folder))
-        return Workers(env, folder, self._stages, self._pipes, self._signals, hold_checkout)
+        open_checkout = functools.partial(lock_job_checkout, RunCheckout(env, folder))
+        return Workers(env, folder, self._stages, self._pipes, self._signals, open_checkout)
 
     def _open_worker(self, sender: str = "work") -> AbstractContextManager[StartedWorker]:
         start = self._start
-        wanted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
-        ahead = likely and wanted.isolation != "none"
+        predicted, likely = predict_isolation(start.env, start.overrides), has_key(start.env)
+        ahead = likely and predicted.isolation != "none"
         return self._workers.open(
-            sender, WORK, lambda _: wanted, likely=likely, data={"ahead": ahead}
+            sender, WORK, lambda _: predicted, likely=likely, data={"ahead": ahead}
         )
 
     @property
     def _usage(self) -> Usage | None:
         """What the gateway has counted so far; None without one."""
         return add_used(self._used)
-
-    def _handle_redactor_death(self) -> None:
-        """End the run: nothing can be logged or stored any more."""
-        self._signals.stop(build_killed_error("the redactor"))
 
     # --- plan -------------------------------------------------------------------------------------
 
@@ -248,17 +253,15 @@ class _Run:
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
-        error = self._signals.stopped or build_lost_error("work", ended.answer)
         self._unrestored = tuple(ended.restored.trouble)
         self._notes += ended.restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
-        if ended.answer and bundle:
-            cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
-            if cancelled and not self._signals.stopped:
-                raise build_killed_error("work")  # nobody here has cancelled it
-            measured = self._usage, ended.duration_s
-            return write_measurements(self._run_folder.results, bundle, *measured)
-        raise error
+        if not (ended.answer and bundle):
+            raise self._signals.stopped or build_lost_error("work", ended.answer)
+        cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
+        if cancelled and not self._signals.stopped:
+            raise build_killed_error("work")  # nobody here has cancelled it
+        return write_measurements(self._run_folder.results, bundle, self._usage, ended.duration_s)
 
     def _read_earlier_bundle(self, night: Mapping[str, Any]) -> Bundle:
         """The bundle of an earlier try of this run, fetched by plan."""
@@ -280,8 +283,8 @@ class _Run:
         return self._ask_notary(night, order, sender, results)
 
     def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
-        place, run_id = night.get("earlier", night)["context"], night["plan"]["run_id"]
-        return build_order(run_id, remove_recording(place), bundle, self._unrestored)
+        context, run_id = night.get("earlier", night)["context"], night["plan"]["run_id"]
+        return build_order(run_id, remove_recording(context), bundle, self._unrestored)
 
     def _ask_notary(
         self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
@@ -290,7 +293,8 @@ class _Run:
 
         def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
             ended = ask_notary(self._workers, sender, order, gateway, task)
-            for line in ended.restored.trouble:  # new owners and times were reported after work
+            # Of files with new owners or times nothing is said: that was reported after work.
+            for line in ended.restored.trouble:
                 self._warn(line)
             return ended.answer
 
@@ -380,6 +384,7 @@ class _Run:
             with self._stages.open_stage("report", REPORT, places=places) as report:
                 inputs = {"results": str(results), "usage": usage, "report_url": url}
                 inputs |= {"project": job.project_path, "pipeline_url": job.pipeline_url}
+                # A stopped run gets its report, too.
                 answer = report.run(inputs, forwarding=False)
             self._pipes.wait("report")
         result = build_own_result(results, self._usage, job.project_path, job.pipeline_url)

@@ -24,6 +24,7 @@ from gitlab_nightshift.system.processes import list_ancestors
 # Whoever can write these runs code in the user's next shell: work must not.
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
+# Files there vanish at any time, and bwrap cannot mount over what is gone.
 _TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
 _GIT_FILES = ("logs", "config.worktree", "credentials")
 
@@ -41,15 +42,15 @@ def find_confinement_paths(
     Work may also read the ``readable`` ones, and the ``opened`` ones in HOME. During the block a
     socket listens, to which work tries to connect as a probe."""
     checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
-    git, secret = checkout / ".git", _list_secret_files(checkout, home)
-    hidden = [*secret, run_folder.private, *_find_sockets(env, home)]
+    git, secret_files = checkout / ".git", _list_secret_files(checkout, home)
+    hidden = [*secret_files, run_folder.private, *_find_sockets(env, home)]
     substitutes: tuple[tuple[str, str], ...] = ()
     if git.is_dir() and not git.is_symlink():
         # A submodule's config may hold a URL with a credential, like the checkout's own.
         hidden += [*(git / name for name in _GIT_FILES), *git.glob("modules/**/config")]
         substitutes = ((str(git / "config"), str(_write_shown_config(env, run_folder))),)
     hidden_home = find_hidden_home(env, map(str, writable))
-    near = [*opened, *([state_folder.parent] if state_folder else [])]
+    needed = [*opened, *([state_folder.parent] if state_folder else [])]
     paths = ConfinementPaths(
         writable=_resolve_existing(writable),
         hidden=_resolve_existing(hidden),
@@ -61,10 +62,10 @@ def find_confinement_paths(
         readable=_resolve_existing(readable),
         search_path=build_search_path(env, checkout),
         home=hidden_home,
-        opened=_list_opened(env, run_folder, hidden_home, near),
+        opened=_list_opened(env, run_folder, hidden_home, needed),
     )
     with _open_probe_socket() as name:
-        yield replace(paths, probes=_build_probes(paths, secret, home, run_folder, name))
+        yield replace(paths, probes=_build_probes(paths, secret_files, home, run_folder, name))
 
 
 def _list_secret_files(checkout: Path, home: Path) -> list[Path]:
@@ -74,14 +75,14 @@ def _list_secret_files(checkout: Path, home: Path) -> list[Path]:
 
 
 def _list_opened(
-    env: Mapping[str, str], run_folder: RunFolder, home: str, near: Iterable[Path]
+    env: Mapping[str, str], run_folder: RunFolder, home: str, more: Iterable[Path]
 ) -> tuple[str, ...]:
-    """The paths below HOME that work needs: the checkout with its objects, which may be borrowed,
-    and those of :func:`list_home_needs`."""
+    """The paths below HOME that work needs: the checkout with its objects, which may be borrowed
+    from another repository, ``more``, and those of :func:`list_home_needs`."""
     checkout = run_folder.checkout.resolve()
     folders = (checkout / ".git", *list_git_folders(checkout))
     objects = [each for top in folders for each in list_object_folders(top / "objects")]
-    needed = [checkout, *folders, *objects, run_folder.private.parent, *near]
+    needed = [checkout, *folders, *objects, run_folder.private.parent, *more]
     return list_home_needs(env, build_search_path(env, checkout), home, checkout, needed)
 
 
@@ -129,22 +130,23 @@ def _open_probe_socket() -> Iterator[str]:
 
 
 def _build_probes(
-    paths: ConfinementPaths, secret: list[Path], home: Path, run_folder: RunFolder, name: str
+    paths: ConfinementPaths, secret_files: list[Path], home: Path, run_folder: RunFolder, name: str
 ) -> dict[str, Any]:
-    """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start."""
+    """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start time,
+    the socket of this ``name``."""
     checkout = run_folder.checkout.resolve()
     installed = {path for path in map(Path, sys.path) if path_exists(path) and path.is_dir()}
-    neighbour = {run_folder.checkout.parent} - {run_folder.private}
-    closed = filter(path_exists, (*secret, run_folder.results, run_folder.logs))
-    start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
-    changed = [str(path) for path in start_files if path_exists(path)]
-    unseen = [each for each in changed if paths.home and within(each, paths.home)]
+    beside_checkout = {run_folder.checkout.parent} - {run_folder.private}
+    unreadable = filter(path_exists, (*secret_files, run_folder.results, run_folder.logs))
+    all_start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
+    start_files = [str(path) for path in all_start_files if path_exists(path)]
+    hidden_start_files = [each for each in start_files if paths.home and within(each, paths.home)]
     moved = paths.moved[:1] if paths.state_folder else ()
-    written = sorted(map(str, {home, *neighbour, run_folder.results, *installed}))
+    unwritable = sorted(map(str, {home, *beside_checkout, run_folder.results, *installed}))
     return {
-        "read": [*map(str, closed), *moved, *unseen],
-        "write": [*written, *({str(checkout)} - set(paths.writable))],
-        "change": changed,
+        "read": [*map(str, unreadable), *moved, *hidden_start_files],
+        "write": [*unwritable, *({str(checkout)} - set(paths.writable))],
+        "change": start_files,
         "same": _identify_file(checkout / ".git/config"),
         "processes": list_ancestors(),
         "socket": name,

@@ -18,17 +18,18 @@ from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, build_record
-from gitlab_nightshift.stages.plan.checkout_facts import CheckoutFacts
+from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts
 
-NIGHTS, MOST_REQUESTS = 4, 10
-"""Enough to find four skips before tonight's: one request for the list, two for each night, and one
-for a pipeline of another schedule."""
+MOST_SKIPS, MOST_REQUESTS = 4, 10
+"""Skips before tonight's that are reported, and requests to find them: one for the list, two for
+each night, and one for a pipeline of another schedule."""
 LARGEST_RESULT, LONGEST_REASON = 4 * 1024 * 1024, 2_000
+"""Bytes of a ``result.json``, characters of a reason."""
 
 
 def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, ...] | None:
-    """The reasons of the consecutive skips before this night, newest first; None if unknown. Only
-    scheduled nights count, and one that was not skipped ends the series."""
+    """The reasons of the consecutive skips before this night, newest first; None if unknown, empty
+    outside a schedule. Only scheduled nights count."""
     if job.pipeline_source != "schedule":
         return ()
     try:
@@ -46,35 +47,36 @@ def find_last_outcome(project: Project, job: JobFacts, output_dir: str) -> str:
     return Outcome.FAILED if last.get("error_code") else str(last.get("outcome") or "")
 
 
-def _read_skips(project: Project, job: JobFacts, place: str) -> tuple[str, ...] | None:
+def _read_skips(project: Project, job: JobFacts, path: str) -> tuple[str, ...] | None:
     skips: list[str] = []
-    for result in _read_results(project, job, place):
+    for result in _read_results(project, job, path):
         if result is None:
             return None
         if result.get("outcome") != Outcome.SKIPPED:
             break
         skips.append(str(result.get("reason"))[:LONGEST_REASON])
-        if len(skips) == NIGHTS:
+        if len(skips) == MOST_SKIPS:
             break
     return tuple(skips)
 
 
 def _read_results(
-    project: Project, job: JobFacts, place: str
+    project: Project, job: JobFacts, path: str
 ) -> Iterator[Mapping[str, object] | None]:
-    """The results of earlier nights, newest first; None once the requests are used up."""
-    left = MOST_REQUESTS - 1
+    """The results of earlier nights, newest first, which lie at ``path`` in a job's artifacts; a
+    None at the end if more are left than ``MOST_REQUESTS`` can read."""
+    requests_left = MOST_REQUESTS - 1  # the list has taken one
     for pipeline in project.pipelines.list_scheduled(job.ref_name, MOST_REQUESTS):
         if str(pipeline) == job.run_id:
             continue
-        if left < 2:
+        if requests_left < 2:
             yield None
             return
         last = _find_last_job(project, pipeline, job.job_name)
-        left -= 2 if last else 1
+        requests_left -= 2 if last else 1
         if last is None:  # another schedule's
             continue
-        result = json.loads(project.download_artifact(last.id, place, LARGEST_RESULT))
+        result = json.loads(project.download_artifact(last.id, path, LARGEST_RESULT))
         yield result if isinstance(result, dict) else {}
 
 
@@ -95,17 +97,18 @@ def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
 
 
 TONIGHT = timedelta(hours=11)
-"""A fleet's window lasts 12 hours at most, and a project keeps its hour: last night was earlier."""
+"""How old a pipeline of tonight can be. A fleet's window lasts 12 hours at most, and it starts a
+project at the same time every night: last night's pipeline is older."""
 MOST_ASKED = 3
-"""Pipelines of which GitLab is asked who started them."""
+"""Pipelines for which GitLab is asked who started them, a request each."""
 
 
 def find_tonights_run(project: Project, job: JobFacts) -> int:
     """The earlier pipeline that the fleet's schedule has started tonight, for the same user; 0 if
-    none is known. What a person plays by hand is another night.
+    none is known. A schedule that a person plays by hand starts another night.
 
-    A fleet looks for a night's pipeline before it starts one, but GitLab makes it a while after it
-    was asked to: a fleet that was killed just then may have asked twice.
+    A fleet checks for tonight's pipeline before it starts one, but GitLab creates pipelines with a
+    delay: a fleet that was killed and started again meanwhile may have asked for two.
     """
     by_fleet = job.pipeline_source == "schedule" and job.schedule_description == FLEET_SCHEDULE
     if not (by_fleet and job.run_id.isdecimal()):
@@ -131,12 +134,12 @@ MOST_TRIES = 5
 
 
 @dataclass(frozen=True)
-class EarlierRun:
-    """An earlier try's bundle, and ``why`` nothing is planned, in one line; ``published`` if its
-    merge request is open.
+class EarlierTry:
+    """An earlier try of this run, which leaves no work to do: its bundle, and ``why`` in one line;
+    ``published`` if its merge request is open.
 
-    The bundle is hostile; ``patch`` is its change if that is still unpublished. Of ``notary``, its
-    record, only a refusal counts: anything else is run again.
+    The bundle is hostile; ``patch`` is its change if that is still unpublished. ``notary`` is the
+    record of that try's notary, in which only a refusal counts: otherwise the notary runs again.
     """
 
     why: str
@@ -151,11 +154,11 @@ class EarlierRun:
         return self.bundle.outcome is Outcome.MR_READY and self.published is None
 
 
-def find_earlier_run(
+def find_earlier_try(
     project: Project, job: JobFacts, facts: CheckoutFacts, bundle_dir: str, *, single_job: bool
-) -> EarlierRun | None:
-    """The earlier try of this run that leaves nothing to do but to publish or to report; None
-    without one.
+) -> EarlierTry | None:
+    """The earlier try of this run after which there is only to publish or to report; None without
+    one.
 
     ``bundle_dir`` is the bundle's folder in a job's artifacts; ``single_job``: this job runs all
     stages, so an earlier try has its name. Raises ``E_PARSE_ERROR`` for an unusable bundle: that
@@ -175,7 +178,7 @@ def find_earlier_run(
 
 def _build_from_merge_request(
     found: MergeRequest, job: JobFacts, facts: CheckoutFacts
-) -> EarlierRun:
+) -> EarlierTry:
     category = found.marker.category if found.marker else ""
     published = build_earlier_publication(job.run_id, found, category)
     bundle = Bundle(
@@ -186,7 +189,7 @@ def _build_from_merge_request(
         outcome=Outcome.MR_READY,
         category_used=category,
     )
-    return EarlierRun(published.reason, bundle, published=published)
+    return EarlierTry(published.reason, bundle, published=published)
 
 
 def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
@@ -196,7 +199,7 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
         # (docs.gitlab.com/api/jobs, include_retried).
         found = project.pipelines.list_jobs(job.run_id, retried=True)
     except ApiError as error:
-        # Without access to the jobs nothing is resumed, and the night runs again.
+        # A token that may not see the jobs cannot resume: the night runs again.
         if error.status in (403, 404):
             return
         raise
@@ -237,8 +240,8 @@ def _read_notary(project: Project, job: Job, bundle_dir: str) -> NotaryRecord | 
 
 def _build_from_bundle(
     project: Project, job: Job, bundle_dir: str, bundle: Bundle, facts: CheckoutFacts
-) -> EarlierRun | None:
-    """None if that try did not end by itself: then this one runs the night."""
+) -> EarlierTry | None:
+    """None if the try was skipped, failed or incomplete: then this one does the night's work."""
     where = f"job {job.id} of this run"
     # The logs stay in that job's artifacts.
     without_logs = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
@@ -246,12 +249,12 @@ def _build_from_bundle(
         if (bundle.base_sha, bundle.target_branch) != (facts.base_sha, facts.target_branch):
             why = f"{where} made its change on another commit: start a new pipeline"
             skipped = replace(without_logs, outcome=Outcome.SKIPPED, reason=why, proposal=None)
-            return EarlierRun(why, skipped)
+            return EarlierTry(why, skipped)
         patch = project.download_artifact(job.id, f"{bundle_dir}/change.patch", LARGEST_PATCH)
         why = f"{where} has verified a change, which will be published now"
         record = _read_notary(project, job, bundle_dir.rpartition("/")[0])
-        return EarlierRun(why, replace(without_logs, error_code=""), patch, record)
+        return EarlierTry(why, replace(without_logs, error_code=""), patch, record)
     if bundle.outcome is Outcome.NO_IMPROVEMENT and not bundle.incomplete:
         why = f"{where} has already done this night: {bundle.reason}"
-        return EarlierRun(why, replace(without_logs, reason=why))
+        return EarlierTry(why, replace(without_logs, reason=why))
     return None

@@ -18,7 +18,8 @@ from gitlab_nightshift.system.retry import Clock, RetryPolicy
 
 ANY_SLUG = "change"
 """Placeholder for the part of a branch's name that is not known yet."""
-SOON = timedelta(days=7)
+EXPIRY_NOTICE = timedelta(days=7)
+"""How long before the token expires the plan begins to say so."""
 
 
 def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> tuple[str, ...]:
@@ -78,8 +79,8 @@ def _check_branch_folder(settings: Settings, project: Project) -> None:
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
-    people, named = project.people, settings.named_reviewers
-    unknown = [name for name in named if people.has_user(name) is False]
+    # None, where GitLab does not say, is no reason to end the night.
+    unknown = [n for n in settings.named_reviewers if project.people.has_user(n) is False]
     if unknown:
         raise build_config_error(
             f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (not "
@@ -92,17 +93,21 @@ def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
     day = project.check_access().expires_on
     if day is None:
         return ()
+    # At midnight UTC of that day (docs.gitlab.com/user/project/settings/project_access_tokens).
     ends = datetime.combine(day, time(), UTC)
     if ends <= until:
         raise build_config_error(
             f"GITLAB_TOKEN expires on {day} at 00:00 UTC, before the night can end: rotate it "
             "(Settings > Access tokens), and store the new one"
         )
-    return (f"GITLAB_TOKEN expires on {day}: rotate it",) if ends <= until + SOON else ()
+    return (f"GITLAB_TOKEN expires on {day}: rotate it",) if ends <= until + EXPIRY_NOTICE else ()
 
 
 # --- push rules ---------------------------------------------------------------------------------
 
+
+# docs.gitlab.com/user/project/repository/push_rules. GitLab says only at the push which rule it
+# breaks, when the night is paid for.
 
 ANY_TITLE = "Improve the tests"
 """Placeholder for the part of a commit message that is not known yet."""
@@ -214,6 +219,7 @@ def try_push(
             lambda: push(repository, server, commit, branch, dry_run=True),
             RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell),
         )
+    # A branch of the placeholder's name may exist: git has got through, which is what is tried.
     if done.ok or done.status is TransferStatus.NOT_FAST_FORWARD:
         return
     text = f"git cannot push to {server.url} from here, as publishing will: {done.message}"

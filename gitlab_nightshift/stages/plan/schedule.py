@@ -17,7 +17,8 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
 _FORWARDING = ("pipeline", "parent_pipeline")
-"""GitLab's values of ``CI_PIPELINE_SOURCE`` for pipelines started by another pipeline."""
+"""``CI_PIPELINE_SOURCE`` of pipelines that a pipeline of another project, or a parent pipeline, has
+started (docs.gitlab.com/ci/jobs/job_rules)."""
 
 
 def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
@@ -25,6 +26,7 @@ def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
     zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     try:
         moment = datetime.fromisoformat(created_at)
+        # GitLab gives UTC, with a Z; a time without a zone can only be the same.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date()
     except (ValueError, OverflowError):
         return now.astimezone(zone).date()
@@ -46,6 +48,7 @@ def check_task_source(settings: Settings, job: JobFacts) -> None:
     forwarded = job.in_ci and job.pipeline_source in _FORWARDING
     if not settings.task or not forwarded or not _is_variable(settings, "task"):
         return
+    # Whoever starts the pipeline sets its variables, and so could name themselves.
     named = not _is_variable(settings, "policy.orchestrators")
     if named and job.user_login in settings.policy.orchestrators:
         return
@@ -61,8 +64,8 @@ def _is_variable(settings: Settings, key: str) -> bool:
 
 
 def order_categories(scheduled: str) -> tuple[str, ...]:
-    """The scheduled category, then the rest of the fixed five; only the task if there is one; none
-    if none is scheduled."""
+    """The scheduled category, then the rest of the fixed five. A task stands alone; if nothing is
+    scheduled, nothing is tried."""
     if not scheduled or scheduled == TASK:
         return (scheduled,) if scheduled else ()
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))
@@ -90,10 +93,11 @@ def _find_left_out_reason(
 ) -> str:
     if category == "security" and public and not settings.security_on_public:
         return "the project is public: a fix would publish the finding"
+    # A limit of 0 switches a category off, even if no merge request is open.
     limit = settings.max_open_mrs.per_category
     waiting = [each for each in memory.opened if each.category == category]
     if len(waiting) >= limit:
-        return f"open merge requests: {_format_names(waiting) or 'none'}; the limit is {limit}"
+        return f"open merge requests: {_format_references(waiting) or 'none'}; the limit is {limit}"
     if settings.throttle and category != settings.category:  # a requested one is never throttled
         return find_throttle_reason(category, memory, day)
     return ""
@@ -103,11 +107,12 @@ def find_skip_reason(
     settings: Settings,
     day: date,
     categories: tuple[str, ...],
-    out: tuple[SkippedCategory, ...],
+    left_out: tuple[SkippedCategory, ...],
     memory: Memory,
 ) -> str:
     """Why the night is skipped before anything is spent; "" if it is not."""
     if settings.off_reason or settings.task:
+        # A task was asked for: only an "off" in the settings keeps it from being done.
         return settings.off_reason
     if day in settings.quiet_dates:
         return f"{day} is a quiet date"
@@ -115,8 +120,8 @@ def find_skip_reason(
         return describe_pause(pausing)
     if len(memory.opened) >= (limit := settings.max_open_mrs.total):
         return f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
-    if categories and len(out) == len(categories):
-        reasons = "; ".join(f"{each.category}: {each.reason}" for each in out)
+    if categories and len(left_out) == len(categories):
+        reasons = "; ".join(f"{each.category}: {each.reason}" for each in left_out)
         return f"every category is skipped: {reasons}"
     return ""
 
@@ -125,47 +130,50 @@ def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMe
     """The ignored merge requests for which nights pause. A requested category or task runs
     anyway."""
     is_requested = settings.category or settings.task
-    return list_pausing(memory, day) if settings.throttle and not is_requested else ()
+    return find_newest_ignored(memory, day) if settings.throttle and not is_requested else ()
 
 
 # --- throttling ---------------------------------------------------------------------------------
 
 
 FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
-"""The pause after two rejections in a row, doubled by each further one: at most eight weeks."""
-MOST_REFUSED, MOST_IGNORED = 2, 3
+"""A category's pause after ``REJECTIONS_TO_PAUSE``, doubled by each further one: eight weeks at
+most. ``IGNORED_AFTER`` doubles for each ignored merge request, as often at most."""
+REJECTIONS_TO_PAUSE, IGNORED_TO_PAUSE = 2, 3
+"""Rejections in a row that pause a category, and ignored merge requests that pause all nights."""
 
 
 def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
     """Why a category is paused, and until when; "" if it may be tried."""
-    refused = _list_last_refused(category, memory)
-    if len(refused) >= MOST_REFUSED:
-        pause = FIRST_PAUSE * 2 ** min(len(refused) - MOST_REFUSED, MOST_DOUBLINGS)
-        back = date.fromisoformat(refused[0].day) + pause
+    rejected = _list_last_rejected(category, memory)
+    if len(rejected) >= REJECTIONS_TO_PAUSE:
+        pause = FIRST_PAUSE * 2 ** min(len(rejected) - REJECTIONS_TO_PAUSE, MOST_DOUBLINGS)
+        back = date.fromisoformat(rejected[0].day) + pause
         if day < back:
-            names = _format_names(refused)
-            return f"the last {len(refused)} were closed unmerged ({names}); tried from {back} on"
+            names = _format_references(rejected)
+            return f"the last {len(rejected)} were closed unmerged ({names}); tried from {back} on"
     ignored = [each for each in list_ignored(memory, day) if each.category == category]
     if ignored:
-        back = date.fromisoformat(ignored[0].opened) + IGNORED_AFTER * 2 ** min(len(ignored), 3)
+        pause = IGNORED_AFTER * 2 ** min(len(ignored), MOST_DOUBLINGS)
+        back = date.fromisoformat(ignored[0].opened) + pause
         if day < back:
-            names = _format_names(ignored)
+            names = _format_references(ignored)
             return f"nobody has looked at {names} for two weeks; tried from {back} on"
     return ""
 
 
-def list_pausing(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
-    """The three newest open merge requests if all are ignored, which pauses nights; or else
-    none."""
-    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:MOST_IGNORED]
+def find_newest_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+    """The three newest open merge requests if people ignore all of them, which pauses nights; empty
+    otherwise."""
+    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:IGNORED_TO_PAUSE]
     ignored = list_ignored(memory, day)
-    whole = len(newest) == MOST_IGNORED and all(each in ignored for each in newest)
-    return tuple(newest) if whole else ()
+    all_ignored = len(newest) == IGNORED_TO_PAUSE and all(each in ignored for each in newest)
+    return tuple(newest) if all_ignored else ()
 
 
 def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
     """Why nights pause, and what ends the pause."""
-    names = _format_names(pausing)
+    names = _format_references(pausing)
     return f"nobody has looked at {names} for two weeks: merge, close or answer one to go on"
 
 
@@ -179,14 +187,14 @@ def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
 
 
-def _list_last_refused(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
+def _list_last_rejected(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
     """Merge requests closed unmerged since the last merged one, newest first."""
     merged = max((each.day for each in memory.merged if each.category == category), default="")
     found = (each for each in memory.rejected if each.category == category and each.day > merged)
     return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))
 
 
-def _format_names(known: Iterable[KnownMergeRequest]) -> str:
+def _format_references(known: Iterable[KnownMergeRequest]) -> str:
     return ", ".join(f"!{each.iid}" for each in known)
 
 
@@ -194,7 +202,7 @@ def _format_names(known: Iterable[KnownMergeRequest]) -> str:
 
 
 MOST_DAYS = 7 * 8
-"""How far ahead to search for a day: there may be many quiet dates."""
+"""How many days ahead to search for a category's next day: there may be many quiet dates."""
 
 
 def list_categories(settings: Settings) -> tuple[str, ...]:
@@ -209,8 +217,8 @@ def list_outlook(
 ) -> tuple[CategoryOutlook, ...]:
     """Each category with its next day after ``day``, and why it would be left out today."""
     names = list_categories(settings)
-    out = find_left_out(names, settings, public=public, memory=memory, day=day)
-    reasons = {row.category: row.reason for row in out}
+    left_out = find_left_out(names, settings, public=public, memory=memory, day=day)
+    reasons = {each.category: each.reason for each in left_out}
     return tuple(
         CategoryOutlook(name, _find_next_day(name, settings, day), reasons.get(name, ""))
         for name in names

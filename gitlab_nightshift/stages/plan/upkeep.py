@@ -1,11 +1,13 @@
-"""Finds what open merge requests of earlier nights need before new work.
+"""Looks after open merge requests of earlier nights before new work: has GitLab rebase those in
+conflict, and finds the one that gets one more commit this night.
 
-One of them gets one more commit a night. All that counts is read again from GitLab, and who did
-what by the author that GitLab names: texts and markers of others change nothing. Whoever has
-approved a merge request, set it to merge or pushed to its branch has taken it over.
+Everything is read from GitLab anew, and GitLab's author of a comment says whose it is: a text or a
+marker in a comment of somebody else changes nothing. Whoever approves a merge request, sets it to
+merge or pushes to its branch has taken it over.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +16,6 @@ from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import (
-    Comment,
     Thread,
     UpkeepMark,
     read_reply_marker,
@@ -34,8 +35,11 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 MOST_EXAMINED = 5
 """Newest open merge requests that are examined: each costs up to four API requests."""
 MOST_REPAIRS = MOST_REVIEWS = 2
+"""Runs that repair one merge request's pipeline, and runs that answer its reviews."""
 MOST_ANSWERED = 10
+"""Threads that one run answers."""
 SAME_NIGHT = timedelta(hours=12)
+"""Upkeep that began less than this ago was done by another run of this night."""
 _TASKS = {
     "repair": (
         "The pipeline of merge request !{} failed. Find the cause in the logs of its failed jobs "
@@ -50,14 +54,16 @@ _TASKS = {
     ),
 }
 _COMMITTED = compile_lazily(r"added \d+ commits?\b")
-"""First words of GitLab's comment on a push, by the pusher (its SystemNotes::CommitService)."""
+"""How the system comment on a push begins, whose author is the pusher (GitLab's
+SystemNotes::CommitService)."""
 
 Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class WaitingReview:
-    """A merge request that nobody else has taken over, with its threads."""
+    """A merge request that nobody has taken over, with its threads. ``own_id`` is the id of the
+    token's user, ``run_id`` of this run."""
 
     state: ReviewState
     threads: tuple[Thread, ...]
@@ -75,7 +81,7 @@ class WaitingReview:
         return tuple((mark, when) for mark, when in pairs if mark)
 
     def count_runs(self, kind: str) -> int:
-        """The number of earlier runs that did this; this run's own earlier tries do not count."""
+        """How many earlier runs left marks of this kind; earlier tries of this run do not count."""
         runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
         return len(runs - {self.run_id})
 
@@ -95,42 +101,37 @@ def _read_waiting(
 ) -> WaitingReview | None:
     iid = state.iid
     idle = state.conflict is False and not (state.failed_pipeline or state.commented)
-    # Opened by another token's user, whose earlier actions look like a person's.
+    # Another author was the user of an earlier token: what that did looks like a person's work.
     if idle or not state.opened or state.auto_merge or state.author_id != own_id:
         return None
     if project.reviews.is_approved(iid):
         return None
     threads = project.threads.list_threads("merge_requests", iid)
-    if threads is None or any(_is_push_of_others(each, own_id) for each in _list_comments(threads)):
+    if threads is None:
+        return None
+    others = (each for thread in threads for each in thread.comments if each.author_id != own_id)
+    if any(each.system and _COMMITTED.match(each.body) for each in others):
         return None
     return WaitingReview(state, threads, own_id, run_id)
-
-
-def _list_comments(threads: Iterable[Thread]) -> Iterator[Comment]:
-    return (each for thread in threads for each in thread.comments)
-
-
-def _is_push_of_others(comment: Comment, own_id: int) -> bool:
-    pushed = comment.system and _COMMITTED.match(comment.body)
-    return bool(pushed) and comment.author_id != own_id
 
 
 # --- conflicts --------------------------------------------------------------------------------
 
 
 def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> list[str]:
-    """Have GitLab rebase merge requests in conflict; if it cannot, comment there, once. A note for
-    each, and for each whose conflict GitLab has not checked."""
-    return [
-        _rebase(project, each) if each.state.conflict else _describe_unchecked(each.state)
-        for each in waiting
-        if each.state.conflict is None
-        or (each.state.conflict and not any(m.kind == "conflict" for m, _ in each.list_marks()))
-    ]
-
-
-def _describe_unchecked(state: ReviewState) -> str:
-    return f"not known: whether !{state.iid} is in conflict, as GitLab has not checked it yet"
+    """Have GitLab rebase merge requests in conflict; if it cannot, comment there, once. Returns a
+    note on each of these, and on each for which GitLab has not checked whether it is in conflict.
+    """
+    notes: list[str] = []
+    for each in waiting:
+        iid, conflict = each.state.iid, each.state.conflict
+        if conflict is None:
+            notes.append(
+                f"not known: whether !{iid} is in conflict, as GitLab has not checked it yet"
+            )
+        elif conflict and not any(mark.kind == "conflict" for mark, _ in each.list_marks()):
+            notes.append(_rebase(project, each))
+    return notes
 
 
 def _rebase(project: Project, waiting: WaitingReview) -> str:
@@ -162,9 +163,10 @@ def find_upkeep(
     ``redact`` is applied to what goes into a prompt: a job's log may hold anything.
     """
     ready = [each for each in waiting if not each.state.conflict and not _was_done(each, now)]
+    # Each asks GitLab, so only up to the first that needs something.
     repairs = (_build_repair(project, each, redact) for each in ready)
     reviews = (_build_review(project, each, redact) for each in ready)
-    return next(filter(None, (*repairs, *reviews)), None)
+    return next(filter(None, itertools.chain(repairs, reviews)), None)
 
 
 def _was_done(waiting: WaitingReview, now: datetime) -> bool:
@@ -178,7 +180,8 @@ def _was_done(waiting: WaitingReview, now: datetime) -> bool:
 
 
 def read_gitlab_time(created_at: str) -> datetime:
-    """The pipeline's creation as "now": comments have their times from the same clock."""
+    """The pipeline's creation as "now", or this machine's time if that is invalid. Comments have
+    their times from the same clock of GitLab's."""
     return _parse_time(created_at, datetime.now(UTC))
 
 
@@ -222,14 +225,14 @@ def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> T
 
 
 def _is_waiting(project: Project, thread: Thread, own_id: int) -> bool:
-    """True if a Developer, not a bot, waits for an answer in an open thread; internal comments are
-    skipped."""
+    """True if a Developer, not a bot, waits for an answer in an open thread. Threads with an
+    internal comment are left alone."""
     comments = [each for each in thread.comments if not each.system]
     if not (thread.open and comments) or any(each.internal for each in comments):
         return False
     if comments[-1].author_id == own_id:
         return False
-    asking = comments[0].author_id
+    asking = comments[0].author_id  # who replies in a thread asks for nothing
     return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
 
 
@@ -266,11 +269,12 @@ def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskReques
         return None
     places: list[CommentAddress] = []
     kinds: set[UpkeepKind] = set()
-    for at, comment in ((each.id, note) for each in threads for note in each.comments):
+    for thread, comment in ((each, comment) for each in threads for comment in each.comments):
         mark, reply = read_upkeep_mark(comment.body), read_reply_marker(comment.body)
         if comment.author_id == own_id and mark and reply and mark.run_id == run_id:
-            thread = at if reply.note else ""
-            places.append(CommentAddress("merge_requests", found.iid, reply.note, thread))
+            # A repair is not asked for by a comment, so its reply is in no thread.
+            thread_id = thread.id if reply.note else ""
+            places.append(CommentAddress("merge_requests", found.iid, reply.note, thread_id))
             kinds.add("repair" if mark.kind == "repair" else "review")
     if len(kinds) != 1:
         return None

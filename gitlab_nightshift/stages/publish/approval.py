@@ -1,4 +1,5 @@
-"""Finds who approved: the person who started the manual job in which this program runs."""
+"""Finds who approved a change: the person who started the manual job that publishes it, or whose
+tick on the dashboard did."""
 
 from collections.abc import Callable
 
@@ -8,9 +9,9 @@ from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import JobFacts
 
 
-def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], str]) -> str:
-    """The login of the approver: whoever started this manual job. If this program's own user did,
-    for a tick on the dashboard, it is the one who ticked (``find_ticking``, "" for nobody).
+def find_approver(project: Project, job: JobFacts, find_ticker: Callable[[], str]) -> str:
+    """The login of the approver: whoever started this manual job. If the token's own user did, for
+    a tick on the dashboard, the approver is who ticked (``find_ticker``, "" for nobody).
 
     The job's own variables say that it is manual; GitLab says who started it, and their role.
     Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.
@@ -29,7 +30,7 @@ def find_approver(project: Project, job: JobFacts, find_ticking: Callable[[], st
             f"GitLab says that {started.login} started this job, not {job.user_login}"
         )
     if started.user_id == project.check_access().user_id:
-        if login := find_ticking():
+        if login := find_ticker():
             return login
         raise _build_denial(
             f"{started.login} is the user of GITLAB_TOKEN, which cannot approve anything itself"

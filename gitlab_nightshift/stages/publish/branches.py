@@ -13,11 +13,13 @@ from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push, retry_transfer
-from gitlab_nightshift.stages.publish.publish_context import PublishContext
+from gitlab_nightshift.stages.publish.publish_context import PublishContext, build_git_server
 from gitlab_nightshift.system.retry import RetryPolicy
 
 LONGEST_SLUG = 60
+"""Characters of a branch's name after ``branch_prefix``."""
 MOST_SUFFIXES = 20
+"""Names that are tried if branches of that name exist: the slug, then ``-2`` to ``-20``."""
 EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
 """The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
 
@@ -26,6 +28,7 @@ def build_slug(*suggestions: str) -> str:
     """The first suggestion that is not empty when reduced to ``[a-z0-9-]``, at most 60
     characters."""
     for text in suggestions:
+        # NFKD parts a letter from its accent, which ASCII then drops: "é" becomes "e".
         letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
         words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
         if len(words) > LONGEST_SLUG:
@@ -106,7 +109,7 @@ def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
 
 def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
     """True if the branch now has the commit, False if someone else took the name."""
-    server = context.build_git_server()
+    server = build_git_server(context.session)
     done = transfer_with_patience(lambda: push(repository, server, commit, name), context)
     if done.ok:
         return True

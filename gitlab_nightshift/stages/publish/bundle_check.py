@@ -10,24 +10,49 @@ import os
 import re
 import stat
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.policy.change_rules import find_violations
 from gitlab_nightshift.policy.claimed_categories import find_unknown_category
 from gitlab_nightshift.policy.write_gate import list_gated_files
+from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Bundle, Proposal
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 from gitlab_nightshift.records.verdicts import GatedFile
+from gitlab_nightshift.redaction.redactor import refuse_secrets
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.repository.capture import compute_size
-from gitlab_nightshift.repository.private_repository import PLAIN_MODES, DiffFile
+from gitlab_nightshift.repository.git import build_isolated_git
+from gitlab_nightshift.repository.private_repository import (
+    PLAIN_MODES,
+    DiffFile,
+    Relation,
+    Repository,
+    create_private_repository,
+)
+from gitlab_nightshift.repository.rebuilt_change import (
+    ReaderInput,
+    RebuiltBundle,
+    build_reader_error,
+    make_change,
+    open_task,
+    parse_line,
+    read_answer,
+    run_task,
+)
+from gitlab_nightshift.sandbox.process_places import list_unenforceable
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.file_names import format_path
 
-LATEST = timedelta(days=1)
+if TYPE_CHECKING:  # a delegation's last process also checks a bundle, but loads no GitLab client
+    from gitlab_nightshift.stages.publish.publish_context import PublishContext
+
+MAX_CLOCK_SKEW = timedelta(days=1)
+"""How far in the future ``created_at`` may lie, which another machine's clock has set."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +131,10 @@ def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
 def _check_date(text: str, now: datetime) -> None:
     try:
         created = datetime.fromisoformat(text)
-        late = created > now + LATEST
+        late = created > now + MAX_CLOCK_SKEW
     except (ValueError, TypeError):  # TypeError: no zone
         raise _build_unusable_error("created_at is not a time with a time zone") from None
-    if late or created.year < 2000:
+    if late or created.year < 2000:  # a machine without a set clock says 1970
         raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
@@ -137,19 +162,21 @@ def check_policy(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[GatedFile, ...]:
-    """Check the change against the policy again. Raises ``E_POLICY_DENY``.
+    """Check the change against the policy, as work had to. Raises ``E_POLICY_DENY``.
 
     Returns the files that need an approval or a second look.
     """
-    found = [
+    violations = [
         f"{format_path(each.path)} is a symbolic link or a submodule."
         for each in files
         if each.mode not in PLAIN_MODES
     ]
     change = compute_size(files)
-    found += find_violations(change, tool_settings, settings, recent_files, ci_config, ci_files)
-    if found:
-        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(found))
+    violations += find_violations(
+        change, tool_settings, settings, recent_files, ci_config, ci_files
+    )
+    if violations:
+        raise NightshiftError(Code.POLICY_DENY, "not published: " + " ".join(violations))
     return list_gated_files(change, settings, ci_config, ci_files)
 
 
@@ -160,3 +187,89 @@ def _build_unusable_error(why: str) -> NightshiftError:
 def build_publish_error(why: str) -> NightshiftError:
     """The error for a bundle that is not published."""
     return NightshiftError(Code.PUBLISH, f"not published: {why}")
+
+
+# --- the bundle in a separate process -------------------------------------------------------------
+
+
+def examine(files: BundleFiles, context: "PublishContext") -> RebuiltBundle:
+    """Have a bundle parsed and its change rebuilt, both in a process of its own.
+
+    Raises ``E_PARSE_ERROR`` for an unreadable bundle, ``E_PUBLISH`` if the other process dies, is
+    killed or breaks the rules.
+    """
+    # A bundle without a change has no patch; if this one should, judging it says so.
+    patch = files.patch if isinstance(files.patch, bytes) else b""
+    sizes = (len(files.bundle), len(patch))
+    with open_task(_build_reader_input(context), context.base, sizes) as task:
+        return read_answer(run_task(task, files.bundle + patch), files.path)
+
+
+def find_relation(
+    commit: str, patch: bytes, repository: Repository, context: "PublishContext"
+) -> Relation:
+    """How a patch relates to a commit of ``repository``. Raises ``E_PUBLISH``."""
+    reader_input = _build_reader_input(context, repository.folder / "objects")
+    with open_task(reader_input, context.base, (0, len(patch)), commit) as task:
+        relation = parse_line(run_task(task, patch)).get("relation")
+    if relation not in list(map(str, Relation)):
+        raise build_reader_error("its answer is invalid")
+    return Relation(relation)
+
+
+def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: "PublishContext") -> Proposal:
+    """The proposal, with the files that need an approval or a second look. Raises NightshiftError
+    if the bundle's claims are false, or the change breaks a rule."""
+    proposal = check_bundle(
+        rebuilt.bundle,
+        context.session.settings,
+        base=context.base,
+        target=context.target,
+        now=datetime.now(UTC),
+    )
+    if rebuilt.refused:
+        raise build_publish_error(rebuilt.refused)
+    check_claims(proposal, rebuilt.tree, rebuilt.files)
+    config = context.session.job.ci_config_path
+    gates = check_policy(
+        rebuilt.files,
+        rebuilt.tool_settings,
+        context.session.settings,
+        context.recent_files,
+        config,
+        rebuilt.ci_files,
+    )
+    refuse_secrets(patch, context.session.redact.values)
+    for what in list_unenforceable():
+        context.session.emit(
+            Note(f"this kernel does not confine the process that reads the bundle: {what}")
+        )
+    return replace(proposal, gates=gates)
+
+
+def rebuild_repository(
+    rebuilt: RebuiltBundle, context: "PublishContext", folder: Path
+) -> Repository:
+    """A repository with the change, made after the other process has ended, with its own home and
+    settings. Raises ``E_PUBLISH``.
+
+    Whatever the other process reported, the tree here differs from the base in exactly the judged
+    files: git refuses names that are its own, and computes a blob's id from its bytes.
+    """
+    git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
+    source, path = context.source, folder / "repository.git"
+    repository = create_private_repository(git, path, source.parts, source.config)
+    make_change(repository, rebuilt, context.base)
+    return repository
+
+
+def _build_reader_input(context: "PublishContext", *more: Path) -> ReaderInput:
+    """What the other process may read; ``more`` are folders of objects besides the checkout's."""
+    parts = context.source.parts
+    return ReaderInput(
+        replace(parts, objects=(*more, *parts.objects)),
+        context.source.config,
+        context.session.private,
+        context.session.git.env["PATH"],
+        context.session.job.ci_config_path,
+    )

@@ -1,4 +1,5 @@
-"""Downloads the bundle of another job by GitLab's API: its two files, and nothing else of that job.
+"""Downloads the bundle and the notary's record of another job by GitLab's API: three files, and
+nothing else of that job.
 
 Artifacts that the runner unpacks bring whatever the job has put there, and a `dotenv` report sets
 variables such as PATH in the jobs after it. GitLab takes both from whoever holds the job's token,
@@ -15,41 +16,41 @@ from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, is_re
 from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH
 
 MOST_TRIES = 5
-"""Newest tries of the notary's job that are read."""
+"""How many of the newest tries of the notary's job are read."""
 LARGEST_NOTARY = 4 * 1024 * 1024
 """Bytes."""
 FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
+"""The files of a bundle, with their limits in bytes."""
 
 
 def fetch_notary(
     project: Project, pipeline: str, job: str, output_dir: str, bundle_job: str
 ) -> NotaryRecord:
-    """The record of the notary's job. If an earlier try of that job refused the same change, its
-    record: a retry cannot overrule a refusal.
+    """The record that the notary's ``job`` left. If an earlier try of that job refused the same
+    change, that try's record: a retry cannot overrule a refusal.
 
-    Raises ``E_PUBLISH`` without a record, or if it comes from the job that ran the agents,
-    ``E_PARSE_ERROR`` for an invalid one.
+    Raises ``E_PUBLISH`` without a record, or if ``bundle_job``, which ran the agents, left one,
+    too; ``E_PARSE_ERROR`` for an invalid one.
     """
     if job != bundle_job:
         refuse_foreign_notary(project, pipeline, bundle_job, output_dir)
     found = project.pipelines.list_jobs(pipeline, retried=True)
     tries = sorted((each.id for each in found if each.name == job), reverse=True)[:MOST_TRIES]
-    records_found = [(number, _find_notary(project, number, output_dir)) for number in tries]
-    if not records_found or records_found[0][1] is None:
+    downloads = [(job_id, _find_notary(project, job_id, output_dir)) for job_id in tries]
+    if not downloads or downloads[0][1] is None:
         text = f"not published: the job {job} has left no {NOTARY}"
         raise NightshiftError(Code.PUBLISH, text)
     records = [
-        decode_notary(data, f"{NOTARY} of job {number}") for number, data in records_found if data
+        decode_notary(data, f"{NOTARY} of job {job_id}") for job_id, data in downloads if data
     ]
     return next((each for each in records if is_refused(each, records[0])), records[0])
 
 
 def refuse_foreign_notary(project: Project, pipeline: str, job: str, output_dir: str) -> None:
-    """Raise ``E_PUBLISH`` if a job other than the notary's has left a record."""
-    number = project.pipelines.find_newest_job(pipeline, job)
-    if number is None:
-        raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    if _find_notary(project, number, output_dir) is not None:
+    """Raise ``E_PUBLISH`` if ``job``, which is not the notary's, has left a record, or does not
+    exist."""
+    job_id = _find_newest_job(project, pipeline, job)
+    if _find_notary(project, job_id, output_dir) is not None:
         raise NightshiftError(
             Code.PUBLISH,
             f"not published: the job {job} left a {NOTARY}, and --notary-job does not name it",
@@ -65,9 +66,9 @@ def decode_notary(data: bytes, where: str) -> NotaryRecord:
         raise NightshiftError(Code.PARSE_ERROR, text) from None
 
 
-def _find_notary(project: Project, job: int, output_dir: str) -> bytes | None:
+def _find_notary(project: Project, job_id: int, output_dir: str) -> bytes | None:
     try:
-        return project.download_artifact(job, f"{output_dir}/{NOTARY}", LARGEST_NOTARY)
+        return project.download_artifact(job_id, f"{output_dir}/{NOTARY}", LARGEST_NOTARY)
     except ApiError as error:
         # No artifacts, or none of this name: GitLab's answer is the same.
         if error.status == 404:
@@ -75,31 +76,36 @@ def _find_notary(project: Project, job: int, output_dir: str) -> bytes | None:
         raise
 
 
-def fetch_bundle(project: Project, pipeline: str, job: str, output_dir: str, folder: Path) -> None:
-    """Copy the bundle below ``output_dir`` in a job's artifacts into a new folder.
-
-    Raises ``E_PUBLISH`` if there is none.
-    """
-    number = project.pipelines.find_newest_job(pipeline, job)
-    if number is None:
-        raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {job}")
-    _write_files(folder, _download_files(project, number, output_dir))
+def download_newest_bundle(
+    project: Project, pipeline: str, job: str, bundle_dir: str, folder: Path
+) -> None:
+    """Copy the bundle in ``bundle_dir`` of the artifacts of a pipeline's newest job of this name
+    into a new folder. Raises ``E_PUBLISH`` without that job or its bundle."""
+    job_id = _find_newest_job(project, pipeline, job)
+    _write_files(folder, _download_files(project, job_id, bundle_dir))
 
 
-def download_bundle(project: Project, job: int, output_dir: str, folder: Path) -> None:
-    """Copy the bundle of a job by its id. Raises FileNotFoundError without a bundle."""
+def _find_newest_job(project: Project, pipeline: str, name: str) -> int:
+    job_id = project.pipelines.find_newest_job(pipeline, name)
+    if job_id is None:
+        raise NightshiftError(Code.PUBLISH, f"pipeline {pipeline} has no job {name}")
+    return job_id
+
+
+def download_bundle(project: Project, job_id: int, bundle_dir: str, folder: Path) -> None:
+    """Copy the bundle of one job into a new folder. Raises FileNotFoundError without a bundle."""
     try:
-        files = _download_files(project, job, output_dir)
+        files = _download_files(project, job_id, bundle_dir)
     except ApiError as error:
         if error.status == 404:
-            raise FileNotFoundError(output_dir) from None
+            raise FileNotFoundError(bundle_dir) from None
         raise
     _write_files(folder, files)
 
 
-def _download_files(project: Project, job: int, output_dir: str) -> dict[str, bytes]:
+def _download_files(project: Project, job_id: int, bundle_dir: str) -> dict[str, bytes]:
     return {
-        name: project.download_artifact(job, f"{output_dir}/{name}", most)
+        name: project.download_artifact(job_id, f"{bundle_dir}/{name}", most)
         for name, most in FILES.items()
     }
 

@@ -1,5 +1,5 @@
-"""The dashboard issue's description: pure functions from records to Markdown, and back; and which
-ticks on it count.
+"""The description of the dashboard issue, and which of its ticked boxes count: pure functions from
+records to Markdown, and back.
 
 Everything from ``START`` on is this program's; what people write above it stays. Data for the next
 night is JSON in an HTML comment, signed with a key derived from the token: edits by hand only make
@@ -38,7 +38,8 @@ _TICK = compile_lazily(
 
 @dataclass(frozen=True)
 class Tick:
-    """A box that counts: ``category`` to try, the number of a rejected idea to ``restore``, or the
+    """A ticked box that counts, with the system note on the tick. It asks for one of three: a
+    ``category`` to try, a rejected idea to ``restore`` (the number of its merge request), or the
     pipeline whose change is to be published (``approve``)."""
 
     text: str
@@ -50,7 +51,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class BoxTargets:
-    """What boxes can refer to."""
+    """The categories and nights that a box may name."""
 
     categories: Collection[str] = ()
     nights: Collection[DashboardNight] = ()
@@ -64,10 +65,11 @@ class Ticks:
     refused: tuple[tuple[str, str], ...] = ()
 
 
-def find_ticking(
+def find_tick_notes(
     ticked: Collection[str], notes: Iterable[SystemNote], after: int
 ) -> dict[str, SystemNote]:
-    """The newest note on each ticked box since ``after`` (a note's id), if it is a tick."""
+    """For each ticked box the newest system note after the one with the id ``after``, if that says
+    that the box was ticked, not cleared."""
     newest: dict[str, tuple[str, SystemNote]] = {}
     for note in sorted(notes, key=lambda each: each.id):
         match = _TICK.fullmatch(note.body.strip())
@@ -82,23 +84,23 @@ def find_ticking(
 
 def read_ticks(
     ticked: Collection[str],
-    by: Mapping[str, SystemNote],
+    notes: Mapping[str, SystemNote],
     developers: Collection[int],
     targets: BoxTargets,
 ) -> Ticks:
-    """The ticks that count: GitLab says who made each (``by``), and that is a Developer."""
+    """The ticks that count: by ``notes``, one of the ``developers`` (user ids) made each."""
     valid: list[Tick] = []
     refused: list[tuple[str, str]] = []
-    for text in sorted(ticked, key=lambda each: (by[each].id if each in by else 0, each)):
-        tick = _build_tick(text, by[text], targets) if text in by else None
-        if text not in by:
+    for text in sorted(ticked, key=lambda each: (notes[each].id if each in notes else 0, each)):
+        note = notes.get(text)
+        if note is None:
             refused.append((text, "GitLab does not say who ticked it"))
-        elif by[text].author_id not in developers:
-            refused.append((text, f"{by[text].author} is not a Developer"))
-        elif tick is None:
-            refused.append((text, "this dashboard has no such box"))
-        else:
+        elif note.author_id not in developers:
+            refused.append((text, f"{note.author} is not a Developer"))
+        elif tick := _build_tick(text, note, targets):
             valid.append(tick)
+        else:
+            refused.append((text, "this dashboard has no such box"))
     return Ticks(tuple(valid), tuple(refused))
 
 
@@ -146,8 +148,9 @@ def _has_pipeline_id(night: DashboardNight) -> bool:
 TITLE = "Night shift"
 START = "<!-- nightshift-dashboard -->"
 LONGEST_DATA = 100_000
-"""Characters."""
+"""Characters of the stored JSON; GitLab takes a description of one megabyte."""
 MOST_ROWS = 20
+"""Merge requests of one section."""
 # Without <, > and line ends, so that data cannot end their HTML comment early.
 _DATA = compile_lazily(
     rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
@@ -162,10 +165,10 @@ def build_key(token: str, project: int) -> bytes:
     return hmac.digest(token.encode(), text.encode(), "sha256")
 
 
-def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset[str]) -> str:
-    """The whole description, after the text that people wrote ``before`` it; ``ticked`` boxes stay
-    so."""
-    head = before.partition(START)[0].rstrip()
+def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[str]) -> str:
+    """The whole new description. It keeps what people wrote above the dashboard in the ``old`` one;
+    boxes with the texts ``ticked`` stay ticked."""
+    head, data = old.partition(START)[0].rstrip(), encode_for_comment(asdict(dashboard.memory))
     parts = [
         START,
         *_render_state(dashboard),
@@ -173,13 +176,13 @@ def render_page(dashboard: Dashboard, key: bytes, before: str, ticked: frozenset
         *_render_nights(dashboard, ticked),
         *_render_outlook(dashboard.outlook, ticked),
         *_render_rejected(dashboard, ticked),
-        _sign_memory(dashboard.memory, key),
+        f"<!-- nightshift-data: {_compute_signature(data, key)} {data} -->",
     ]
     return "\n".join([head, "", *parts] if head else parts)
 
 
 def read_page(description: str, key: bytes) -> DashboardMemory | None:
-    """The data stored in it; None without data, or if its signature is wrong."""
+    """The data in a dashboard's description; None without data, or if the signature is wrong."""
     for signature, text in _DATA.findall(description.partition(START)[2]):
         if hmac.compare_digest(signature, _compute_signature(text, key)):
             try:
@@ -190,14 +193,9 @@ def read_page(description: str, key: bytes) -> DashboardMemory | None:
 
 
 def list_ticked(description: str, start: str = START) -> frozenset[str]:
-    """The texts of the ticked boxes below the mark where a dashboard begins."""
+    """The texts of the ticked boxes below ``start``, the mark where a dashboard begins."""
     # Browsers send the line ends of a form as CRLF.
     return frozenset(_CHECKED.findall(description.partition(start)[2].replace("\r\n", "\n")))
-
-
-def _sign_memory(memory: DashboardMemory, key: bytes) -> str:
-    text = encode_for_comment(asdict(memory))
-    return f"<!-- nightshift-data: {_compute_signature(text, key)} {text} -->"
 
 
 def _compute_signature(text: str, key: bytes) -> str:
@@ -286,6 +284,6 @@ def _render_box(text: str, ticked: frozenset[str]) -> str:
 
 
 def _link(text: str, url: str) -> str:
-    """A link to GitLab's own address; without one that is safe to stand there, the text."""
+    """A link to an address of GitLab's; only the text if the address could break out of it."""
     safe = url.startswith(("https://", "http://")) and not set(url) & set("()<>|\\ \"'\n")
     return f"[{text}]({url})" if safe and text else text

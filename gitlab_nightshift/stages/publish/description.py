@@ -39,9 +39,9 @@ def render_description(
 ) -> str:
     """The description: Markdown with the headings Summary, Reasoning, Changes, Verification.
 
-    ``notary`` is its record of the change, None if only the job that ran the agents vouches for it.
-    ``approved_by`` is the login of who approved the gated files, ``request`` the comment that asked
-    for the change.
+    ``notary`` is the notary's record of the change, None if only the job that ran the agents
+    vouches for it. ``approved_by`` is the login of who approved the gated files, ``request``
+    the comment that asked for the change.
     """
     parts = (
         f"## Summary\n\n{_render_summary(proposal, notary, approved_by)}",
@@ -79,22 +79,23 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
         return " · ".join(
             [size, f"the work job reports: {', '.join([*evidence, *passed, *nothing])}"]
         )
-    seen = passed or [nothing[0].capitalize()]
-    return " · ".join([*seen, size, *(f"measured independently: {each}" for each in evidence)])
+    notarized = passed or [nothing[0].capitalize()]
+    return " · ".join([*notarized, size, *(f"measured independently: {each}" for each in evidence)])
 
 
 def _find_strongest(proposal: Proposal) -> Check | None:
-    """The last check that passed: they are ordered by how much they prove."""
-    held = (c for c in reversed(proposal.checks) if c.outcome is CheckOutcome.PASSED)
-    return next((check for check in held if check.title != _BASELINE), None)
+    """The last check of the change that passed: they are ordered by how much they prove. The one of
+    the untouched checkout proves nothing of the change."""
+    passed = (c for c in reversed(proposal.checks) if c.outcome is CheckOutcome.PASSED)
+    return next((check for check in passed if check.title != _BASELINE), None)
 
 
 def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
     analysis, draft = proposal.analysis, proposal.draft
     chosen = analysis.selected
     text = draft.reasoning or (chosen.rationale if chosen else "")
-    other = bundle.category_used != proposal.category
-    parts = [f"Category: {to_markdown_line(bundle.category_used)}." if other else ""]
+    is_fallback = bundle.category_used != proposal.category
+    parts = [f"Category: {to_markdown_line(bundle.category_used)}." if is_fallback else ""]
     parts.append(to_markdown(text))
     ranked = sorted(analysis.candidates, key=lambda each: each.rank)
     candidates = [
@@ -113,8 +114,9 @@ def _render_reasoning(bundle: Bundle, proposal: Proposal) -> str:
 
 
 def _fold(title: str, parts: Iterable[str]) -> str:
-    """Paragraphs that a reader unfolds; "" without any."""
+    """Paragraphs under a title, which a reader unfolds; "" without any."""
     inside = _join_paragraphs(parts)
+    # Only after a blank line is what follows HTML read as Markdown (spec.commonmark.org, 4.6).
     return f"<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>" if inside else ""
 
 
@@ -199,9 +201,8 @@ def _render_tools(ran: ToolUse | None) -> str:
 
 def _render_call(call: ToolCall, *, by_model: bool) -> str:
     reported = to_markdown_line(call.reported) or "without a result"
-    return (
-        f"{to_code_span(call.subject or call.tool)} ({reported}{', as its CLI reports' * by_model})"
-    )
+    source = ", as its CLI reports" if by_model else ""
+    return f"{to_code_span(call.subject or call.tool)} ({reported}{source})"
 
 
 def _render_sandbox(what: str, isolation: str) -> str:
@@ -225,7 +226,7 @@ def _render_gates(gates: Iterable[GatedFile], approved_by: str) -> Iterator[str]
 
 
 def _render_notarized(notary: NotaryRecord) -> Iterator[str]:
-    """What the notary saw."""
+    """How the commands ended that the notary ran."""
     if not notary.asked:
         return
     base = to_code_span(notary.base_sha[:12])

@@ -52,16 +52,21 @@ _CLOSING = compile_lazily(
 _NO_ISSUE = compile_lazily(r"(?:UTF|SHA|MD|ISO|RFC|CVE|AES|RSA|IPV|HTTP)-\d", re.I)
 # A code span ends at a run of as many backticks as it began with (spec.commonmark.org, 6.1).
 _SPAN = compile_lazily(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+# An opening code fence with its language (spec.commonmark.org, 4.5).
 _FENCE = compile_lazily(r"^(\s*)(`{3,}|~{3,})\s*([\w+#-]*)[^`]*$")
+# Markers of list items, perhaps of one list in another (spec.commonmark.org, 5.2).
 _MARKS = compile_lazily(r"(?:(?:[-+*]|\d{1,9}[.)])\s+)*")
 # A quick action is a line that begins with a slash; also escaped after list and quote markers.
 _ACTION = compile_lazily(r"^(\s*(?:(?:[-+*>]|\d{1,9}[.)])\s+)*)/(?=\w)")
+# Thematic breaks, setext underlines (spec.commonmark.org, 4.1 and 4.3) and rows of tables.
 _RULER = compile_lazily(r"[-=*_:|+\s]+")
+# What begins Markdown, HTML, an autolink (github.github.com/gfm, 6.9) or a reference of GitLab's.
 _SIGN = compile_lazily(r"[\\`<>&\[\]|_~#@!%^$]|:(?=//)|www(?=\.)|\bGL-(?=\d)", re.I)
 
 
 def clean(text: str) -> str:
     """The text's words without what hides or acts: line ends are ``\\n``, tabs are four spaces."""
+    # Composed letters: a combining mark must not part a word that a pattern looks for.
     text = unicodedata.normalize("NFC", text)
     text = remove_hidden(unify_line_ends(text), keep="\n")
     text = _CI_DIRECTIVE.sub(r"(\1)", text)
@@ -222,6 +227,8 @@ def _escape_text(text: str) -> str:
 
 
 def _escape_sign(sign: str, following: str) -> str:
+    # A backslash keeps punctuation from being Markdown (spec.commonmark.org, 2.4), but GitLab looks
+    # for references in what is left of it: these also need something between sign and name.
     refers = following.isalnum() or following in ("_", '"', "'", "{", "`", "~", "$", "\\")
     gap = GAP if following and refers else ""
     if sign in "\\`]|_":

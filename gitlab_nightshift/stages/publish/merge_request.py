@@ -19,8 +19,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LONGEST_TITLE = 255
 """Characters, GitLab's own limit."""
-TITLE_TEXT = 160
+LONGEST_TITLE_TEXT = 160
+"""Characters of the drafted title, to which ``title_template`` adds."""
 MOST_SYMBOLS = 20
+"""Names of changed functions and classes in the marker, by which an idea is recognized."""
 TITLE_PLACEHOLDERS = frozenset({"category", "title", "run_id"})
 COMMIT_PLACEHOLDERS = frozenset({"category", "title", "message", "run_id"})
 MAIN_COLOR = "#6666c4"
@@ -39,6 +41,7 @@ _PREFIXES = compile_lazily(
 _LONGEST_SUBJECT = 72
 _LONGEST_BODY = 3000
 _FEWEST_SUBJECTS = 3
+"""Subjects of earlier commits that are needed to tell the repository's style."""
 _CONVENTIONAL = {
     "tests": "test",
     "refactoring": "refactor",
@@ -52,6 +55,7 @@ _TYPED = compile_lazily(
 )
 # What git-interpret-trailers(1) would read as a trailer, such as "Signed-off-by: ".
 _TRAILER = compile_lazily(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+\s*:\s")
+# The same with any token, or with "#" as the separator, before a number.
 _TOKEN_LINE = compile_lazily(r"([A-Za-z][A-Za-z0-9-]*)(?: ?:\s+\S| # ?\d)")
 _SIGNATURE = compile_lazily(
     r"[\W_]*(?:Generated|Created|Written|Made|Assisted|Authored) (?:with|by|using)\b"
@@ -62,6 +66,7 @@ _AGENT = compile_lazily(
     re.I,
 )
 """A signature within a line: commits must not carry an agent's signature."""
+# A line that is nothing but a URL, which to_plain_text has broken ("https: //").
 _ONLY_ADDRESS = compile_lazily(r"\W*https?:\s?//\S+\W*")
 _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 
@@ -85,8 +90,8 @@ def check_templates(settings: Settings) -> None:
 
 def clean_title(proposal: Proposal) -> str:
     """The drafted title as one plain line, without prefixes that GitLab or this program sets."""
-    text = to_plain_line(proposal.draft.title, TITLE_TEXT)
-    while match := _PREFIXES.match(text):
+    text = to_plain_line(proposal.draft.title, LONGEST_TITLE_TEXT)
+    while match := _PREFIXES.match(text):  # "Draft: WIP: …" has two
         text = text[match.end() :]
     return text.rstrip(". ") or "Improve " + to_plain_line(", ".join(proposal.change.files), 100)
 
@@ -110,11 +115,11 @@ def build_branch_slug(bundle: Bundle, proposal: Proposal, settings: Settings) ->
 
 
 def build_commit_message(
-    bundle: Bundle, proposal: Proposal, settings: Settings, last: tuple[str, ...]
+    bundle: Bundle, proposal: Proposal, settings: Settings, earlier: tuple[str, ...]
 ) -> str:
-    """The commit message; ``last`` are the repository's last ones, for the style."""
+    """The commit message, in the style of the repository's ``earlier`` ones."""
     text = clean_title(proposal)
-    drafted = format_commit_message(proposal.draft.commit_message, text, proposal.category, last)
+    drafted = format_commit_message(proposal.draft.commit_message, text, proposal.category, earlier)
     return apply_commit_template(settings, proposal.category, text, drafted, bundle.run_id)
 
 
@@ -156,19 +161,19 @@ def build_marker(bundle: Bundle, proposal: Proposal) -> Marker:
     return Marker(bundle.run_id, proposal.category, idea, symbols, proposal.digest[:16])
 
 
-def format_commit_message(drafted: str, title: str, category: str, last: Sequence[str]) -> str:
-    """Subject of at most 72 characters, blank line, body; never empty, no trailer, no reference.
-
-    ``last`` are the repository's last messages, whose style is used without a draft.
+def format_commit_message(drafted: str, title: str, category: str, earlier: Sequence[str]) -> str:
+    """Subject of at most 72 characters, blank line, body. Never empty, without references, and
+    without trailers but those that ``earlier`` messages of the repository have. Without a draft the
+    title is the subject, in their style.
     """
     lines = [line for line in to_plain_text(drafted).split("\n") if not _is_unwanted(line)]
     # Again: without the dropped lines, neighbours may form a new reference or closing pattern.
     text = to_plain_text("\n".join(lines)).strip("\n")
     paragraphs = [part.strip("\n") for part in re.split(r"\n{2,}", text) if part.strip()]
     if len(paragraphs) > 1:
-        paragraphs[-1:] = _remove_trailers(paragraphs[-1], last)
+        paragraphs[-1:] = _remove_trailers(paragraphs[-1], earlier)
     if not paragraphs:
-        return _shorten_subject(build_subject(title, category, last))
+        return _shorten_subject(build_subject(title, category, earlier))
     first, _, rest = paragraphs[0].partition("\n")
     subject = _shorten_subject(first)
     whole = [first.strip()] if subject != first.strip() else []
@@ -176,11 +181,11 @@ def format_commit_message(drafted: str, title: str, category: str, last: Sequenc
     return f"{subject}\n\n{_shorten_body(body)}" if body else subject
 
 
-def build_subject(title: str, category: str, last: Sequence[str]) -> str:
-    """The title as a subject, with a type (``test: …``) if most of the last subjects have one."""
+def build_subject(title: str, category: str, earlier: Sequence[str]) -> str:
+    """The title as a subject, with a type (``test: …``) if most of the earlier ones have one."""
     line = to_plain_line(title)
-    typed = sum(1 for message in last if _TYPED.match(message))
-    if len(last) < _FEWEST_SUBJECTS or typed * 2 <= len(last) or _TYPED.match(line):
+    typed = sum(1 for message in earlier if _TYPED.match(message))
+    if len(earlier) < _FEWEST_SUBJECTS or typed * 2 <= len(earlier) or _TYPED.match(line):
         return line
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
@@ -204,22 +209,23 @@ def _shorten_body(body: str) -> str:
 def _is_unwanted(line: str) -> bool:
     """True for trailers and signatures that tools add, code fences, and bare URLs."""
     text = line.strip()
-    begins = (_TRAILER, _SIGNATURE)
-    if any(pattern.match(text) for pattern in begins) or _AGENT.search(text):
-        return True
-    return (
-        bool(_ONLY_ADDRESS.fullmatch(text))
+    return bool(
+        _TRAILER.match(text)
+        or _SIGNATURE.match(text)
+        or _AGENT.search(text)
+        or _ONLY_ADDRESS.fullmatch(text)
         or "\N{ROBOT FACE}" in text
-        or bool(_FENCE.fullmatch(line))
+        or _FENCE.fullmatch(line)
     )
 
 
-def _remove_trailers(paragraph: str, last: Sequence[str]) -> list[str]:
-    """The trailer tokens (``Token: value`` in the last paragraph) that this repository uses."""
+def _remove_trailers(paragraph: str, earlier: Sequence[str]) -> list[str]:
+    """The last paragraph; if it is one of trailers (``Token: value``), only those whose token is in
+    ``earlier`` messages, [] without any."""
     lines = [line.strip() for line in paragraph.split("\n")]
     found = [_TOKEN_LINE.match(line) for line in lines]
     if not all(found):
         return [paragraph]
-    used = re.findall(r"(?m)^([A-Za-z][A-Za-z0-9]*): ", "\n".join(last))
+    used = re.findall(r"(?m)^([A-Za-z][A-Za-z0-9]*): ", "\n".join(earlier))
     kept = [line for line, match in zip(lines, found, strict=True) if match and match[1] in used]
     return ["\n".join(kept)] if kept else []

@@ -1,4 +1,6 @@
-"""The input of the publish stage, and what it reads from the checkout."""
+"""The input of the publish stage: what it reads from the checkout, the author and the date of the
+commit, and the server to push to.
+"""
 
 import contextlib
 import re
@@ -6,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gitlab.project import Project
@@ -17,21 +18,18 @@ from gitlab_nightshift.repository.git import CommitIdentity, read_commit_message
 from gitlab_nightshift.repository.known_checkout import KnownCheckout
 from gitlab_nightshift.repository.private_repository import RepositoryParts, read_parts
 from gitlab_nightshift.repository.remote import GitServer
+from gitlab_nightshift.session import Session
 from gitlab_nightshift.system.retry import Clock
 from gitlab_nightshift.text.printable_text import make_printable
-
-if TYPE_CHECKING:  # a delegation's last process also judges a bundle, but opens no session
-    from gitlab_nightshift.session import Session
 
 STYLE_MESSAGES = 20
 """Number of last commit messages that show the repository's style."""
 
 
-def describe_resume(session: "Session") -> str:
+def describe_resume(session: Session) -> str:
     """How to resume after a failed publish: a retried job reuses the verified change."""
-    command = f"nightshift publish {session.settings.output_dir}/bundle"
-    again = "Retry of this job, which pays nothing again, or "
-    return f"{again if session.job.in_ci else ''}{command}"
+    retry = "Retry of this job, which pays nothing again, or " if session.job.in_ci else ""
+    return f"{retry}nightshift publish {session.settings.output_dir}/bundle"
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,13 @@ class PublishContext:
     """The input of the publish stage.
 
     ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
-    timeout runs from then on. ``recent_files`` (display names) are refused. ``approved_by`` is the
-    approver's login, "" without one; ``request`` the comment that asked for the change, if one did;
-    ``date`` the commit's. ``notary`` is its record, None if only the job that ran the agents
-    vouches for the change.
+    timeout runs from then on. ``recent_files`` (display names) may not be changed. ``approved_by``
+    is the approver's login, "" without one; ``request`` the comment that asked for the change, if
+    one did; ``date`` the commit's. ``notary`` is the notary's record, None if only the job that ran
+    the agents vouches for the change.
     """
 
-    session: "Session"
+    session: Session
     project: Project
     source: SourceCheckout
     recent_files: frozenset[str] = frozenset()
@@ -102,22 +100,23 @@ class PublishContext:
 
     @property
     def notarize(self) -> str:
-        """The command that runs the commands on the change."""
+        """The command that has the notary run the plan's commands on the change."""
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
-    def build_git_server(self) -> GitServer:
-        """The repository to push to, with the token. Raises ``E_CONFIG`` if the project is
-        unknown."""
-        if not self.session.job.project_path or not self.session.job.server_url:
-            raise build_config_error("the project is unknown: set repo_url to its web address")
-        url = f"{self.session.job.server_url.rstrip('/')}/{self.session.job.project_path}.git"
-        return GitServer(url, self.session.secrets.gitlab_token, env=self.session.network)
+
+def build_git_server(session: Session) -> GitServer:
+    """The project's repository, with the token. Raises ``E_CONFIG`` if the project is unknown."""
+    job = session.job
+    if not job.project_path or not job.server_url:
+        raise build_config_error("the project is unknown: set repo_url to its web address")
+    url = f"{job.server_url.rstrip('/')}/{job.project_path}.git"
+    return GitServer(url, session.secrets.gitlab_token, env=session.network)
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
-    """When the pipeline began, by GitLab's clock; outside of one, when the bundle was written.
-    Never the date that it claims, nor a future one. A retry gets the same date, so the same commit
-    id."""
+    """When the pipeline was created, by GitLab's clock; outside of one, when the bundle was made.
+    Never a date that the bundle claims, nor one in the future. A retry gets the same date, and so
+    the same commit id."""
     now = datetime.now(UTC)
     with contextlib.suppress(ValueError, OverflowError):
         began = datetime.fromisoformat(job.pipeline_created_at)
@@ -126,7 +125,7 @@ def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
 
 
 def choose_author(
-    session: "Session", project: Project, identity: CommitIdentity | None
+    session: Session, project: Project, identity: CommitIdentity | None
 ) -> CommitIdentity:
     """The commit's author, by ``commit_author``; ``identity`` is the machine's. Raises ``E_CONFIG``
     without one."""

@@ -34,19 +34,20 @@ from gitlab_nightshift.stages.publish.branches import (
     push_fast_forward,
     transfer_with_patience,
 )
-from gitlab_nightshift.stages.publish.bundle_check import read_bundle_files
+from gitlab_nightshift.stages.publish.bundle_check import (
+    examine,
+    find_relation,
+    judge_bundle,
+    read_bundle_files,
+    rebuild_repository,
+)
 from gitlab_nightshift.stages.publish.description import render_description
 from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.publish.publish_context import (
     PublishContext,
+    build_git_server,
     choose_author,
     find_commit_date,
-)
-from gitlab_nightshift.stages.publish.rebuilt_bundle import (
-    examine,
-    find_relation,
-    judge_bundle,
-    rebuild_repository,
 )
 from gitlab_nightshift.stages.publish.reviewers import MergeRequestFacts, choose_reviewers
 from gitlab_nightshift.stages.publish.thread_reply import MOST_LINES, render_suggestion
@@ -102,10 +103,13 @@ def _publish_change(
         pushed = push_commit(repository, commit, written.slug, context)
         if existing := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, existing, proposal.category)
+    # From here on a retry finds the branch by its commit, and opens only the merge request.
     context.session.emit(Note(f"Branch {pushed.branch} is pushed ({commit[:12]})."))
-    before = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
-    with _explain_failure(context, before):
-        opened, warnings = _open(bundle, proposal, written, pushed.branch, commit, context)
+    prefix = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
+    with _explain_failure(context, prefix):
+        opened, warnings = _open_merge_request(
+            bundle, proposal, written, pushed.branch, commit, context
+        )
     return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
 
 
@@ -153,7 +157,8 @@ def _check_token(context: PublishContext) -> None:
 
 
 def _find_skip_reason(patch: bytes, repository: Repository, context: PublishContext) -> str:
-    """Why nothing is left to publish on the moved target branch; "" if something is."""
+    """Why the change cannot be published any more, or need not be, because the target branch has
+    moved; "" if it can."""
     head = context.project.find_branch_head(context.target)
     if head is None:
         raise NightshiftError(Code.PUBLISH, f"the target branch {context.target} does not exist")
@@ -161,7 +166,7 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
         return ""
     if why := _describe_lost_base(context):
         return why
-    server = context.build_git_server()
+    server = build_git_server(context.session)
     fetched = transfer_with_patience(lambda: fetch(repository, server, context.target), context)
     if not fetched.ok:
         text = f"the target branch {context.target} could not be fetched: {fetched.message}"
@@ -177,12 +182,14 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
 def _describe_lost_base(context: PublishContext) -> str:
     """Why nothing can be published: the base is not in the target branch, so the new branch would
     have more than one commit; "" if it is."""
-    part = context.project.has_commit(context.target, context.base)
-    if part is None:
+    contains_base = context.project.has_commit(context.target, context.base)
+    if contains_base is None:
         raise NightshiftError(
             Code.PUBLISH, f"GitLab does not have the base commit {context.base[:12]}: push it first"
         )
-    return "" if part else f"{context.base[:12]} is not part of {context.target} (any more)"
+    return (
+        "" if contains_base else f"{context.base[:12]} is not part of {context.target} (any more)"
+    )
 
 
 def write_texts(
@@ -240,7 +247,7 @@ def _create_commit(
     )
 
 
-def _open(
+def _open_merge_request(
     bundle: Bundle,
     proposal: Proposal,
     written: texts.MergeRequestTexts,
@@ -287,8 +294,9 @@ def _create_merge_request(
 
 
 @contextmanager
-def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None]:
-    """Add to a failure what was already done, what helps, and how to resume if that can help."""
+def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None]:
+    """Add to a failure in the block what was already done (``prefix``), what helps, and, if another
+    try can succeed, how to resume."""
     try:
         yield
     except NightshiftError as error:
@@ -297,7 +305,7 @@ def _explain_failure(context: PublishContext, before: str = "") -> Iterator[None
             remedy = remedy or AS_DEVELOPER
         help_text = f" ({remedy.text})" if remedy else ""
         then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
-        text = f"{before}{error.message.rstrip('.')}{help_text}.{then}"
+        text = f"{prefix}{error.message.rstrip('.')}{help_text}.{then}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 
 
@@ -340,7 +348,8 @@ def _build_publication(
 def add_commit(
     repository: Repository, commit: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """Push a commit made on the branch's head; ``SKIPPED`` if people have pushed since.
+    """Push a commit to the branch of the open merge request that it was made for; ``SKIPPED`` if
+    people have pushed to it, closed it or taken it over since.
 
     Raises ``E_PUBLISH`` if GitLab refuses, or the merge request is gone.
     """
@@ -348,16 +357,16 @@ def add_commit(
     if found is None or found.source_branch != request.branch:
         raise NightshiftError(Code.PUBLISH, "the merge request is gone")
     head = context.project.find_branch_head(request.branch)
-    if head == commit:
+    if head == commit:  # an earlier try has pushed it: the same bundle gives the same id
         return _build_added_publication(found, commit, run_id)
     if found.state != "opened":
-        return _build_skipped_publication(run_id, f"merge request !{found.iid} is {found.state}")
+        why = f"merge request !{found.iid} is {found.state}"
+        return Publication(run_id, Outcome.SKIPPED, why)
     if request.upkeep and (why := _find_takeover(request, context)):
-        return _build_skipped_publication(run_id, why)
+        return Publication(run_id, Outcome.SKIPPED, why)
     if head != context.base or not push_fast_forward(repository, commit, request.branch, context):
-        return _build_skipped_publication(
-            run_id, f"branch {request.branch} has moved since work began"
-        )
+        why = f"branch {request.branch} has moved since work began"
+        return Publication(run_id, Outcome.SKIPPED, why)
     context.session.emit(Note(f"Branch {request.branch} has one more commit ({commit[:12]})."))
     return _build_added_publication(found, commit, run_id)
 
@@ -365,13 +374,15 @@ def add_commit(
 def suggest_change(
     repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """The change for the reply to the comment; nothing is pushed."""
+    """The publication of a change that is only suggested, in the reply to the comment: nothing is
+    pushed."""
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
-        return _build_skipped_publication(
-            run_id, "the merge request has moved or was closed since work began"
-        )
-    patch, wide = (read_diff_text(repository, context.base, tree, n) for n in (3, MOST_LINES))
+        why = "the merge request has moved or was closed since work began"
+        return Publication(run_id, Outcome.SKIPPED, why)
+    patch, wide_patch = (
+        read_diff_text(repository, context.base, tree, lines) for lines in (3, MOST_LINES)
+    )
     return Publication(
         run_id=run_id,
         outcome=Outcome.MR_READY,
@@ -379,7 +390,7 @@ def suggest_change(
         mr_url=found.web_url,
         mr_iid=found.iid,
         title=found.title,
-        suggestion=context.session.redact(render_suggestion(patch, wide, request.spot)),
+        suggestion=context.session.redact(render_suggestion(patch, wide_patch, request.spot)),
     )
 
 
@@ -389,10 +400,6 @@ def _find_takeover(request: TaskRequest, context: PublishContext) -> str:
     if reviews.is_approved(iid):
         return f"merge request !{iid} has been approved in the meantime"
     return f"merge request !{iid} is set to merge" if reviews.read_state(iid).auto_merge else ""
-
-
-def _build_skipped_publication(run_id: str, why: str) -> Publication:
-    return Publication(run_id, Outcome.SKIPPED, why)
 
 
 def _build_added_publication(found: MergeRequest, commit: str, run_id: str) -> Publication:

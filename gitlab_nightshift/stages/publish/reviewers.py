@@ -6,7 +6,7 @@ CODEOWNERS is read by GitLab's rules: https://docs.gitlab.com/user/project/codeo
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,8 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 MOST_REVIEWERS = 5
 """Limit on reviewers, whatever the settings ask for."""
 MOST_STATUS_CHECKS = 10
-"""Members of one group whose status is checked."""
+"""Members of one group whose status is checked: each costs a request."""
+# GitLab's access levels (docs.gitlab.com/api/access_requests).
 ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
 # docs.gitlab.com/user/project/codeowners/reference: "^" makes a section optional, "[2]" needs two
 # approvals, its owners are the default of its entries; "@@" names a role, "!" excludes.
@@ -37,8 +38,9 @@ _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 @dataclass(frozen=True)
 class MergeRequestFacts:
-    """What the choice depends on: ``author`` is the id of the token's user, ``seed`` decides
-    between people with equally much to do."""
+    """What the choice depends on, besides settings: the changed ``files``, the ``target`` branch,
+    the ``author``'s user id, and a ``seed`` that decides between people with as many open reviews.
+    """
 
     files: tuple[str, ...]
     target: str
@@ -51,23 +53,23 @@ def choose_reviewers(
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """The ids of the reviewers, and a warning for each wish that could not be met."""
     choice = _Choice(people, facts)
-    wishes: dict[str, Callable[[], None]] = {
-        CODE_OWNERS: choice.add_code_owners,
-        APPROVAL_RULES: choice.add_approvers,
-    }
     for name in settings.all_reviewers:
         try:
-            if name.startswith(GROUP):
+            if name == CODE_OWNERS:
+                choice.add_code_owners()
+            elif name == APPROVAL_RULES:
+                choice.add_approvers()
+            elif name.startswith(GROUP):
                 choice.add_from_group(name.removeprefix(GROUP))
             else:
-                wishes.get(name, lambda name=name: choice.add_user(name))()
+                choice.add_user(name)
         except ApiError as error:
             choice.warnings.append(f"reviewer {name} could not be looked up: {error}")
     return tuple(choice.chosen)[:MOST_REVIEWERS], tuple(choice.warnings)
 
 
 class _Choice:
-    """The choice in progress."""
+    """The reviewers chosen so far (user id → login), and the warnings."""
 
     def __init__(self, people: People, facts: MergeRequestFacts) -> None:
         self._people, self._facts = people, facts
@@ -75,7 +77,7 @@ class _Choice:
         self.warnings: list[str] = []
 
     def add_user(self, name: str) -> None:
-        """The user of this name, unless unsuitable."""
+        """Add the user of this name, if active and not busy."""
         person = self._people.find_user(name)
         if person is None:
             self.warnings.append(f"reviewer {name} is unknown to GitLab")
@@ -87,7 +89,7 @@ class _Choice:
             self.chosen[person.id] = person.username
 
     def add_from_group(self, path: str) -> None:
-        """One member of a group."""
+        """Add one member of a group."""
         members = self._people.list_group(path)
         if members is None:
             self.warnings.append(
@@ -97,7 +99,7 @@ class _Choice:
             self._add_some(members, 1, f"group {path}")
 
     def add_code_owners(self) -> None:
-        """One owner for each set of owners that the changed files have."""
+        """Add one owner for each set of owners that the changed files have."""
         text = self._people.read_owners_file(self._facts.target)
         if text is None:
             self.warnings.append(f"there is no CODEOWNERS on {self._facts.target}")
@@ -106,7 +108,7 @@ class _Choice:
             self._add_some(self._list_owners(owners), 1, f"code owners {' '.join(owners)}")
 
     def add_approvers(self) -> None:
-        """As many people for each rule as it requires."""
+        """Add as many people for each approval rule as it requires."""
         rules = self._people.list_rules(self._facts.target)
         if rules is None:
             self.warnings.append(
@@ -121,7 +123,7 @@ class _Choice:
         found: list[GitlabUser] = []
         for owner in owners:
             name = owner.lstrip("@")
-            role = ROLES.get(name.removesuffix("s"))
+            role = ROLES.get(name.removesuffix("s"))  # GitLab knows @@developer and @@developers
             if owner.startswith("@@"):
                 found += [each for each in self._members if each.level == role]
             elif "/" not in name and (person := self._people.find_user(name)):
@@ -150,6 +152,7 @@ class _Choice:
         return person.active and person.id != self._facts.author
 
     def _rank(self, person: GitlabUser) -> tuple[int, str]:
+        # The seed makes chance repeatable: a retry chooses the same people.
         by_chance = hashlib.sha256(f"{self._facts.seed} {person.id}".encode()).hexdigest()
         return self._loads.get(person.id, 0), by_chance
 
@@ -179,7 +182,7 @@ def find_owners(text: str, files: Iterable[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_sections(text: str) -> dict[str, _OwnerSection]:
-    """The sections by name; a name that repeats, in any case, continues its section."""
+    """The sections by name in lower case: a name that repeats in any case continues its section."""
     sections = {"": _OwnerSection()}
     current = sections[""]
     for line in map(str.strip, text.splitlines()):
@@ -189,6 +192,7 @@ def _read_sections(text: str) -> dict[str, _OwnerSection]:
             current = sections.setdefault(head[1].strip().lower(), _OwnerSection())
             current.owners = _read_owners(head[2]) or current.owners
         elif entry := _ENTRY.fullmatch(line):
+            # An entry without owners of its own has those of its section.
             current.entries.append((entry[1], _read_owners(entry[2]) or current.owners))
     return sections
 

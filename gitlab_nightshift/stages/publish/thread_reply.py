@@ -1,6 +1,6 @@
 """Replies in the thread of a comment that asked for a task: pure functions.
 
-Nobody is mentioned, and nothing in it refers to more than the merge request of the run.
+A reply mentions nobody, and refers to no merge request but the run's own.
 """
 
 import re
@@ -36,22 +36,29 @@ from gitlab_nightshift.text.printable_text import remove_hidden
 
 
 MOST_LINES = 100
-"""Lines above and below the commented one; GitLab's MAX_LINES_CONTEXT."""
+"""Lines above and below the commented one that a suggestion may replace; GitLab's
+MAX_LINES_CONTEXT."""
 LONGEST_PATCH = 20_000
+"""Characters of a patch in a reply."""
 _WHERE = "The patch is in the artifacts: bundle/change.patch"
 _ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
 """Text that would end the block, act (``/quick action``, a marker), or was not UTF-8."""
 
 
-def render_suggestion(patch: str, wide: str, spot: DiffSpot | None) -> str:
-    """The Markdown. ``wide`` is the patch with ``MOST_LINES`` lines around each change, ``spot``
-    the line whose thread it goes to."""
-    return (spot and _render_block(wide, spot)) or render_patch(patch)
+def render_suggestion(patch: str, wide_patch: str, spot: DiffSpot | None) -> str:
+    """The change as a suggestion that a click applies, or else as a patch to be read.
+
+    ``wide_patch`` has ``MOST_LINES`` lines around each change; ``spot`` is the line of the diff
+    whose thread the reply goes to, None for another thread.
+    """
+    return (spot and _render_block(wide_patch, spot)) or render_patch(patch)
 
 
 def _render_block(patch: str, spot: DiffSpot) -> str:
-    """The suggestion; "" unless the whole change is within the lines that the diff shows."""
+    """The suggestion; "" if the change is not wholly within the lines that the diff shows, or has
+    characters that a suggestion cannot show."""
     rows = _list_rows(patch, spot.path)
+    # A line that is added at the top of a file stands after line 0; a suggestion begins at 1.
     changed = [max(row.old, 1) for row in rows if row.sign != " "]
     if not changed:
         return ""
@@ -67,19 +74,21 @@ def _render_block(patch: str, spot: DiffSpot) -> str:
 
 
 def _list_rows(patch: str, path: str) -> list[DiffRow]:
-    """The lines of a diff of only this text file; [] for any other diff."""
+    """The lines of a diff that changes only this text file's content; [] for any other diff."""
     rows = list(read_rows(patch.removesuffix("\n").split("\n")))
     head = "\n".join(row.line for row in rows if not row.sign)
-    same = head.count("diff --git ") == 1 and head.endswith(f"\n--- a/{path}\n+++ b/{path}")
-    if not same or "\nold mode" in head or any(row.sign == "\\" for row in rows):
+    only_file = head.count("diff --git ") == 1 and head.endswith(f"\n--- a/{path}\n+++ b/{path}")
+    # A suggestion changes neither a mode nor the missing newline at a file's end.
+    if not only_file or "\nold mode" in head or any(row.sign == "\\" for row in rows):
         return []
     return [row for row in rows if row.sign in ("+", "-", " ")]
 
 
 def render_patch(patch: str) -> str:
-    """The whole change, folded, to be read: what could act in it is escaped."""
+    """The whole change, folded: it is to be read, so that what GitLab would act on is escaped."""
     if len(patch) > LONGEST_PATCH:
         return f"It is too long for a comment. {_WHERE}."
+    # Longer than any run of backticks in it, which would end it (spec.commonmark.org, 4.5).
     fence = "`" * max(3, *(len(run) + 1 for run in ["", *re.findall("`+", patch)]))
     shown = to_markdown(f"{fence}diff\n{patch.rstrip()}\n{fence}", 2 * LONGEST_PATCH)
     return f"<details><summary>{_WHERE}</summary>\n\n{shown}\n\n</details>"
@@ -90,10 +99,13 @@ def render_patch(patch: str) -> str:
 
 LONGEST_REASON = 400
 LONGEST_ANSWER = 2_000
+"""Characters."""
 MOST_COMMANDS = 10
 MOST_FILES = 20
-_TRUSTED = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
+_ANSWERING = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
+"""Outcomes of a run whose answers are passed on."""
 _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
+"""Outcomes after which the task is still open, unless the run has answered."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,10 @@ class RunEnding:
 def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
     """The reply that the task has started; later replaced by the result."""
     dry = " as a dry run" if request.dry_run else ""
-    who, where = _describe_author(request), _describe_pipeline(job)
+    name = to_markdown_line(request.author, 100)
+    who = f" for {name}" if name else ""  # not by @name, which would be a mention
+    link = _format_link(job, "this pipeline")
+    where = f", in {link}" if link else ""
     what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
     text = f"The night shift is {what}{who}{dry}{where}. The result will appear here."
     return _append_marker(text, "started", place, job, request)
@@ -126,13 +141,13 @@ def render_result_reply(
 ) -> str:
     """The reply with the result."""
     result, bundle = ended.result, ended.bundle
-    answer = _find_answer(ended, request, place)
+    answer, link = _find_answer(ended, request, place), _format_link(job, "Log and report")
     parts = (
-        f"{_describe_outcome(ended, place, answer)}.",
+        f"{_describe_ending(ended, place, answer)}.",
         to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
         _show_change(ended),
         _describe_tests(bundle, result),
-        _describe_report_link(job),
+        f"{link}." if link else "",
     )
     failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ended)
     status: ReplyStatus = "failed" if failed and not _is_answered(ended) else "done"
@@ -163,19 +178,19 @@ def _find_answer(
 ) -> ThreadAnswer | None:
     """The run's answer in this thread; None if the run failed, as the answer may then be wrong."""
     result = ended.result
-    if is_failure(result.error_code) or result.outcome not in _TRUSTED:
+    if is_failure(result.error_code) or result.outcome not in _ANSWERING:
         return None
     number = 1 + (request.place, *request.also).index(place)
     return next((each for each in ended.bundle.answers if each.thread == number), None)
 
 
-def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAnswer | None) -> str:
+def _describe_ending(ended: RunEnding, place: CommentAddress, answer: ThreadAnswer | None) -> str:
     result, bundle, published = ended.result, ended.bundle, ended.published
     if published and result.outcome is Outcome.MR_CREATED:
         if place.where == "issues":
             return f"The night shift has opened !{published.mr_iid}"
         text = f"The night shift has added the commit {published.commit_sha[:12]}"
-        return f"{text}{_describe_part(bundle, answer)}"
+        return f"{text}{_describe_thread_files(bundle, answer)}"
     if published and published.suggestion:
         return "The night shift suggests this change and has pushed nothing"
     if result.outcome is Outcome.MR_READY and not is_failure(result.error_code) and not published:
@@ -187,7 +202,7 @@ def _describe_outcome(ended: RunEnding, place: CommentAddress, answer: ThreadAns
     return f"The night shift could not do this{code}: {_shorten_reason(result.reason)}"
 
 
-def _describe_part(bundle: Bundle, answer: ThreadAnswer | None) -> str:
+def _describe_thread_files(bundle: Bundle, answer: ThreadAnswer | None) -> str:
     """Which files of the commit are for this thread; "" if unknown."""
     if answer is None or bundle.proposal is None:
         return ""
@@ -226,24 +241,8 @@ def _describe_commands(results: Iterable[CommandFinding]) -> Iterable[str]:
         yield f"- {to_code_span(each.command)}: {how}"
 
 
-def _describe_author(request: TaskRequest) -> str:
-    """Who asked for the task, by name: an ``@`` would be a mention."""
-    name = to_markdown_line(request.author, 100)
-    return f" for {name}" if name else ""
-
-
 def _shorten_reason(why: str) -> str:
     return to_markdown_line(why.strip().partition("\n")[0], LONGEST_REASON).rstrip(".")
-
-
-def _describe_pipeline(job: JobFacts) -> str:
-    link = _format_link(job, "this pipeline")
-    return f", in {link}" if link else ""
-
-
-def _describe_report_link(job: JobFacts) -> str:
-    link = _format_link(job, "Log and report")
-    return f"{link}." if link else ""
 
 
 def _format_link(job: JobFacts, text: str) -> str:

@@ -15,6 +15,7 @@ from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.stages.report.result_texts import format_duration
 
 LONGEST_TEXT = 300
+"""Characters of each part of a line."""
 
 
 def render_line(result: RunResult, today: str) -> str:
@@ -73,8 +74,8 @@ def _is_address(url: str) -> bool:
 
 
 def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> str:
-    """Add a line at the end. Returns why that failed, "" if it did not. Tried once more if someone
-    else has edited the page since it was read."""
+    """Add a line at the end of a page: of Cloud for a ``user``, of Data Center without one. Returns
+    why that failed, "" if it did not."""
     if not _is_address(url):
         return "CONFLUENCE_URL is not an address such as https://acme.atlassian.net/wiki"
     path = f"api/v2/pages/{page}" if user else f"rest/api/content/{page}"
@@ -85,7 +86,7 @@ def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> 
         try:
             _append(access, line)
         except ConfluenceError as error:
-            if error.status != CONFLICT:
+            if error.status != CONFLICT:  # someone has edited the page since it was read
                 raise
             _append(access, line)
     except ConfluenceError as error:
@@ -94,11 +95,11 @@ def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> 
 
 
 def _append(access: _PageAccess, line: str) -> None:
-    """Read the page and write it back whole, as the next version: Confluence answers 409 if that
-    number is taken."""
+    """Read the page, and write it back whole with the line."""
     wanted = {"body-format": "storage"} if access.auth else {"expand": "body.storage,version"}
     page = _request(access, "GET", params=wanted)
     try:
+        # An update names the next version; if it is taken, the answer is 409 (CONFLICT).
         number, body = int(page["version"]["number"]) + 1, str(page["body"]["storage"]["value"])
         update: dict[str, Any] = {"id": access.page_id, "title": str(page["title"])}
         kind = {} if access.auth else {"type": str(page["type"])}
@@ -121,7 +122,7 @@ def _request(access: _PageAccess, method: str, **sent: Any) -> Any:
             headers={"Accept": "application/json", **access.headers},
             auth=access.auth or _keep_headers,
             timeout=_TIMEOUTS_S,
-            allow_redirects=False,
+            allow_redirects=False,  # the other server would get the token
             stream=True,  # so that the size of the answer can be bounded
             **sent,
         ) as answer:

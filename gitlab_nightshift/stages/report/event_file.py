@@ -65,17 +65,22 @@ class EventFile:
 
 
 LONGEST_LINE = 2_000_000
-MOST_BEADS, LARGEST = 1_000, 1e15
-"""Limits of a file that this program wrote: bytes of a line, beads, dollars or tokens."""
+MOST_BEADS, LARGEST_AMOUNT = 1_000, 1e15
+"""Limits of what is read: bytes of a line; beads; dollars or tokens of one bead."""
 
 
 @dataclass
 class EventSummary:
-    """What the events say. ``so_far`` is the run's usage, as last reported by a running bead;
-    ``phase`` is a delegation's latest one, begun at ``since``, as written."""
+    """What the events say of a run.
+
+    ``started`` and ``ended``: its first and last event are there. ``tier`` is the sandbox's.
+    ``phase`` is a delegation's latest one, begun at ``since`` (ISO 8601). ``times`` are those of
+    the first and the latest event, ``beads`` the ended ones. ``running_usage`` is the run's usage
+    as a running bead last reported it, None if no bead is running.
+    """
 
     run_id: str = ""
-    run: bool = False
+    started: bool = False
     ended: bool = False
     project: str = ""
     tier: str = "none"
@@ -83,12 +88,12 @@ class EventSummary:
     since: str | None = None
     times: list[datetime] = field(default_factory=list)
     beads: list[BeadResult] = field(default_factory=list)
-    so_far: Usage | None = None
+    running_usage: Usage | None = None
 
     @property
     def usage(self) -> Usage:
         """The run's usage so far: as the running bead reported it, or the sum of the ended ones."""
-        return self.so_far or add_usage(bead.usage for bead in self.beads)
+        return self.running_usage or add_usage(bead.usage for bead in self.beads)
 
     @property
     def duration_s(self) -> float:
@@ -109,9 +114,11 @@ def read_summary(path: Path) -> EventSummary:
 def _read_events(path: Path) -> Iterator[dict[str, Any]]:
     """The events of a file, up to the first incomplete line."""
     with path.open("rb") as file:
-        while file.tell() < 2 * MOST_BYTES and (line := file.readline(LONGEST_LINE)).endswith(
-            b"\n"
-        ):
+        # Twice: the last event of a run is written even if the file is full.
+        while file.tell() < 2 * MOST_BYTES:
+            line = file.readline(LONGEST_LINE)
+            if not line.endswith(b"\n"):
+                return
             with contextlib.suppress(ValueError, RecursionError):
                 if isinstance(event := json.loads(line), dict):
                     yield event
@@ -122,7 +129,7 @@ def _add(summary: EventSummary, event: dict[str, Any]) -> None:
     name, time = event["event"], datetime.fromisoformat(event["time"]).astimezone(UTC)
     summary.run_id = str(event.get("run_id", ""))[:1000]
     summary.times = [*summary.times[:1], time]
-    summary.run = summary.run or name == "run_started"
+    summary.started = summary.started or name == "run_started"
     summary.ended = summary.ended or name == "run_ended"
     if name == "run_started":
         summary.project = str(event["project"])[:1000]
@@ -132,10 +139,10 @@ def _add(summary: EventSummary, event: dict[str, Any]) -> None:
         summary.tier = str(event["tier"])[:100]
     elif name == "bead_ended" and len(summary.beads) < MOST_BEADS:
         summary.beads.append(make_record(BeadResult, event["result"]))
-        summary.so_far = None
+        summary.running_usage = None
     elif name == "progress":
         tokens = _parse_amount(event["tokens"])
-        summary.so_far = Usage(
+        summary.running_usage = Usage(
             _parse_amount(event["cost_usd"]), None if tokens is None else int(tokens)
         )
 
@@ -144,6 +151,6 @@ def _parse_amount(value: object) -> float | None:
     """An amount, None if unknown. Raises ValueError."""
     if value is None:
         return None
-    if not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+    if not isinstance(value, int | float) or not 0 <= value <= LARGEST_AMOUNT:
         raise ValueError("not an amount")
     return float(value)

@@ -29,10 +29,11 @@ WIDTH = 160
 LONGEST_KEY = 100
 MOST_BYTES = 1_000_000
 LAST_BYTES = 20_000
-"""The limit of a log, and what is reserved beyond it for the end: the result, closed sections."""
+"""The limit of a log, and how much of that is reserved for its end: the result, closed sections."""
 MOST_OPEN = 50
+"""Open sections; more get no markers, so that all ends fit into ``LAST_BYTES``."""
 BEADS = ("analyze", "implement", "verify", "mr")
-"""Steps in which an agent works. They are not folded, so that whoever watches sees progress."""
+"""Steps in which an agent works."""
 CUT = "the log ends here, at 1 MB: the rest is in events.jsonl, which is in the artifacts"
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
@@ -40,6 +41,7 @@ _GOOD = {Outcome.MR_CREATED, Outcome.MR_READY}
 
 def format_line(text: str, width: int = WIDTH) -> str:
     """A text as one printable line of at most ``width`` characters."""
+    # Cut first: an agent's text may have a megabyte. Four times: unprintable characters may go.
     flat = make_printable(text.lstrip()[: 4 * width]).strip()
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
@@ -53,10 +55,10 @@ def _describe_spending(result: RunResult) -> str:
 
 @dataclass
 class JobLog:
-    """A sink for events that prints, to stdout unless ``stream`` is another.
+    """A sink that prints events, to stdout unless ``stream`` is another.
 
-    ``programs``: each program is shown when it starts. ``open`` are the open sections, ``left`` the
-    bytes that may still be printed.
+    ``sections``: steps fold, as GitLab's job log can. ``programs``: each program is shown when it
+    starts. ``open`` are the keys of the open sections, ``bytes_left`` may still be printed.
     """
 
     sections: bool
@@ -65,13 +67,13 @@ class JobLog:
     open: list[str] = field(default_factory=list)
     stream: TextIO | None = None
     programs: bool = False
-    left: int = MOST_BYTES - LAST_BYTES
+    bytes_left: int = MOST_BYTES - LAST_BYTES
 
     def __call__(self, event: Event) -> None:
         """Print one event; after ``MOST_BYTES`` only the end."""
         if isinstance(event, RunEnded):
-            self.left += LAST_BYTES
-        if self.left:
+            self.bytes_left += LAST_BYTES
+        if self.bytes_left:
             self._show(map_texts(event, self.redact))
 
     @singledispatchmethod
@@ -91,6 +93,7 @@ class JobLog:
             return
         title = self._paint(f"▸ {format_line(event.title)}", "cyan", "bold")
         sectioned = len(self.open) < MOST_OPEN
+        # An agent's section stays open: whoever watches the job sees its progress.
         folded = "" if event.key.partition("-")[0] in BEADS else "[collapsed=true]"
         marker = self._format_marker("start", event.key, folded) if sectioned else ""
         if self._print(marker + title) and sectioned:
@@ -228,14 +231,14 @@ class JobLog:
     def _print(self, text: str, end: str = "\n") -> bool:
         """Print a text if it fits; if not, say once that the log ends here, and return False."""
         size = len((text + end).encode("utf-8", "backslashreplace"))
-        if size >= self.left:
-            if self.left:
+        if size >= self.bytes_left:
+            if self.bytes_left:
                 self._write(
                     self._close_sections() + self._paint(f"  warning: {CUT}", "yellow") + "\n"
                 )
-            self.left = 0
+            self.bytes_left = 0
             return False
-        self.left -= size
+        self.bytes_left -= size
         self._write(text + end)
         return True
 

@@ -40,15 +40,15 @@ def recover_results(private: Path, why: str = "killed", run_id: str = "unknown")
 
 def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     """Write the result of a killed run into ``results``: ``FAILED`` and ``why``, or what it had
-    published already. Nothing is written for a command without a result, or if there is one.
+    published already. Nothing is written if a result is there, or no run had started.
 
-    ``earlier`` holds products of earlier stages; ``run_id`` is used without a plan. All texts are
-    redacted already. Raises OSError.
+    ``earlier`` holds products of earlier stages; ``run_id`` counts if there is no plan. All texts
+    are redacted already. Raises OSError.
     """
     from gitlab_nightshift.redaction.redactor import Redactor
 
     summary = read_summary(results / EVENTS)
-    if not summary.run or summary.ended or read_kept(RunResult, results / "result.json"):
+    if not summary.started or summary.ended or read_kept(RunResult, results / "result.json"):
         return
     bundle = read_kept(Bundle, results / "bundle/bundle.json")
     bundle = bundle or _add_plan(_build_bundle(summary), results, earlier, run_id)
@@ -81,7 +81,7 @@ def _build_bundle(summary: EventSummary) -> Bundle:
 
 
 def _add_plan(bundle: Bundle, results: Path, earlier: Path, run_id: str) -> Bundle:
-    """Add what the plan says of the run, if there is one."""
+    """The bundle with the plan's ids, branch and task, if there is a plan."""
     plan = read_kept(Plan, results / "plan.json") or read_kept(Plan, earlier / "plan.json")
     if plan is None:
         return replace(bundle, run_id=run_id)

@@ -15,7 +15,7 @@ from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import read_own
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
-from gitlab_nightshift.stages.report.outcome_message import (
+from gitlab_nightshift.stages.report.result_texts import (
     Notification,
     build_notification,
     is_cancelled,
@@ -36,9 +36,12 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer: ``warnings``, one for each address that was not notified, named by its place in
-    the list. A ``message`` is sent instead of one about a run. With ``checked`` nobody is notified:
-    the answer is ``unknown``, a text for each of these addresses that apprise does not know."""
+    """Notify of the run in ``results``, or send the ``message``. The answer: ``warnings``, one for
+    each address that was not notified, named by its place in the list.
+
+    With ``checked`` nobody is notified. The answer is then ``unknown``, a text for each address in
+    ``checked`` that apprise does not know.
+    """
     logging.disable()  # apprise logs addresses
     if "checked" in inputs:
         return {"unknown": describe_unknown_addresses(inputs["checked"])}
@@ -68,10 +71,8 @@ def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
 
 
 def run_all(tasks: Tasks, longest_s: float) -> list[str]:
-    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why.
-
-    A server that answers a byte a minute keeps its thread, which ends with this process.
-    """
+    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why."""
+    # Daemons: a server that answers a byte a minute keeps its thread, which ends with the process.
     ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for name, task in tasks.items():
         start_with_signals_blocked(
@@ -99,10 +100,10 @@ def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
     """A text for each address that apprise does not know."""
     import apprise
 
-    named = enumerate(addresses, 1)
-    wrong = [each for each in named if not apprise.Apprise.instantiate(each[1])]
     return [
-        f"notify, address {number}: {_describe_unknown_address(text)}" for number, text in wrong
+        f"notify, address {number}: {_describe_unknown_address(address)}"
+        for number, address in enumerate(addresses, 1)
+        if not apprise.Apprise.instantiate(address)
     ]
 
 
@@ -111,14 +112,14 @@ def _describe_unknown_address(address: str) -> str:
     import apprise
 
     scheme = address.partition("://")[0].lower()
-    known = [name for one in apprise.Apprise().details()["schemas"] for name in _list_schemes(one)]
+    known = [
+        name
+        for service in apprise.Apprise().details()["schemas"]
+        for name in (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
+    ]
     near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
     hint = f"; did you mean {near[0]}://?" if near else ""
     return f"apprise knows no such address{hint or _SERVICES}"
-
-
-def _list_schemes(service: Mapping[str, Any]) -> tuple[str, ...]:
-    return (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
 
 
 def _send_by_apprise(address: str, message: Notification) -> str:

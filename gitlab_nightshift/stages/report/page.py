@@ -16,9 +16,9 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.result_texts import (
+    build_headline,
     describe_attempt,
     describe_command,
-    describe_outcome,
     format_duration,
     is_incomplete,
     list_proofs,
@@ -34,6 +34,7 @@ from gitlab_nightshift.text.printable_text import count_words, make_printable
 
 MOST_LINES = 3_000
 LONGEST_LINE = 2_000
+"""Limits of the shown patch: lines, and characters of a line."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,23 @@ def parse_patch(patch: str) -> tuple[PatchFile, ...]:
     lines = patch.split("\n")
     found: list[PatchFile] = []
     starts = [n for n, line in enumerate(lines) if line.startswith("diff --git ")]
-    left = MOST_LINES
+    lines_left = MOST_LINES
     for start, end in itertools.pairwise([*starts, len(lines)]):
-        rows = tuple(_read_rows(lines[start + 1 : min(end, start + left)]))
-        if end - start > left:
+        rows = tuple(_read_rows(lines[start + 1 : min(end, start + lines_left)]))
+        if end - start > lines_left:
             rows = (*rows, DiffRow("\\", "The rest is in bundle/change.patch."))
         found.append(PatchFile(_read_name(lines[start:end]), rows))
-        left -= end - start
-        if left <= 0:
+        lines_left -= end - start
+        if lines_left <= 0:
             break
     return tuple(found)
 
 
 def _read_name(lines: list[str]) -> str:
-    """The file's name as git writes it: quoted if it has special characters."""
+    """The file's new name, or that of a deleted file, as git writes it: quoted if it has special
+    characters."""
+    # git-diff(1), "Generating patch text with -p": a/ and b/ before names, /dev/null for none, and
+    # a tab after one with a space. A pure rename, a mode or a binary file has no such lines.
     for line in lines[1:]:
         if line.startswith("@@"):
             break
@@ -124,7 +128,7 @@ def render_page(result: RunResult, patch: str) -> str:
     tone = "warned" if is_incomplete(result) else _TONES.get(result.outcome, "quiet")
     return load_template().render(
         result=result,
-        headline=describe_outcome(result),
+        headline=build_headline(result),
         tone=tone,
         date=_format_date(result.started_at),
         why=": ".join(part for part in (result.error_code, result.reason) if part),
@@ -182,7 +186,7 @@ def build_environment() -> "Environment":
 
 def _clean_value(value: Any) -> Any:
     """Replace control and bidirectional characters in a text by spaces."""
-    if type(value) is not str:  # nor Markup, a subclass: it is this program's own
+    if type(value) is not str:  # Markup, a subclass, is this program's own, and stays
         return value
     return make_printable(value, keep="\n\t")
 

@@ -58,6 +58,7 @@ def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]
 def is_reported(folder: Path, result: RunResult, redact: "Redactor", report_url: str = "") -> bool:
     """True if the report process, which agents may control, has written a page and, of exactly this
     result, what programs read. The page's words may be an agent's."""
+    # The page is not compared: it takes long to render, and no program reads it.
     files = render_data_files(map_texts(result, redact), report_url)
     try:
         same = all((folder / name).read_bytes() == text.encode() for name, text in files.items())

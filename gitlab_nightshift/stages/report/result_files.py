@@ -24,17 +24,17 @@ def set_aside(private: Path, output: Path) -> None:
     read.
     """
     shutil.copytree(output, private / EARLIER, symlinks=True)
-    part = _build_part_path(private, output)
+    aside = _build_part_path(private, output)
     with contextlib.suppress(OSError):
-        output.rename(part)  # all of it is there until now, and nothing from now on
-    for path in (part, output):
+        output.rename(aside)  # in one step: a kill leaves the folder whole, or none
+    for path in (aside, output):
         _remove(path)
 
 
 def place_results(private: Path, output: Path) -> None:
     """Put the results, with those of earlier stages, into the output folder, whatever is there.
 
-    Raises OSError, and ``E_CONFIG`` if the disk there is too full for them even without raw logs.
+    Raises OSError, and ``E_CONFIG`` if that folder's disk is too full even without raw logs.
     """
     _remove(output)
     if os.path.lexists(output):  # to rename it, write access to the folder above is enough
@@ -53,7 +53,7 @@ def place_results(private: Path, output: Path) -> None:
         _move(whole, output, part)
     except OSError:  # usually because the output folder is on another disk, which is full
         _remove(part)
-        remove_tree(whole / "logs")
+        remove_tree(whole / "logs")  # the largest part, which people need least
         try:
             _move(whole, output, part)
         except OSError:
@@ -73,7 +73,7 @@ def ignore_itself(folder: Path) -> None:
 
 
 def _build_part_path(private: Path, output: Path) -> Path:
-    """The name of a copy from another disk until it is complete."""
+    """Where a copy of the results is made, beside the output folder, until it is complete."""
     return output.with_name(f"{output.name}.part-{private.name}")
 
 

@@ -1,8 +1,18 @@
-"""A run's result in plain words, for the page and the job log."""
+"""A run's result in plain words, and the message that notifies people of it."""
 
-from gitlab_nightshift.errors import Code
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from gitlab_nightshift.errors import CANCELLED, STOPPED, Code
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import AttemptResult, CommandFinding, RunResult
+from gitlab_nightshift.records.usage import format_cost
+from gitlab_nightshift.stages.report.job_log import format_line
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
+
+if TYPE_CHECKING:  # report reads no settings
+    from gitlab_nightshift.settings.model import Settings
 
 _HEADLINES = {
     Outcome.MR_CREATED: "A merge request is open",
@@ -19,8 +29,8 @@ _SENT_BACK = {
 }
 
 
-def describe_outcome(result: RunResult) -> str:
-    """The outcome in words."""
+def build_headline(result: RunResult) -> str:
+    """The outcome as a headline."""
     text = _HEADLINES[result.outcome]
     partial = is_incomplete(result) and result.outcome is not Outcome.FAILED
     return f"{text}; part of the night could not do its work" if partial else text
@@ -63,3 +73,96 @@ def format_duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+# --- the message ----------------------------------------------------------------------------------
+
+
+CHANGES = "changes"
+"""In ``notify_on``: only what is worth a look."""
+LONGEST_TITLE, LONGEST_REASON = 160, 300
+Tone = Literal["info", "success", "warning", "failure"]
+_NEWS = (Outcome.MR_CREATED, Outcome.MR_READY, Outcome.APPROVAL_REQUIRED, Outcome.FAILED)
+_TONES: dict[Outcome, Tone] = {
+    Outcome.MR_CREATED: "success",
+    Outcome.MR_READY: "success",
+    Outcome.APPROVAL_REQUIRED: "warning",
+    Outcome.FAILED: "failure",
+}
+_ACTIVE = compile_lazily(r"[@<&]|\](?=\()|:(?=//)")
+"""What a chat would turn into a mention, a link or an entity."""
+
+
+@dataclass(frozen=True)
+class Notification:
+    """A message in plain text; ``tone`` is what a service may show as a colour."""
+
+    title: str
+    body: str
+    tone: Tone
+
+
+def pack_notify_request(settings: "Settings") -> dict[str, Any]:
+    """What the notifying process needs of the settings, {} if nobody is to be notified. Its
+    ``before``, the outcome of the night before, is unknown here."""
+    page = "" if settings.dry_run else settings.confluence_page_id or ""
+    if settings.rehearse or not (settings.notify or page):
+        return {}
+    on, addresses = list(settings.notify_on), list(settings.notify)
+    return {"addresses": addresses, "on": on, "before": "", "page": page}
+
+
+def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:
+    """True if people asked to be notified of this run.
+
+    ``wanted`` are outcomes, perhaps with ``changes``: a change, a failure, an incomplete night, the
+    first good night after those, and the first of several skips. ``before`` is the outcome of the
+    night before, "" if unknown.
+    """
+    if is_cancelled(result):
+        return False
+    return result.outcome in wanted or (CHANGES in wanted and _is_news(result, before))
+
+
+def is_cancelled(result: RunResult) -> bool:
+    """True if a person has cancelled the run, and so knows about it."""
+    return result.error_code in CANCELLED and STOPPED in result.reason
+
+
+def _is_news(result: RunResult, before: str) -> bool:
+    if result.outcome in _NEWS or is_incomplete(result):
+        return True
+    if result.outcome is Outcome.SKIPPED:
+        return before != Outcome.SKIPPED
+    return before == Outcome.FAILED
+
+
+def build_notification(result: RunResult) -> Notification:
+    """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
+    nowhere."""
+    project = disable_markup(result.project or "night shift")
+    effort = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
+    lines = (_describe_subject(result), _describe_reason(result), effort)
+    link = result.mr_url or result.pipeline_url
+    body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
+    tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
+    return Notification(f"{project}: {build_headline(result)}", body, tone)
+
+
+def _describe_subject(result: RunResult) -> str:
+    """The category that was used, and the title of the change."""
+    category = "" if result.category_used == "none" else result.category_used
+    return ": ".join(filter(None, (category, format_line(result.title, LONGEST_TITLE))))
+
+
+def _describe_reason(result: RunResult) -> str:
+    """Why it ended this way; "" for an open merge request, which says so itself."""
+    if result.outcome is Outcome.MR_CREATED and not result.error_code:
+        return ""
+    text = ": ".join(filter(None, (result.error_code, result.reason)))
+    return format_line(text, LONGEST_REASON)
+
+
+def disable_markup(text: str) -> str:
+    """The text with zero-width spaces where a chat would see more than text."""
+    return _ACTIVE.sub(lambda found: f"{found[0]}\u200b", text)

@@ -1,4 +1,6 @@
-"""The run as one record, and what later jobs read of it."""
+"""The result of a run, built from the records of its stages, and parts of it in one line each: for
+later jobs, and for people.
+"""
 
 import re
 from datetime import datetime, timedelta
@@ -36,22 +38,12 @@ def build_run_result(
 ) -> RunResult:
     """The result of the whole run, from its bundle and publication. ``upkeep`` was done before it,
     ``notary`` is the notary's record of the change."""
-    last: Bundle | Publication = published or bundle
-    error_code, reason = last.error_code, last.reason
-    if bundle.incomplete and last.outcome is not Outcome.FAILED:
-        error_code = error_code or Code.INCOMPLETE.value
-        reason = ". ".join(dict.fromkeys(filter(None, (bundle.incomplete, reason))))
     return RunResult(
         run_id=bundle.run_id,
-        outcome=last.outcome,
-        error_code=error_code,
-        reason=reason,
+        **_describe_ending(bundle, published),
         summary=_describe_work(bundle, upkeep),
         task=bundle.task,
-        mr_url=published.mr_url if published else "",
-        branch=published.branch if published else "",
         base_sha=bundle.base_sha,
-        commit_sha=published.commit_sha if published else "",
         category_used=bundle.category_used,
         is_fallback=bundle.is_fallback,
         files_scanned=bundle.files_scanned,
@@ -73,6 +65,23 @@ def build_run_result(
     )
 
 
+def _describe_ending(bundle: Bundle, published: Publication | None) -> dict[str, Any]:
+    """The fields of a result that say how the run ended, and what it published."""
+    last: Bundle | Publication = published or bundle
+    error_code, reason = last.error_code, last.reason
+    if bundle.incomplete and last.outcome is not Outcome.FAILED:
+        error_code = error_code or Code.INCOMPLETE.value
+        reason = ". ".join(dict.fromkeys(filter(None, (bundle.incomplete, reason))))
+    return {
+        "outcome": last.outcome,
+        "error_code": error_code,
+        "reason": reason,
+        "mr_url": published.mr_url if published else "",
+        "branch": published.branch if published else "",
+        "commit_sha": published.commit_sha if published else "",
+    }
+
+
 def _describe_work(bundle: Bundle, upkeep: UpkeepResult | None) -> str:
     done = f"upkeep: {format_line(upkeep.reason, 500)}" if upkeep else ""
     return "\n".join(filter(None, (bundle.summary, done)))
@@ -88,7 +97,8 @@ def _compute_start(bundle: Bundle) -> str:
 
 
 def _find_scheduled(bundle: Bundle) -> str:
-    """The day's category: the one used, or the one that it is the fallback for."""
+    """The day's category: the used one, or the one for which that is the fallback. "" if a task was
+    done, or nothing."""
     if bundle.task or bundle.category_used == "none":
         return ""
     match = _FALLBACK.fullmatch(bundle.category_used)
@@ -143,8 +153,8 @@ def _collect_statements(proposal: Proposal) -> AgentStatements:
 
 
 def render_dotenv(result: RunResult) -> str:
-    """``nightshift.env`` for later jobs. Each value is one line: GitLab supports no others (its
-    Ci::ParseDotenvArtifactService)."""
+    """``nightshift.env``, a dotenv report for later jobs."""
+    # A value is one line: GitLab supports no others (its Ci::ParseDotenvArtifactService).
     cost = "" if result.total_cost_usd is None else f"{result.total_cost_usd:.4f}"
     rows = {
         "NIGHT_OUTCOME": result.outcome.value,

@@ -21,10 +21,10 @@ from gitlab_nightshift.stages.plan import schedule
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_left_out,
+    find_newest_ignored,
     find_pausing,
     find_skip_reason,
     find_throttle_reason,
-    list_pausing,
     order_categories,
     resolve_category,
     resolve_run_day,
@@ -330,7 +330,7 @@ def test_a_category_that_is_ignored(opened: list[KnownMergeRequest], reason: str
     ],
 )
 def test_nights_pause(opened: list[KnownMergeRequest], pausing: list[int]) -> None:
-    assert [each.iid for each in list_pausing(Memory(tuple(opened)), DAY)] == pausing
+    assert [each.iid for each in find_newest_ignored(Memory(tuple(opened)), DAY)] == pausing
 
 
 def test_somebody_who_asks_is_answered() -> None:

@@ -1,5 +1,6 @@
 """What becomes of merge requests that wait, by what GitLab says of them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -46,3 +47,22 @@ def test_a_review_bots_thread_asks_for_no_commit(tmp_path: Path, bot: bool, aske
         waiting = find_waiting(project, known, "4712")
         found = find_upkeep(project, waiting, str, datetime.now(UTC) + timedelta(days=2))
         assert bool(found) is asked
+
+
+def test_gitlab_is_asked_for_no_more_than_the_first_merge_request_that_needs_something(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as (shop, request):
+        reviewer = shop.gitlab.add_user("rita", "Rita")
+        shop.project.members[reviewer.id] = 30
+        add_comment(shop.gitlab, request, reviewer, "Rename it.", resolvable=True)
+        project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
+        known = project.read_memory("night-shift/", "night-shift").opened
+        [first] = find_waiting(project, known, "4712")
+        thread = first.threads[-1]
+        comment = replace(thread.comments[0], author_id=4711)
+        second = replace(first, threads=(replace(thread, comments=(comment,)),))
+        shop.gitlab.requests.clear()
+        later = datetime.now(UTC) + timedelta(days=2)
+        assert find_upkeep(project, [first, second], str, later)
+        assert not [each for each in shop.gitlab.requests if each.path.endswith("/4711")]

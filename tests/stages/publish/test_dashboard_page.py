@@ -18,7 +18,7 @@ from gitlab_nightshift.stages.publish.dashboard_page import (
     BoxTargets,
     build_key,
     build_retry_box,
-    find_ticking,
+    find_tick_notes,
     list_ticked,
     read_page,
     read_ticks,
@@ -156,7 +156,7 @@ ADA, RON = 30, 20
 def test_whose_tick_counts(
     ticked: set[str], notes: list[SystemNote], valid: list[str], refused: str
 ) -> None:
-    found = read_ticks(ticked, find_ticking(ticked, notes, 9), {ADA}, TARGETS)
+    found = read_ticks(ticked, find_tick_notes(ticked, notes, 9), {ADA}, TARGETS)
     assert [each.text for each in found.valid] == valid
     assert refused in "".join(why for _, why in found.refused)
     assert bool(found.refused) == bool(refused)
@@ -164,5 +164,5 @@ def test_whose_tick_counts(
 
 def test_an_older_gitlabs_words_for_a_tick() -> None:
     body = f"marked the task **{AGAIN}** as completed"
-    by = find_ticking({AGAIN}, [SystemNote(10, body, ADA, "ada")], 0)
+    by = find_tick_notes({AGAIN}, [SystemNote(10, body, ADA, "ada")], 0)
     assert read_ticks({AGAIN}, by, {ADA}, TARGETS).valid[0].restore == 3

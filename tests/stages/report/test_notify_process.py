@@ -12,7 +12,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.handlers import Message
 
 from gitlab_nightshift.stages.report.notify_process import LONGEST_S, send_to_all
-from gitlab_nightshift.stages.report.outcome_message import Notification
+from gitlab_nightshift.stages.report.result_texts import Notification
 from tests.support.internet import CompanyProxy, company_proxy
 from tests.support.listeners import Listener, listening
 from tests.support.ports import pick_port, refusing_port

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
-from gitlab_nightshift.stages.report.history_figures import compute_figures
-from gitlab_nightshift.stages.report.history_report import render_history
+from gitlab_nightshift.stages.report.history_report import compute_figures, render_history
 from gitlab_nightshift.stages.report.page import render_page
 from tests.support.browser import Tab, open_browser
 from tests.support.pages import FAILED, HOSTILE, QUIET, build_full_result, build_patch

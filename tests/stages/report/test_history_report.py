@@ -6,8 +6,11 @@ from xml.etree import ElementTree as ET
 
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.stages.report.history_figures import HistoryFigures, compute_figures
-from gitlab_nightshift.stages.report.history_report import render_history
+from gitlab_nightshift.stages.report.history_report import (
+    HistoryFigures,
+    compute_figures,
+    render_history,
+)
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/1"
 MERGED = PastMergeRequest(

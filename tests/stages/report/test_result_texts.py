@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.stages.report.outcome_message import build_notification, is_wanted
+from gitlab_nightshift.stages.report.result_texts import build_notification, is_wanted
 from tests.support.tables import each
 
 URL = "https://gitlab.example.com/acme/shop/-/merge_requests/7"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.records.request import CommentAddress, TaskCommand
 from gitlab_nightshift.settings import setting_groups as parts
-from gitlab_nightshift.stages.plan import trigger
-from gitlab_nightshift.stages.plan.trigger import (
+from gitlab_nightshift.stages.plan import comment_request
+from gitlab_nightshift.stages.plan.comment_request import (
     LONGEST_TASK,
     EditedIssue,
     IgnoredTrigger,
@@ -224,12 +224,12 @@ def test_a_dash_in_the_text_is_a_dash() -> None:
 
 
 def test_no_test_is_asked_for() -> None:
-    assert trigger.build_test_command(TaskCommand("x"), KNOWN) == ""
+    assert comment_request.build_test_command(TaskCommand("x"), KNOWN) == ""
 
 
 def test_a_test_by_its_id() -> None:
     asked = TaskCommand("x", test_id="unit", test_args=("-k", "a b"))
-    assert trigger.build_test_command(asked, KNOWN) == "npx vitest -k 'a b'"
+    assert comment_request.build_test_command(asked, KNOWN) == "npx vitest -k 'a b'"
 
 
 @each(
@@ -244,4 +244,4 @@ def test_a_test_by_its_id() -> None:
 )
 def test_a_test_that_is_not_listed(test_id: str, args: tuple[str, ...], why: str) -> None:
     with pytest.raises(NightshiftError, match=why):
-        trigger.build_test_command(TaskCommand("x", test_id=test_id, test_args=args), KNOWN)
+        comment_request.build_test_command(TaskCommand("x", test_id=test_id, test_args=args), KNOWN)

@@ -14,7 +14,7 @@ from gitlab_nightshift.records.products import Bundle, Outcome, ProposedChange
 from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.run.kept_records import KINDS, ResultRecords, redact_bundle
+from gitlab_nightshift.run.received_files import KINDS, ResultRecords, redact_bundle
 from gitlab_nightshift.stages.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from tests.support.disks import fill, small_disk

@@ -1,0 +1,130 @@
+"""Builds the inputs of the processes after plan: the part of the job that work, and so agents and
+commands, may see, and whom to notify at the end.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from datetime import UTC, datetime
+from typing import Any
+
+from gitlab_nightshift.agents import choose_agent
+from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.proof.implied_commands import (
+    BuildFiles,
+    find_test_commands,
+)
+from gitlab_nightshift.records.request import TaskCommand, TaskRequest
+from gitlab_nightshift.repository.git import read_committed_file
+from gitlab_nightshift.run.supervisor.notices import expand_addresses, find_names
+from gitlab_nightshift.sandbox.process_table import NOTIFY_CHECK
+from gitlab_nightshift.sandbox.supervised_process import StageProcess
+from gitlab_nightshift.session import Session
+from gitlab_nightshift.stages.plan.comment_request import build_test_command
+from gitlab_nightshift.stages.plan.earlier_runs import find_last_outcome
+from gitlab_nightshift.stages.report.result_texts import CHANGES, pack_notify_request
+from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
+from gitlab_nightshift.system.environment import build_search_path
+
+PUBLISH_NEEDS_S = 300.0
+"""Seconds of a job that are reserved for publishing; of a short one, a fifth."""
+
+
+def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
+    """The input of the work stage, without any GitLab credential."""
+    settings = choose_agent(session.settings, session.search_env).settings
+    chosen = dataclasses.replace(session, settings=settings)
+    build_files = _read_build_files(session)
+    verify = find_verify_commands(session, request, build_files)
+    seconds = compute_work_seconds(session, datetime.now(UTC))
+    return build_job_context(chosen, session.git, session.network, build_files, verify, seconds)
+
+
+def find_verify_commands(
+    session: Session, request: TaskRequest | None = None, build_files: BuildFiles | None = None
+) -> Commands:
+    """The commands that prove a change: the team's own, or else those of the build files, plus the
+    test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
+    listed."""
+    named = (test,) if (test := request.test if request else _find_task_test(session)) else ()
+    if own := session.settings.verify_commands:
+        return Commands(tuple(dict.fromkeys((*own, *named))), implied=False)
+    implied = find_test_commands(build_files or _read_build_files(session))
+    return Commands(tuple(dict.fromkeys((*implied, *named))), implied=True)
+
+
+def _find_task_test(session: Session) -> str:
+    """The command that ``task_test`` names, "" without one."""
+    task, words = session.settings.task, (session.settings.task_test or "").split()
+    if not task or not words:
+        return ""
+    named = TaskCommand(task, test_id=words[0], test_args=tuple(words[1:]))
+    return build_test_command(named, session.settings.policy.test_commands)
+
+
+def compute_work_seconds(session: Session, now: datetime) -> float | None:
+    """Seconds that work may take: the rest of the job, less the time to publish."""
+    settings, job = session.settings, session.job
+    if settings.run_timeout is not None or job.job_timeout_s is None:
+        return settings.run_timeout
+    try:
+        used = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
+    except (ValueError, TypeError):  # TypeError: no zone
+        used = 0.0
+    reserve = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
+    return max(job.job_timeout_s - max(used, 0.0) - reserve, 1.0)
+
+
+def _read_build_files(session: Session) -> BuildFiles:
+    """The build files as committed, each read at most once. To be read before an agent starts."""
+
+    @functools.cache
+    def read(name: str) -> bytes | None:
+        return read_committed_file(session.git, session.checkout, "HEAD", name)
+
+    return BuildFiles(session.known.files, read, lambda path: (session.checkout / path).exists())
+
+
+# --- whom to notify -------------------------------------------------------------------------------
+
+
+def check_addresses(session: Session, *, single_job: bool) -> None:
+    """Raise ``E_CONFIG`` for addresses that apprise does not know. ``single_job``: this job sends
+    notifications itself, so a missing variable is an error too; an empty one means nobody."""
+    texts = pack_notify_request(session.settings).get("addresses", ())
+    if session.job.trigger_payload or not texts:
+        return
+    names = [name for text in texts for name in find_names(text)]
+    mistakes = [
+        f"notify: the variable {name} is not set in this job: set it, empty for nobody"
+        for name in dict.fromkeys(names)
+        if single_job and session.job.in_ci and name not in session.env
+    ]
+    mistakes += _find_unknown(session, expand_addresses(texts, session.env)[0])
+    if mistakes:
+        raise build_config_error("\n".join(mistakes))
+
+
+def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
+    """A text for each address that apprise does not know. Apprise, which imports a hundred modules,
+    is asked in a process without the token."""
+    if not addresses:
+        return []
+    env = {"PATH": build_search_path(session.env, session.checkout)}
+    with contextlib.closing(StageProcess(NOTIFY_CHECK, env, quiet=True)) as process:
+        process.send_task({"checked": addresses})
+        found: list[str] = process.read_answer().get("unknown", [])
+    return found
+
+
+def build_notify_request(session: Session) -> dict[str, Any]:
+    """The input of the process that notifies people of this run, without the values of variables.
+
+    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is not a night.
+    """
+    settings, job = session.settings, session.job
+    if job.trigger_payload or not (request := pack_notify_request(settings)):
+        return {}
+    if CHANGES in settings.notify_on and session.secrets.gitlab_token and job.project_id:
+        request["before"] = find_last_outcome(session.open_project(), job, settings.output_dir)
+    return request
