@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from gitlab_nightshift.agents.model.blocks import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.checkout_files import Workspace
-from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError
-from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
+from gitlab_nightshift.agents.model.loop import AgentLoop, ContextTooSmallError, LoopLimits
 from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.apply_blocks import to_nightshift_error

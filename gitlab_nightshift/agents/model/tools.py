@@ -13,7 +13,6 @@ from typing import Any
 
 from gitlab_nightshift.agents.model.blocks import Block
 from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
-from gitlab_nightshift.agents.model.conversation import cut_text
 from gitlab_nightshift.agents.model.edits import (
     NotApplicableError,
     UnreadableFileError,
@@ -280,3 +279,11 @@ def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
 
 def _read_number(value: Any, usual: int) -> int:
     return value if type(value) is int else usual
+
+
+def cut_text(text: str, most: int) -> str:
+    """The start and the end of a text, at most about ``most`` characters."""
+    if len(text) <= most or not most:
+        return text if most else ""
+    half = most // 2
+    return f"{text[:half]}\n... ({len(text) - 2 * half} characters left out) ...\n{text[-half:]}"
