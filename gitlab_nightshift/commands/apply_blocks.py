@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.blocks import MalformedError, parse
+from gitlab_nightshift.agents.model.answers import MalformedError, parse
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, plan_edits
 from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.errors import Code, NightshiftError

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from gitlab_nightshift.agents.model.blocks import render
+from gitlab_nightshift.agents.model.answers import render
 from gitlab_nightshift.agents.model.edits import Edit, write_blocks
 from gitlab_nightshift.commands.propose_patch import PatchProposal
 from gitlab_nightshift.records.usage import format_cost

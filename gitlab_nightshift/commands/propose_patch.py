@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.agents.model.blocks import MalformedError
+from gitlab_nightshift.agents.model.answers import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.checkout_files import Workspace
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError

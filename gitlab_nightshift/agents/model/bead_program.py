@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.answers import (
+    MalformedError,
+    find_no_change_reason,
+    parse,
+    parse_json_answer,
+)
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError, Message
 from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
 from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
-from gitlab_nightshift.agents.model.json_answers import parse_json_answer
 from gitlab_nightshift.agents.model.loop import (
     BYTES_PER_TOKEN,
     LEAST_ANSWER,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.system.file_names import is_dot_git
 
 LONGEST_PATH = 1024

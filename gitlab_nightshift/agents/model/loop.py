@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.answers import (
+    MalformedError,
+    check_answer,
+    find_no_change_reason,
+    parse,
+    parse_json_answer,
+)
 from gitlab_nightshift.agents.model.chat_client import (
     KEPT_THOUGHT_KEYS,
     ChatClient,
@@ -21,7 +27,6 @@ from gitlab_nightshift.agents.model.chat_client import (
     ModelReply,
 )
 from gitlab_nightshift.agents.model.edits import NotApplicableError
-from gitlab_nightshift.agents.model.json_answers import check_answer, parse_json_answer
 from gitlab_nightshift.agents.model.texts import build_finish, render_loop_text
 from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult, cut_text
 from gitlab_nightshift.text.chat_calls import find_written_calls

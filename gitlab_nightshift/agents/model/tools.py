@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
 from gitlab_nightshift.agents.model.edits import (
     NotApplicableError,

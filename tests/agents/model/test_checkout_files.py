@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.agents.model.edits import NotApplicableError, plan_edits
 from tests.support.trees import assert_same, whole_tree
 

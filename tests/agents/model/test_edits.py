@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents.model.blocks import Block, parse
+from gitlab_nightshift.agents.model.answers import Block, parse
 from gitlab_nightshift.agents.model.edits import (
     Edit,
     NotApplicableError,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.agents.model import loop as loops
-from gitlab_nightshift.agents.model.blocks import MalformedError
+from gitlab_nightshift.agents.model.answers import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.checkout_files import Workspace
 from gitlab_nightshift.agents.model.loop import AgentLoop, ContextTooSmallError, LoopLimits
