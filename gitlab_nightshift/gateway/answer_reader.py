@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import Tokens
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolCall, build_tool_call
 from gitlab_nightshift.text.chat_calls import ChatCalls, find_written_calls
 from gitlab_nightshift.text.json_parts import as_object, as_text, filter_objects, parse_json

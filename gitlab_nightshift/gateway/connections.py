@@ -14,9 +14,9 @@ import aiohttp
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.upstream import Api
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024

@@ -6,10 +6,9 @@ gateway. So every message is a record of this module, read by the codec, of boun
 
 import json
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from gitlab_nightshift.gateway.keys import Word
 from gitlab_nightshift.records.codec import (
     Between,
     InvalidRecordError,
@@ -29,6 +28,7 @@ _LARGEST = 10**12
 Record = TypeVar("Record")
 
 Name = Annotated[str, Pattern(r"[!-~]{1,200}")]
+Word = Annotated[str, Pattern(r"[!-~]{1,2000}")]
 Text = Annotated[str, Length(2000)]
 Count = Annotated[int, Between(0, 1 << 53)]
 Amount = Annotated[float, Between(-_LARGEST, _LARGEST)]
@@ -100,6 +100,24 @@ class ListeningPort:
     """The port on loopback."""
 
     port: Annotated[int, Between(1, 65535)]
+
+
+@dataclass(frozen=True)
+class BeadTicket:
+    """What a bead's agent gets instead of a key; ``base_url`` has no ``/v1``."""
+
+    bead: Word
+    placeholder: Word = field(repr=False)
+    base_url: Word
+
+
+@dataclass(frozen=True)
+class EgressTicket:
+    """What a bead's tools get: ``url`` is the value of ``HTTPS_PROXY`` (and ``HTTP_PROXY``)."""
+
+    bead: Word
+    url: Word = field(repr=False)
+    credential: Word = field(repr=False)
 
 
 @dataclass(frozen=True)

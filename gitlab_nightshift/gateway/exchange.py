@@ -35,7 +35,6 @@ from gitlab_nightshift.gateway.forward import (
     pick_agent_headers,
     read_start,
 )
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
 from gitlab_nightshift.gateway.refused_fields import (
@@ -53,7 +52,7 @@ from gitlab_nightshift.gateway.request_body import (
     quote_text,
     write_object,
 )
-from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.text.endpoint_errors import parse_error
 

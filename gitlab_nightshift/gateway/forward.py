@@ -15,11 +15,10 @@ import tenacity  # noqa: F401 - loaded before the first request, not by it
 from yarl import URL
 
 from gitlab_nightshift.gateway.cost_account import Bill
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
 from gitlab_nightshift.gateway.request_body import RequestRefusal
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import Api, Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_account, parse_error
 

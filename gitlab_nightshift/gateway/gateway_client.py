@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
-from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
+from gitlab_nightshift.gateway.control_messages import BeadTicket, EgressTicket
 from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.tool_calls import (

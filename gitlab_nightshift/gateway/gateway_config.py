@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
-from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates, merge_rates
-from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, Upstream, build_upstream
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.system.network_settings import PROXIES

@@ -19,6 +19,7 @@ from gitlab_nightshift.gateway.connections import (
     Connections,
     build_error_response,
 )
+from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.exchange import (
     CHAT,
@@ -29,12 +30,11 @@ from gitlab_nightshift.gateway.exchange import (
     find_route,
 )
 from gitlab_nightshift.gateway.forward import open_session, read_start
-from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
 from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import Api, Upstream, make_placeholder
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gateway.keys import Api
-from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream
 from gitlab_nightshift.text.json_parts import as_count, as_object, filter_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")

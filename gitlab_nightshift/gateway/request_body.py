@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 
 

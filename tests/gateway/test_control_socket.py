@@ -16,12 +16,12 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
+from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
-from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.tool_calls import MOST_CALLS, ToolUse, build_tool_call

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gitlab_nightshift.gateway.control_messages import EgressTicket
 from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy
 from gitlab_nightshift.gateway.egress.route import (
     DeniedTarget,
@@ -23,7 +24,6 @@ from gitlab_nightshift.gateway.egress.route import (
     look_up,
     relay_bytes,
 )
-from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.gateway.request_body import quote_text
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host, split

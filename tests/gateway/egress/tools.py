@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gitlab_nightshift.gateway.control_messages import EgressTicket
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits
 from gitlab_nightshift.gateway.egress.route import Streams, Traffic
-from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
 
