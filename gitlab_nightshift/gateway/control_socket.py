@@ -17,9 +17,8 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
 from gitlab_nightshift.gateway.control_messages import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy
-from gitlab_nightshift.gateway.gateway_config import GatewayConfig
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig, make_proxy_chooser
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.usage_reports import MOST_BEADS, UsageWriter

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.gateway.control_messages import EgressTicket
-from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy
 from gitlab_nightshift.gateway.egress.route import (
     DeniedTarget,
     Dial,
@@ -24,6 +23,7 @@ from gitlab_nightshift.gateway.egress.route import (
     look_up,
     relay_bytes,
 )
+from gitlab_nightshift.gateway.gateway_config import ChooseProxy
 from gitlab_nightshift.gateway.request_body import quote_text
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host, split

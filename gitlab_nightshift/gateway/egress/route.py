@@ -8,7 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy, JobProxy
+from gitlab_nightshift.gateway.gateway_config import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
