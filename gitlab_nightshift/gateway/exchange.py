@@ -37,19 +37,17 @@ from gitlab_nightshift.gateway.forward import (
 )
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
-from gitlab_nightshift.gateway.refused_fields import (
+from gitlab_nightshift.gateway.request_body import (
     BY_BYTES,
     TOOLS,
+    CheckedRequest,
     RefusedFieldError,
+    RequestRefusal,
     choose_limit,
     choose_limit_key,
     find_refused_fields,
-    remove_fields,
-)
-from gitlab_nightshift.gateway.request_body import (
-    CheckedRequest,
-    RequestRefusal,
     quote_text,
+    remove_fields,
     write_object,
 )
 from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
-from gitlab_nightshift.gateway.refused_fields import MESSAGE_FIELDS
 from gitlab_nightshift.gateway.request_body import (
+    MESSAGE_FIELDS,
     Check,
     CheckedRequest,
     RequestRefusal,
