@@ -1,5 +1,5 @@
-"""An agent's request body: read strictly, checked against an allowlist, written anew, and sent again
-without the fields that the endpoint refuses.
+"""An agent's request body: read strictly, checked against an allowlist, and written anew, without
+the fields that the endpoint refuses.
 
 An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
 request would mean something else without it.

@@ -1,21 +1,289 @@
-"""Many nights of a project, by GitLab: merge requests, and results until artifacts expire."""
+"""Earlier nights, by GitLab: open, merged and rejected merge requests, and why they were rejected;
+and the history of many nights, with their results until artifacts expire.
+
+For a night's memory, the number of requests does not grow with the project: lists are one page
+each, newest first, and details of many merge requests come in one GraphQL query.
+"""
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from gitlab_nightshift.gitlab.access import find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.memory import is_night_request, read_memory
-from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts
+from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts, read_global_id
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
+
+BATCH = 30
+MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
+"""Merge requests whose files and comments are read."""
+MOST_BY_REST = 2
+"""As many are read if GraphQL fails: each then takes two requests."""
+MOST_COMMENTS, LONGEST_COMMENT = 3, 300
+MOST_FILES = 100
+REJECTED_LABELS = frozenset(
+    ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
+)
+"""Labels of a rejection (of a scoped one, its value), in lower case without apostrophes."""
+
+_BOT = compile_lazily(
+    r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
+    r"|(?:alert|support|security|migration|automation)-bot\d*$",
+    re.IGNORECASE,
+)
+"""User names that GitLab gives to access tokens, service accounts and its own bots."""
+_QUERY = """
+query($project: ID!, $iids: [String!]) {
+  project(fullPath: $project) {
+    mergeRequests(iids: $iids, first: 30) {
+      nodes {
+        iid
+        diffStats { path }
+        awardEmoji { nodes { name user { id username bot } } }
+        notes(last: 30) { nodes { body system author { id username bot } } }
+      }
+    }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Merge requests of earlier nights by state, and ``others`` that are open, newest first.
+
+    ``unknown`` names what could not be read.
+    """
+
+    opened: tuple[KnownMergeRequest, ...] = ()
+    rejected: tuple[KnownMergeRequest, ...] = ()
+    merged: tuple[KnownMergeRequest, ...] = ()
+    others: tuple[KnownMergeRequest, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def restore(self, iids: Collection[int]) -> "Memory":
+        """Without these rejections, which somebody has withdrawn."""
+        return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
+
+
+@dataclass(frozen=True)
+class _Details:
+    """What a list lacks: files, comments (author's id, text), the ids of who gave a thumbs-down,
+    and of who acted (pushed, approved, changed a label)."""
+
+    files: tuple[str, ...] = ()
+    comments: tuple[tuple[int, str], ...] = ()
+    thumbs_down: tuple[int, ...] = ()
+    acted: tuple[int, ...] = ()
+
+    @property
+    def unread(self) -> bool:
+        """True if nobody has commented or acted."""
+        return not (self.comments or self.thumbs_down or self.acted)
+
+    def leave_out(self, author: int | None) -> "_Details":
+        """Without the comments and actions of the merge request's author, which is this program."""
+        said = tuple(each for each in self.comments if each[0] != author)
+        return replace(self, comments=said, acted=tuple(a for a in self.acted if a != author))
+
+
+def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
+    """Read it with at most eight requests. Raises ApiError if the lists cannot be read.
+
+    A night's merge request has the marker or ``label``, and a source branch of this project that
+    begins with ``prefix``. The author does not count, as it changes with the token; anybody can
+    write a marker in a fork.
+    """
+    # Searching descriptions is slow, so it is done only if labels are off.
+    own = {"labels": label} if label else {"search": "nightshift", "in": "description"}
+    opened = _list_page(client, project, state="opened")
+    known = _list_page(client, project, state="all", **own)
+    # With a full page, open ones of nights may be missing from both lists.
+    if len(opened) == PAGE:
+        known += _list_page(client, project, state="opened", **own)
+    known = list({row["iid"]: row for row in (*opened, *known)}.values())
+    nightly = [row for row in known if is_night_request(row, project, prefix, label)]
+    others = [row for row in opened if row not in nightly][:MOST_OTHERS]
+    wanted = [
+        row
+        for state, most in (("closed", MOST_REJECTED), ("opened", MOST_OPENED))
+        for row in [each for each in nightly if each["state"] == state][:most]
+    ]
+    details, unknown = _read_details(client, project, wanted, others)
+    developers = _find_developers(client, project, details.values())
+    by_state: dict[str, list[KnownMergeRequest]] = {"opened": [], "closed": [], "merged": []}
+    for row in nightly:
+        by_state.get(row["state"], []).append(_build_known(row, details, developers))
+    return Memory(
+        tuple(by_state["opened"]),
+        tuple(by_state["closed"]),
+        tuple(by_state["merged"]),
+        tuple(_build_known(row, details, frozenset()) for row in others),
+        unknown,
+    )
+
+
+def is_bot_name(username: str) -> bool:
+    """True for a name that GitLab gives to bots. Other names may be bots too, for which only
+    GraphQL and the user's own resource have a field."""
+    return _BOT.match(username) is not None
+
+
+def _is_bot(account: Mapping[str, Any]) -> bool:
+    return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
+
+
+def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
+    path = f"/projects/{project.id}/merge_requests"
+    found = client.read_rows(path, order_by="updated_at", **filters)
+    return [row for row in found if "iid" in row]
+
+
+def is_night_request(
+    row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str
+) -> bool:
+    """True for a night's merge request; see ``read_memory``."""
+    if row.get("source_project_id") != project.id:
+        return False
+    marked = read_marker(row.get("description")) or (label and label in (row.get("labels") or ()))
+    return bool(marked) and str(row["source_branch"]).startswith(prefix)
+
+
+def _build_known(
+    row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
+) -> KnownMergeRequest:
+    marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
+    more = details.get(row["iid"], _Details()).leave_out(author)
+    return KnownMergeRequest(
+        iid=row["iid"],
+        title=row["title"],
+        web_url=row["web_url"],
+        category=find_category(row["title"], marker),
+        source_branch=row["source_branch"],
+        files=more.files,
+        symbols=marker.symbols if marker else (),
+        digest=marker.digest if marker else "",
+        reasons=tuple(_list_reasons(row, more, developers)),
+        day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
+        opened=str(row.get("created_at") or "")[:10],
+        unread=row["iid"] in details and more.unread,
+    )
+
+
+def _list_reasons(
+    row: Mapping[str, Any], details: _Details, developers: frozenset[int]
+) -> Iterable[str]:
+    """Why people rejected it, in their words. Only those count who may close it: Developers and
+    above."""
+    said = [text for author, text in details.comments if author in developers]
+    yield from said[-MOST_COMMENTS:]
+    if thumbs := len(developers.intersection(details.thumbs_down)):
+        yield f"thumbs down by {thumbs}"
+    for name in row.get("labels") or ():
+        plain = re.sub(r"['’]", "", name.rpartition("::")[2]).strip().lower()
+        if plain in REJECTED_LABELS:
+            yield f"label {name}"
+
+
+# --- files and comments ---------------------------------------------------------------------------
+
+
+def _read_details(
+    client: "Client",
+    project: ProjectFacts,
+    nightly: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+) -> tuple[dict[int, _Details], tuple[str, ...]]:
+    iids = [row["iid"] for row in (*nightly, *others)]
+    found: dict[int, _Details] = {}
+    try:
+        for at in range(0, len(iids), BATCH):
+            found |= _ask_graphql(client, project, iids[at : at + BATCH])
+    except ApiError as error:
+        # REST takes two requests each, so only for the last rejections: they matter most.
+        closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
+        found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
+        missing = len(iids) - len(found)
+        text = f"files and comments of {missing} merge requests: {error}"
+        return found, (text,) if missing else ()
+    return found, ()
+
+
+def _ask_graphql(
+    client: "Client", project: ProjectFacts, iids: Sequence[int]
+) -> dict[int, _Details]:
+    values = {"project": project.path, "iids": list(map(str, iids))}
+    answer = client.send_query(_QUERY, values)
+    try:
+        nodes = answer["project"]["mergeRequests"]["nodes"]
+        return {int(node["iid"]): _read_node(node) for node in nodes}
+    except (TypeError, KeyError, ValueError):
+        raise ApiError("GraphQL's answer does not have the expected form", lasting=True) from None
+
+
+def _read_node(node: Mapping[str, Any]) -> _Details:
+    thumbs = (
+        each["user"]
+        for each in node["awardEmoji"]["nodes"]
+        if each["name"] == "thumbsdown" and not _is_bot(each["user"])
+    )
+    notes = [
+        (note, read_global_id((note.get("author") or {}).get("id")))
+        for note in node["notes"]["nodes"]
+    ]
+    return _Details(
+        tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
+        tuple(_read_comments(notes)),
+        tuple(read_global_id(each.get("id")) for each in thumbs),
+        tuple(_list_acting(notes)),
+    )
+
+
+def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
+    at = f"/projects/{project.id}/merge_requests/{iid}"
+    notes = client.read_rows(f"{at}/notes", per_page=30, sort="desc")
+    diffs = client.read_rows(f"{at}/diffs", per_page=MOST_FILES)
+    # Oldest first, as GraphQL lists them.
+    pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
+    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
+
+
+def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
+    """People's comments, one line each, without commands for this program."""
+    for note, author in notes:
+        text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
+        bot = _is_bot(note.get("author") or {})
+        if text and not (note.get("system") or bot or text.startswith("/")):
+            yield author, text[:LONGEST_COMMENT]
+
+
+def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
+    """The authors of GitLab's system notes, without bots."""
+    for note, author in notes:
+        if note.get("system") and author and not _is_bot(note.get("author") or {}):
+            yield author
+
+
+def _find_developers(
+    client: "Client", project: ProjectFacts, details: Iterable[_Details]
+) -> frozenset[int]:
+    spoke = itertools.chain.from_iterable(
+        (*each.thumbs_down, *(author for author, _ in each.comments)) for each in details
+    )
+    return find_developers(client, str(project.id), spoke)
+
+
+# --- many nights, with their results --------------------------------------------------------------
 
 MOST_MERGE_REQUESTS = 1000
 LONGEST_REASON = 300

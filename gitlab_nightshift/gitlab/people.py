@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from gitlab_nightshift.gitlab.access import MAINTAINER, find_developers
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.memory import is_bot_name
+from gitlab_nightshift.gitlab.history import is_bot_name
 from gitlab_nightshift.gitlab.resources import build_project_path
 
 if TYPE_CHECKING:

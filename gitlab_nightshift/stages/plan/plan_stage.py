@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import JobFacts
