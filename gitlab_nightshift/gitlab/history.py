@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.access import find_developers
+from gitlab_nightshift.gitlab.accounts import find_developers, is_bot_name
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
 from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts, read_global_id
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
-from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
@@ -36,12 +35,6 @@ REJECTED_LABELS = frozenset(
 )
 """Labels of a rejection (of a scoped one, its value), in lower case without apostrophes."""
 
-_BOT = compile_lazily(
-    r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
-    r"|(?:alert|support|security|migration|automation)-bot\d*$",
-    re.IGNORECASE,
-)
-"""User names that GitLab gives to access tokens, service accounts and its own bots."""
 _QUERY = """
 query($project: ID!, $iids: [String!]) {
   project(fullPath: $project) {
@@ -131,12 +124,6 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
         tuple(_build_known(row, details, frozenset()) for row in others),
         unknown,
     )
-
-
-def is_bot_name(username: str) -> bool:
-    """True for a name that GitLab gives to bots. Other names may be bots too, for which only
-    GraphQL and the user's own resource have a field."""
-    return _BOT.match(username) is not None
 
 
 def _is_bot(account: Mapping[str, Any]) -> bool:

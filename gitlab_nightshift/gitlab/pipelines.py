@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.access import read_member_level
+from gitlab_nightshift.gitlab.accounts import read_member_level
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path, read_global_id

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab.access import Access, read_access
+from gitlab_nightshift.gitlab.accounts import Access, People, read_access
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.history import HistoryRequest, Memory, read_history, read_memory
 from gitlab_nightshift.gitlab.issues import Issues
 from gitlab_nightshift.gitlab.merge_requests import MergeRequests, Reviews
-from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import (
     JobStart,
     NightJob,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, Self
 
-from gitlab_nightshift.gitlab.access import DEVELOPER, parse_day
+from gitlab_nightshift.gitlab.accounts import DEVELOPER, parse_day
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.resources import ProjectFacts, build_project_path
 from gitlab_nightshift.text.printable_text import make_printable

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.access import read_member_level
+from gitlab_nightshift.gitlab.accounts import is_bot_name, read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
-from gitlab_nightshift.gitlab.history import is_bot_name
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
 from gitlab_nightshift.records.request import CommentAddress, Where
 from gitlab_nightshift.text.lazy_patterns import compile_lazily

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.accounts import DEVELOPER
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project

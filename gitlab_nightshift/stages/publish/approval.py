@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.accounts import DEVELOPER
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import JobFacts
 
