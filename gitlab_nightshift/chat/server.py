@@ -25,13 +25,14 @@ from gitlab_nightshift.chat.chat_settings import (
     DiscordApplication,
     build_signature_check,
 )
-from gitlab_nightshift.chat.discord import URL, Discord
-from gitlab_nightshift.chat.interaction import (
+from gitlab_nightshift.chat.discord import (
     COMMAND,
     PERIOD_S,
     TASKS,
+    URL,
     ButtonClick,
     CommandCall,
+    Discord,
     Person,
     Ping,
     RateLimiter,

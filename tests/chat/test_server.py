@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gitlab_nightshift.chat import pipeline_runs, server
-from gitlab_nightshift.chat.interaction import TASKS
+from gitlab_nightshift.chat.discord import TASKS
 from gitlab_nightshift.chat.server import THREAD
 from gitlab_nightshift.errors import NightshiftError
 from tests.chat.tools import (

@@ -1,5 +1,5 @@
-"""What earlier nights' merge requests tell, on the stand-in by REST and GraphQL; and what is believed
-of a night's result, which its job may have written itself."""
+"""What earlier nights' merge requests tell, on the stand-in by REST and GraphQL; what is believed of
+a night's result, which its job may have written itself."""
 
 import dataclasses
 import json
@@ -141,7 +141,7 @@ def test_no_bot_gives_a_reason_or_has_looked(
     for request in (rejected, waiting):
         add_comment(asked, request, reviewer, "Do not do this.")
         add_comment(asked, request, reviewer, "added a label", system=True)
-        each.thumbs_down.append(reviewer)
+        request.thumbs_down.append(reviewer)
     rejected.settle("closed")
     memory = read(app)
     assert [each.reasons for each in memory.rejected] == [()]
