@@ -1,5 +1,5 @@
-"""What earlier nights' merge requests tell, on the stand-in by REST and GraphQL; what is believed of
-a night's result, which its job may have written itself."""
+"""What earlier nights' merge requests tell, on the stand-in by REST and GraphQL; what is believed
+of a night's result, which its job may have written itself."""
 
 import dataclasses
 import json
