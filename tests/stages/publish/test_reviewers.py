@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
-from gitlab_nightshift.gitlab import people as gitlab_people
+from gitlab_nightshift.gitlab import accounts as gitlab_people
 from gitlab_nightshift.stages.publish.reviewers import (
     MergeRequestFacts,
     choose_reviewers,
