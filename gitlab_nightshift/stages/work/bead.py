@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
@@ -277,7 +277,7 @@ class _AgentProcess:
                 ),
             )
 
-    def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+    def _settle_result(self, report: BeadReport, ended: ProgramEnd, wait_s: float) -> BeadResult:
         # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
         if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
@@ -288,7 +288,9 @@ class _AgentProcess:
         result = self._build_result(report, ended, logs)
         return dataclasses.replace(result, tools=tools)
 
-    def _build_result(self, report: Report, ended: ProgramEnd, logs: tuple[str, ...]) -> BeadResult:
+    def _build_result(
+        self, report: BeadReport, ended: ProgramEnd, logs: tuple[str, ...]
+    ) -> BeadResult:
         task, read = self._task, ReadHandoff(report.status, report.error)
         if report.status is BeadStatus.OK and task.bead in KINDS:
             file = self._scratch.handoff_file

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import OutputReader, Report
+from gitlab_nightshift.agents.agent import BeadReport, OutputReader
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.events import Progress, read_clock
 from gitlab_nightshift.records.usage import Usage, add_usage
@@ -89,7 +89,7 @@ class Watch:
         self._full = self._full or self._watch.find_full()
         return self._spent or bool(self._full or self._access.describe_stop_reason())
 
-    def override_report(self, report: Report) -> Report:
+    def override_report(self, report: BeadReport) -> BeadReport:
         """The report, corrected by what this program knows better than the CLI.
 
         A full disk fails the bead whatever its agent reports: its files may be truncated.
