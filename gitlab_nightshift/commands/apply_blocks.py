@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.answers import MalformedError, parse
+from gitlab_nightshift.agents.model.answers import MalformedError, parse_blocks
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, plan_edits
 from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -23,7 +23,7 @@ def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) ->
     """
     top = find_checkout_top(call.folder)
     try:
-        blocks = parse(text)
+        blocks = parse_blocks(text)
         if not blocks:
             raise MalformedError(NO_BLOCKS)
         edits = plan_edits(blocks, checkout_files.make_reader(top))

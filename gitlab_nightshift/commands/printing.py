@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from gitlab_nightshift.agents.model.answers import render
+from gitlab_nightshift.agents.model.answers import render_blocks
 from gitlab_nightshift.agents.model.edits import Edit, write_blocks
 from gitlab_nightshift.commands.propose_patch import PatchProposal
 from gitlab_nightshift.records.usage import format_cost
@@ -28,7 +28,7 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
     """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
     if form == "diff":
         return "".join(map(format_diff, proposal.edits))
-    blocks = render(write_blocks(proposal.edits))
+    blocks = render_blocks(write_blocks(proposal.edits))
     if form != "json":
         return blocks
     whole = {

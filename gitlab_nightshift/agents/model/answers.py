@@ -24,7 +24,7 @@ from typing import Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-LARGEST = 2_000_000
+LARGEST_TEXT = 2_000_000
 """Characters of a text with blocks."""
 MOST_BLOCKS = 500
 # As long as git's conflict markers (gitattributes(5), conflict-marker-size).
@@ -53,12 +53,12 @@ class Block:
         return f"block {self.number} ({self.path[:200]})"
 
 
-def parse(text: str) -> tuple[Block, ...]:
+def parse_blocks(text: str) -> tuple[Block, ...]:
     """All blocks of a text, in order, without the text around them.
 
     Raises :class:`MalformedError`.
     """
-    _check(text)
+    _check_text(text)
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     blocks: list[Block] = []
     at = 0
@@ -85,14 +85,14 @@ def find_no_change_reason(text: str) -> str | None:
     return (found[1].strip() or "no reason given") if found else None
 
 
-def render(blocks: tuple[Block, ...]) -> str:
-    """The blocks as a text from which :func:`parse` makes the same."""
+def render_blocks(blocks: tuple[Block, ...]) -> str:
+    """The blocks as a text from which :func:`parse_blocks` makes the same."""
     return "\n".join(line for block in blocks for line in (*_render_block(block), ""))
 
 
-def _check(text: str) -> None:
-    if len(text) > LARGEST:
-        raise MalformedError(f"larger than {LARGEST} characters")
+def _check_text(text: str) -> None:
+    if len(text) > LARGEST_TEXT:
+        raise MalformedError(f"larger than {LARGEST_TEXT} characters")
     if "\0" in text:
         raise MalformedError("a NUL character: blocks are for text files")
     try:

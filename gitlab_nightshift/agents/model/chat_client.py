@@ -52,8 +52,8 @@ _HARMONY_END = compile_lazily(r"<\|(?:return|end|call)\|>\s*$")
 _THOUGHT_KEYS = ("reasoning_content", "reasoning")
 """Thoughts beside the text: of DeepSeek and Qwen on vLLM; of OpenRouter and Groq."""
 KEPT_THOUGHT_KEYS = (*_THOUGHT_KEYS, "reasoning_details")
-"""Sent back with their message: DeepSeek answers HTTP 400 to a tool's result without them
-(api-docs.deepseek.com, "Thinking Mode")."""
+"""Keys that are sent back with their message: DeepSeek answers HTTP 400 to a tool's result without
+them (api-docs.deepseek.com, "Thinking Mode")."""
 
 Message = dict[str, Any]
 # Ids for calls without one. Mistral takes exactly nine letters or digits (mistral-common,
@@ -62,8 +62,8 @@ _own_ids = itertools.count(1)
 
 
 class EndpointError(Exception):
-    """The endpoint gave no answer. ``status`` is HTTP's, 0 for none; ``context`` are the tokens
-    that the model takes, 0 if the endpoint did not say."""
+    """The endpoint gave no usable answer. ``status`` is HTTP's, 0 without an answer; ``context``
+    are the tokens that the model takes, 0 if the endpoint did not say."""
 
     def __init__(self, status: int, message: str, context: int = 0) -> None:
         super().__init__(message)
@@ -230,6 +230,7 @@ def _read_stream(
 
 def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     rest = b""
+    # A stream repeats an event's frame around every few characters of text.
     for piece in _read_body(response, 16 * LONGEST_ANSWER):
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
@@ -241,7 +242,7 @@ def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
 def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
     """All of a body, of at most ``most`` bytes. Raises EndpointError, OSError or HTTPException."""
     # Not readline: for chunks it peeks, and http.client's peek takes a broken chunk for the end.
-    # Like read(n) it takes a body that is too short for a whole one.
+    # read1, like read(n), does not notice a body that is shorter than its Content-Length.
     while piece := response.read1(65536):
         most -= len(piece)
         if most < 0:
@@ -264,7 +265,8 @@ class _Answer:
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, event: Mapping[str, Any], name: str) -> None:
-        """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
+        """Add the part of the answer in an event, under the key ``name`` of its choice. Raises
+        :class:`CutOffError` if the answer goes on after its end."""
         first = next(iter(filter_objects(event.get("choices"))), {})
         part, before = as_object(first.get(name)), self.size
         self._usage = as_object(event.get("usage")) or self._usage

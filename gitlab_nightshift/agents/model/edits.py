@@ -1,7 +1,8 @@
-"""Edits of files, as pure functions: blocks of which each SEARCH occurs exactly once, or no change.
+"""Turns blocks into edits of files, in pure functions: all of them, each SEARCH of which occurs
+exactly once in its file, or none.
 
-A text that a model wants to replace is looked for exactly, else without its white space. One that
-is not found is refused with the most similar place, and never replaced there.
+The old text of a model's ``edit`` is looked for exactly, then without white space. If it is not
+found, the refusal shows the most similar place, which is never edited itself.
 """
 
 import difflib
@@ -64,7 +65,7 @@ def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     edits, problems = list[Edit](), list[str]()
     for path, own in by_path.items():
         try:
-            edits.append(_edit(path, own, read))
+            edits.append(_edit_file(path, own, read))
         except NotApplicableError as error:
             problems += error.problems
     if problems:
@@ -86,7 +87,7 @@ def find_path_problem(path: str) -> str:
     return "the path leads into .git" if is_dot_git(path) else ""
 
 
-def _edit(path: str, blocks: list[Block], read: Read) -> Edit:
+def _edit_file(path: str, blocks: list[Block], read: Read) -> Edit:
     if why := find_path_problem(path):
         raise NotApplicableError(f"{block}: {why}" for block in blocks)
     try:
@@ -153,7 +154,7 @@ class _TextFile:
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
-        self._searched = _frame_lines(self._lines) if self._lines else ""
+        self._framed_lines = _frame_lines(self._lines) if self._lines else ""
 
     def list_lines(self) -> tuple[str, ...]:
         return tuple(self._lines)
@@ -191,16 +192,16 @@ class _TextFile:
 
     def _find_only_start(self, block: Block) -> int:
         needle = _frame_lines(block.search)
-        first = self._searched.find(needle)
+        first = self._framed_lines.find(needle)
         if first < 0:
             raise NotApplicableError(
                 [f"{block}: SEARCH does not occur in the file{self._describe_mismatch(block)}"]
             )
-        if self._searched.find(needle, first + 1) >= 0:
+        if self._framed_lines.find(needle, first + 1) >= 0:
             raise NotApplicableError(
                 [f"{block}: SEARCH occurs more than once in the file; take more lines around it"]
             )
-        return self._searched.count("\n", 0, first)
+        return self._framed_lines.count("\n", 0, first)
 
     def _describe_mismatch(self, block: Block) -> str:
         """Where a SEARCH stops matching the file, if its first line occurs there only once."""
@@ -259,6 +260,7 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     # autojunk would ignore lines that are frequent in a long file, such as empty ones.
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
+        # An opcode has a tag, and the start and end of its lines before and after the change.
         found = map(list, matcher.get_grouped_opcodes(context))
         groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in found]
         blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]

@@ -14,7 +14,7 @@ from gitlab_nightshift.agents.model.answers import (
     MalformedError,
     check_answer,
     find_no_change_reason,
-    parse,
+    parse_blocks,
     parse_json_answer,
 )
 from gitlab_nightshift.agents.model.chat_client import (
@@ -50,8 +50,9 @@ EmitEvent = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class LoopLimits:
-    """Tokens of an answer; what is left of the run's money (USD), tokens and seconds (None: no
-    limit); USD per million tokens in and out, 0 if no price is known."""
+    """``answer_tokens`` limits each answer; ``usd``, ``tokens`` and ``seconds`` are what is left of
+    the run, None for no limit; ``rates`` are USD per million tokens of input and of output, 0 if
+    the price is unknown."""
 
     answer_tokens: int
     usd: float | None = None
@@ -62,7 +63,8 @@ class LoopLimits:
 
 @dataclass
 class _LoopUsage:
-    """What the loop has used by the endpoint's word. The gateway's own figures are what counts."""
+    """What the loop has used, as far as the endpoint reports it: only to warn the model, as the
+    gateway keeps the account."""
 
     turns: int = 0
     tokens_in: int = 0
@@ -82,7 +84,7 @@ class _LoopUsage:
 
 
 class AgentLoop:
-    """One bead. ``schema`` is its answer's, None for a bead that only changes files."""
+    """Works on one bead. ``schema`` is its answer's, None for a bead that only changes files."""
 
     def __init__(
         self,
@@ -116,11 +118,15 @@ class AgentLoop:
             self._add_results(results)
 
     def _start(self, task: str, context: int, *, fenced: bool) -> None:
+        """Begin the conversation. ``fenced``: the endpoint has no tool calls, so the model writes
+        them as text, in a fence."""
         self._fenced, self._new_results = fenced, 0
         first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
         messages = [first, {"role": "user", "content": task}]
-        self._described = None if fenced else [tool.describe() for tool in self._tools]
-        fixed = estimate_tokens([{"tools": self._described}]) if self._described else 0
+        self._tool_descriptions = None if fenced else [tool.describe() for tool in self._tools]
+        fixed = (
+            estimate_tokens([{"tools": self._tool_descriptions}]) if self._tool_descriptions else 0
+        )
         self._conversation = Conversation(messages, context, fixed)
 
     def _count_turn(self) -> None:
@@ -138,12 +144,12 @@ class AgentLoop:
         calls, they are asked for as text. Raises EndpointError, ContextTooSmallError."""
         reductions = 0
         while True:
-            trimmed, tokens = self._conversation.trimmed, self._compute_answer()
+            trimmed, tokens = self._conversation.trimmed, self._compute_answer_tokens()
             messages = self._conversation.fit(tokens, self._new_results)
             if self._conversation.trimmed > trimmed:
                 self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
-                reply = self._chat.ask(messages, tokens, tools=self._described)
+                reply = self._chat.ask(messages, tokens, tools=self._tool_descriptions)
             except CutOffError as cut:
                 if not cut.hit_token_limit:
                     raise
@@ -166,13 +172,14 @@ class AgentLoop:
                 self._spent.tokens_out += reply.tokens_out
                 return reply
 
-    def _compute_answer(self) -> int:
-        """Tokens of an answer, at most a quarter of the context."""
+    def _compute_answer_tokens(self) -> int:
+        """The limit of an answer, at most a quarter of the context."""
         wanted, context = self._limits.answer_tokens, self._conversation.context
         return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
 
     def _handle_reply(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
-        """The results of a reply's calls by their ids, and the answer, None if the work goes on."""
+        """The results of a reply's calls by their ids ("" for calls as text), and the bead's
+        answer, None if the work goes on."""
         calls = reply.calls or tuple(
             ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
             for number, (name, arguments) in enumerate(find_written_calls(reply.text))
@@ -201,7 +208,7 @@ class AgentLoop:
         """Handle a reply without a call: blocks, the report itself, or, if the bead has no report,
         its last sentence."""
         try:
-            if self._toolbox.edits and (blocks := parse(text)):
+            if self._toolbox.edits and (blocks := parse_blocks(text)):
                 self._emit_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
                 result = self._toolbox.apply_blocks(blocks)
                 self._emit_result("blocks", result)
@@ -216,8 +223,8 @@ class AgentLoop:
             return [("", str(mistake))], None
 
     def _parse_final_text(self, text: str) -> Any:
-        """The report. A bead without one ends by a sentence, but not before something was changed:
-        many models start with a sentence about their plan."""
+        """The bead's answer: its report or, for a bead without one, a last sentence. That counts
+        only once something was changed: many models start with a sentence about their plan."""
         if self._schema is not None:
             return parse_json_answer(text, self._schema)
         reason = find_no_change_reason(text)
@@ -297,7 +304,8 @@ BYTES_PER_TOKEN = 3
 UNKNOWN_CONTEXT = 128_000
 """Tokens to assume if nobody says how many the model takes."""
 TRIMMED_PART = 0.7
-"""Of the limit. Each trim invalidates the endpoint's cache, so it should last for some turns."""
+"""The part of the limit that is kept by a trim. Each trim invalidates the endpoint's cache, so it
+should last for some turns."""
 SHORTEST_RESULT = 400
 """Characters; a result is not shortened further."""
 DROPPED = "(this output was dropped to save room; call the tool again if you need it)"
@@ -344,7 +352,8 @@ class Conversation:
             return self.messages
         self.trimmed += 1
         first_new = len(self.messages) - newest
-        # What is dropped first can be had again: old results, thoughts, whole turns, new results.
+        # In this order: old results, which the model can get again; thoughts; whole turns; and new
+        # results, which it has not read.
         for at in [at for at in self._results if at < first_new]:
             if estimate_tokens(self.messages) <= limit * TRIMMED_PART:
                 return self.messages

@@ -60,7 +60,7 @@ _JSON = """\
 Answer with exactly one JSON object of the shape that the task shows: no other text before or after
 it. This answer is the report; there is no file to write.
 """
-_OF_BEAD: Mapping[str, str] = {
+_BEAD_TEXTS: Mapping[str, str] = {
     "analyze": (
         "Choose only among files whose text you were shown, and name in `files` only those and new"
         " ones. `files_scanned` is the number of files that you were shown.\n\n" + _JSON
@@ -106,7 +106,7 @@ def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
 
 def render_one_request_text(bead: str) -> str:
     """The first message of a bead in one request: how to work and answer without tools."""
-    return _PLAIN + _OF_BEAD[bead]
+    return _PLAIN + _BEAD_TEXTS[bead]
 
 
 def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
@@ -114,10 +114,12 @@ def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
 
     The lines between texts contain a hash of them all, so no file can imitate one.
     """
-    known = [(name, text) for name, text in texts if text]
-    whole = "\0".join(f"{name}\0{text}" for name, text in known)
+    shown = [(name, text) for name, text in texts if text]
+    whole = "\0".join(f"{name}\0{text}" for name, text in shown)
     mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
-    parts = [f"----- {mark} {name} -----\n{_ensure_newline(text)}" for name, text in known]
+    parts = [
+        f"----- {mark} {name} -----\n" + text.removesuffix("\n") + "\n" for name, text in shown
+    ]
     return f"{task.rstrip()}\n\n# What you are shown\n\n{''.join(parts)}----- {mark} end -----\n"
 
 
@@ -151,7 +153,3 @@ def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
     found["required"] = ["result", "selected"]
     nothing["properties"]["result"] = {"const": "NO_IMPROVEMENT"}
     return {**shared, "anyOf": [found, nothing]}
-
-
-def _ensure_newline(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"

@@ -23,15 +23,17 @@ from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
 
 LONGEST_OUTPUT = 16_000
 """Characters of a result."""
-MOST_LINES, MOST_MATCHES, LONGEST_MATCH = 600, 100, 240
-MOST_NAMES = 400
+MOST_LINES, MOST_NAMES, MOST_MATCHES = 600, 400, 100
+"""Lines of a file, names in a folder and matches of a search in one result."""
+LONGEST_MATCH = 240
+"""Characters."""
 LARGEST_SEARCH = 2_000_000
 """Bytes of matches that end a search."""
 SEARCH_S = 60.0
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "fish"})
 REFUSED = "nightshift: not allowed"
 """What ``stages/work/program_allowlist.py`` prints for a command, with exit status 126."""
-NOT_ALLOWED = 126
+NOT_ALLOWED_STATUS = 126
 FINISH = "finish"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
 
@@ -54,16 +56,16 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as the model sees it; ``needed`` are its required parameters."""
+    """A tool as the model sees it."""
 
     name: str
     text: str
     parameters: Mapping[str, Any]
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The tool in the form of Chat Completions."""
-        shape = {"type": "object", "properties": self.parameters, "required": list(self.needed)}
+        shape = {"type": "object", "properties": self.parameters, "required": list(self.required)}
         function = {"name": self.name, "description": self.text, "parameters": shape}
         return {"type": "function", "function": function}
 
@@ -163,7 +165,7 @@ class Toolbox:
         output = done.output.decode("utf-8", "replace")
         # Both: 126 is also the shell's own status for a file that cannot be executed (POSIX, XCU
         # 2.8.2).
-        if done.exit_status == NOT_ALLOWED and REFUSED in output:
+        if done.exit_status == NOT_ALLOWED_STATUS and REFUSED in output:
             raise MistakeError("a command that is not allowed", output.strip())
         return ToolResult(f"{done.how}\n{output}", done.how)
 
@@ -259,7 +261,7 @@ class Toolbox:
 def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
     if arguments is None:
         raise MistakeError("broken JSON", f"{tool.name}: its arguments are not one JSON object")
-    missing = [name for name in tool.needed if name not in arguments]
+    missing = [name for name in tool.required if name not in arguments]
     texts = (name for name in arguments if tool.parameters.get(name) == _TEXT)
     wrong = [name for name in texts if not isinstance(arguments[name], str)]
     if missing or wrong:
@@ -277,8 +279,8 @@ def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
     return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"
 
 
-def _read_number(value: Any, usual: int) -> int:
-    return value if type(value) is int else usual
+def _read_number(value: Any, default: int) -> int:
+    return value if type(value) is int else default
 
 
 def cut_text(text: str, most: int) -> str:

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.agents.model.answers import (
-    LARGEST,
+    LARGEST_TEXT,
     MOST_BLOCKS,
     Block,
     MalformedError,
     find_no_change_reason,
-    parse,
+    parse_blocks,
     parse_json_answer,
-    render,
+    render_blocks,
 )
 from gitlab_nightshift.stages.work.handoff import build_schema
 from tests.support.shop import DRAFT, FOUND, PASSED
@@ -37,24 +37,24 @@ OLD_NEW = Block(1, "a.py", ("old",), ("new",))
     ],
 )
 def test_one_block(text: str) -> None:
-    assert parse(text) == (OLD_NEW,)
+    assert parse_blocks(text) == (OLD_NEW,)
 
 
 def test_several_blocks_are_numbered_and_a_text_without_any_has_none() -> None:
     more = "b/c d.txt\n<<<<<<< SEARCH\n=======\nnew\n\n>>>>>>> REPLACE\n"
     gone = "d.py\n<<<<<<< DELETE\n>>>>>>> DELETE\n"
-    assert parse(ONE + more + gone) == (
+    assert parse_blocks(ONE + more + gone) == (
         OLD_NEW,
         Block(2, "b/c d.txt", (), ("new", "")),
         Block(3, "d.py", delete=True),
     )
-    assert parse("Nothing to do.\n=======\n") == ()
+    assert parse_blocks("Nothing to do.\n=======\n") == ()
 
 
 def test_longer_marks_let_a_text_hold_marks() -> None:
     text = ONE.replace("old", "Title\n=======").replace("<<<<<<<", "<<<<<<<<")
     text = text.replace("=======\nnew", "========\nnew").replace(">>>>>>>", ">>>>>>>>")
-    assert parse(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
+    assert parse_blocks(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_longer_marks_let_a_text_hold_marks() -> None:
         ("a\n<<<<<<< DELETE\n>>>>>>> REPLACE", "before the block's own end"),
         (ONE.replace("new", "n\0w"), "a NUL character"),
         (ONE.replace("new", "n\ud800w"), "not UTF-8"),
-        ("x" * (LARGEST + 1), "larger than"),
+        ("x" * (LARGEST_TEXT + 1), "larger than"),
         (ONE * (MOST_BLOCKS + 1), "more than 500 blocks"),
     ],
 )
 def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
     with pytest.raises(MalformedError, match=why):
-        parse(text)
+        parse_blocks(text)
 
 
 @pytest.mark.parametrize(
@@ -115,17 +115,17 @@ def test_what_is_rendered_is_read_as_the_same(
         Block(number, path, () if gone else old, () if gone else new, gone)
         for number, (path, old, new, gone) in enumerate(rows, 1)
     )
-    assert parse(render(blocks)) == blocks
+    assert parse_blocks(render_blocks(blocks)) == blocks
 
 
 @given(st.lists(st.sampled_from([*MARKS, "a.py", "x", "\r"])).map("\n".join) | st.text())
 def test_any_text_has_blocks_or_a_reason(text: str) -> None:
     try:
-        blocks = parse(text)
+        blocks = parse_blocks(text)
     except MalformedError as error:
         assert str(error)
     else:
-        assert parse(render(blocks)) == blocks
+        assert parse_blocks(render_blocks(blocks)) == blocks
 
 
 HONEST: dict[str, dict[str, Any]] = {"analyze": FOUND, "verify": PASSED, "mr": DRAFT}

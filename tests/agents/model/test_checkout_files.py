@@ -136,7 +136,7 @@ def test_a_signal_on_the_way_leaves_all_as_before(
     monkeypatch.setattr(
         checkout_files,
         "_replace_file",
-        lambda staged, done: put(staged, done) if staged.old else interrupted(),
+        lambda staged, done: put(staged, done) if staged.has_old else interrupted(),
     )
     with pytest.raises(KeyboardInterrupt):
         checkout_files.apply(top, edits)
