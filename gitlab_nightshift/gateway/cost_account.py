@@ -34,15 +34,15 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, besides each one's own budget. ``on_usage`` is
-    called before a request is forwarded, and once its cost is known."""
+    """A limit on what some accounts use together: all beads of a run, or a single one. ``on_usage``
+    is called before a request is forwarded, and once its cost is known."""
 
     limit: SpendingLimit = SpendingLimit()
     accounts: list["Account"] = field(default_factory=list)
     on_usage: Callable[[], object] = lambda: None
 
     def compute_remaining(self) -> SpendingLimit:
-        """What is neither used nor reserved."""
+        """The part of the limit that is neither used nor reserved."""
         return self.limit.subtract(account.compute_committed() for account in self.accounts)
 
     def can_exceed_reserved(self) -> bool:
@@ -151,8 +151,8 @@ class Account:
             self.reserved.remove(reserved)
             total = reported + assumed
             usd = self._compute_cost(reserved.model, total)
-            guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
-            self._used += Usage(usd, total.total, max(guess, 0.0), assumed.total)
+            known_usd = self._compute_cost(reserved.model, reported) if assumed.total else usd
+            self._used += Usage(usd, total.total, max(usd - known_usd, 0.0), assumed.total)
             self._unknown = self._unknown or self._is_unpriced(reserved.model, total)
             self._run_budget.on_usage()
 
@@ -167,7 +167,7 @@ class Account:
         return self._used + Usage(usd, tokens)
 
     def compute_most(self) -> Usage:
-        """The usage if nothing more is heard of all pending requests: their worst case is used."""
+        """The usage if no pending request reports any: each at its worst case."""
         usd = sum(self._compute_cost(r.model, r.worst) for r in self.reserved)
         tokens = sum(r.worst.total for r in self.reserved)
         unpriced = any(self._is_unpriced(r.model, r.worst) for r in self.reserved)
@@ -197,19 +197,19 @@ class Account:
         rates = self._rates.get(model)
         return rates.compute_cost(tokens) if rates else 0.0
 
-    def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
+    def _compute_remaining_output(self, model: str, held_input: Tokens) -> int | None:
         """Output tokens that the remaining budget allows after the input; None: no limit."""
         limits, rates = [], self._rates.get(model)
         for remaining in (budget.compute_remaining() for budget in self._budgets):
             if remaining.usd is not None and rates:
-                left = remaining.usd - rates.compute_cost(sent)
+                left = remaining.usd - rates.compute_cost(held_input)
                 # Free output has no limit by price.
-                if output := rates.pick_rates(sent).output:
+                if output := rates.pick_rates(held_input).output:
                     limits.append(int(left * 1_000_000 / output))
                 elif left < 0:
                     limits.append(0)
             if remaining.tokens is not None:
-                limits.append(remaining.tokens - sent.total)
+                limits.append(remaining.tokens - held_input.total)
         return min(limits, default=None)
 
 
@@ -232,9 +232,9 @@ def compute_billed_tokens(worst: Tokens, metered: ReportedUsage) -> tuple[Tokens
 
 @dataclass
 class Bill:
-    """One request with all its tries. ``reserved`` is None if nothing is billed, and once it is
-    settled. ``assumed`` becomes true if a worst case was billed, ``unreported`` if a whole answer
-    reported no usage."""
+    """The bill of a request with all its tries. ``reserved`` is None if nothing is billed, and once
+    it is settled. ``assumed`` becomes true if a worst case was billed, ``unreported`` if a whole
+    answer reported no usage."""
 
     account: Account
     reserved: Reservation | None
@@ -263,7 +263,7 @@ class Bill:
             self.reserved = self.account.replace(self.reserved, sum(billed, NOTHING))
 
     def settle(self) -> None:
-        """Once; before the agent sees the end of its answer."""
+        """Bill the request, once; before the agent sees the end of its answer."""
         if self.reserved is None:
             return
         reserved, self.reserved = self.reserved, None

@@ -24,7 +24,7 @@ from gitlab_nightshift.text.endpoint_errors import find_pause_s, is_empty_accoun
 
 OVERLOADED = frozenset({429, 502, 503, 529})
 """Statuses that are worth a retry; 529 is Anthropic's."""
-REFUSED = frozenset({401, 403})
+KEY_REFUSED = frozenset({401, 403})
 FREE_FAILURES = frozenset({503, 529})
 """Statuses above 499 after which no answer was produced, whichever server reports them."""
 # 499 is nginx's own: the client closed the request (ngx_http_request.h).
@@ -38,7 +38,9 @@ REDACTED = b"[redacted]"
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """A request as it is forwarded; path and query are the gateway's own."""
+    """A request as it is forwarded; path and query are the gateway's own. ``agent`` is its
+    ``User-Agent``, ``betas`` and ``version`` are for Anthropic, ``light`` is for codex
+    (``LIGHT``)."""
 
     path: str
     query: str
@@ -192,7 +194,7 @@ def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
 async def _send_billed(
     session: aiohttp.ClientSession, upstream: Upstream, request: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
-    """Send it once, and bill it if it may have cost something."""
+    """Send a request once, and bill it if it may have cost something."""
     bill.begin()  # before it is sent: from then on it may cost something
     try:
         response = await _send_request(session, upstream, request)

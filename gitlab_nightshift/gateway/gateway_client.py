@@ -1,4 +1,4 @@
-"""The client of the gateway's process, which alone holds the keys. It uses the control socket."""
+"""The client of the gateway's process, over the control socket: the keys stay in that process."""
 
 import socket
 import threading
@@ -54,13 +54,15 @@ class RemoteGateway:
         self._control.settimeout(ANSWER_S)
         self._lock, self._gone = threading.Lock(), False
 
-    def listen(self, what: str, path: Path) -> Gate:
-        """Let it serve the ``model``, or the ``egress`` proxy, once: on loopback, and on a socket
-        at ``path`` that only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
+    def listen(self, service: str, path: Path) -> Gate:
+        """Let it serve ``model`` or ``egress``, once: on loopback, and on a socket at ``path`` that
+        only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
             path.chmod(0o600)  # connect needs write permission on the socket file (unix(7))
-            return Gate(self._ask(messages.Listen(what), messages.ListeningPort, bound).port, path)
+            return Gate(
+                self._ask(messages.Listen(service), messages.ListeningPort, bound).port, path
+            )
 
     def open_bead(
         self,

@@ -27,8 +27,8 @@ OVERLOAD_S = 240.0
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """``upstream`` is None if no model is used. ``limit`` is the whole run's. ``models`` and
-    ``egress_hosts`` are all that beads may use and reach, ``proxies`` the job's own proxy
+    """The configuration. ``upstream`` is None if no model is used; ``limit`` is the whole run's;
+    beads may use all ``models`` and reach all ``egress_hosts``; ``proxies`` are the job's own proxy
     variables. ``retry_s``: seconds for which requests to an overloaded endpoint are retried."""
 
     upstream: Upstream | None
@@ -112,7 +112,7 @@ ChooseProxy = Callable[[str, int], JobProxy | None]
 
 def make_proxy_chooser(env: Mapping[str, str]) -> ChooseProxy:
     """A function that finds the job's proxy for a host and port, by the job's variables. It raises
-    ``E_CONFIG`` for one that cannot be used."""
+    ``E_CONFIG`` for a proxy that cannot be used."""
 
     def choose(host: str, port: int) -> JobProxy | None:
         scheme = "http" if port == 80 else "https"

@@ -69,7 +69,7 @@ class InputTokens:
 
 @dataclass
 class RequestTraits:
-    """What was found in a request: keys that were left out, the size of its images in bytes and in
+    """Findings in a request: keys that were left out, the size of its images in bytes and in
     tokens, whether it writes into the cache for an hour."""
 
     dropped: set[str] = field(default_factory=set)
@@ -269,10 +269,10 @@ def check_body(
             raise RequestRefusal(f"{name} is not allowed: agents have client-side tools only")
     _check_limit(body, output_key)
     traits = RequestTraits()
-    made = check_fields(traits, dict(body), "body", checks)
+    checked = check_fields(traits, dict(body), "body", checks)
     dropped = tuple(sorted(traits.dropped.difference(silent)))
     stream = body.get("stream") is True and bool(output_key)
-    return CheckedRequest(model, made, stream, output_key, traits, dropped)
+    return CheckedRequest(model, checked, stream, output_key, traits, dropped)
 
 
 def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
@@ -301,7 +301,8 @@ TOOLS = "tools"
 """Never left out: the agent itself has to ask in another way."""
 MESSAGE_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
 """Fields of messages that some servers require, and others refuse."""
-_OTHER_WORDS = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
+_OTHER_NAMES = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
+"""What servers call a field in their errors, as alternatives of a pattern."""
 _ECHOED = ("input", "ctx", "request")
 """Keys of an error under which FastAPI servers repeat the request."""
 _UNKNOWN_FIELD = compile_lazily(
@@ -328,8 +329,8 @@ def choose_limit_key(
 
 
 def choose_limit(checked: CheckedRequest, key: str) -> int | None:
-    """The limit to send; None if the client wants none. Without a ``key``, a limit in bytes: as a
-    token has at least one, an answer of so many bytes has no more tokens."""
+    """The limit to send, in tokens; None if the client wants none. Without a ``key``, it is counted
+    in bytes, of which a token has at least one."""
     if key or not checked.output_key:
         return checked.max_output
     return (checked.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
@@ -368,7 +369,7 @@ def find_refused_fields(
     named = tuple(
         name
         for name in checked.optional
-        if re.search(rf"\b{name}\b{_OTHER_WORDS.get(name, '')}", words, re.IGNORECASE)
+        if re.search(rf"\b{name}\b{_OTHER_NAMES.get(name, '')}", words, re.IGNORECASE)
     )
     if status not in FAILURES or named or TOOLS not in checked.body:
         return named if status in FAILURES else ()

@@ -239,7 +239,7 @@ RUDE: list[bytes | dict[str, Any]] = [
     b"[" * 60_000,
     b"[]",
     b"7",
-    b"x" * (control_messages.LONGEST + 1),
+    b"x" * (control_messages.LONGEST_MESSAGE + 1),
     {},
     {"do": None},
     {"do": ["ReadState"]},
@@ -278,7 +278,7 @@ def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
         with served(folder, config("http://127.0.0.1:9")) as gateway:
             gateway.model()
             assert gateway.link.send(json.dumps(BEAD).encode())
-            assert b"placeholder" in gateway.link.recv(control_messages.LONGEST), (
+            assert b"placeholder" in gateway.link.recv(control_messages.LONGEST_MESSAGE), (
                 "an honest one is answered"
             )
             assert not gateway.inner.ended.is_set()
@@ -317,7 +317,7 @@ def _answer(gateway: Served) -> bytes:
 
     def heard() -> bool:
         with contextlib.suppress(TimeoutError):
-            found.append(gateway.link.recv(control_messages.LONGEST))
+            found.append(gateway.link.recv(control_messages.LONGEST_MESSAGE))
         return bool(found) or over(gateway)
 
     wait_for(heard, "an answer, or the end")

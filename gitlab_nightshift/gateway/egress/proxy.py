@@ -48,7 +48,8 @@ class BadHead(Exception):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """A request. ``forward`` is what a plain http server gets of it, b"" for a tunnel."""
+    """The head of a request. ``credential`` is "" without one; ``forward`` is the head that a plain
+    http server gets, b"" for a tunnel."""
 
     host: str
     port: int
@@ -57,7 +58,7 @@ class RequestHead:
 
 
 async def read_head(reader: asyncio.StreamReader) -> RequestHead:
-    """The head; the reader's limit bounds it. Raises :class:`BadHead`."""
+    """Read the head of a request, of at most the reader's limit. Raises :class:`BadHead`."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
         return parse_head(raw.decode("ascii"))
@@ -113,9 +114,9 @@ def _read_credential(pairs: list[tuple[str, str]]) -> str:
 
 # --- the proxy ------------------------------------------------------------------------------------
 
-NOTES = 50
+MOST_NOTES = 50
 """Refused targets reported in a run, each once."""
-TARGETS = 1000
+MOST_TARGETS = 1000
 """Targets of a bead whose traffic is counted separately."""
 USER = "nightshift"
 
@@ -135,6 +136,8 @@ class ProxyLimits:
 
 @dataclass(eq=False)
 class _ProxyBead:
+    """A running bead, the tasks that serve its connections, and its traffic by ``host:port``."""
+
     ticket: EgressTicket
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     traffic: dict[str, Traffic] = field(default_factory=dict)
@@ -159,8 +162,8 @@ class EgressProxy:
     ) -> None:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
-        known = tuple(map(parse_egress_host, hosts))
-        self._route = EgressRoute(known, *times, choose_proxy, resolve, connect)
+        allowed = tuple(map(parse_egress_host, hosts))
+        self._route = EgressRoute(allowed, *times, choose_proxy, resolve, connect)
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
         self._reported: set[str] = set()
@@ -180,15 +183,15 @@ class EgressProxy:
         through = [e for e in self._route.entries if self._route.choose_proxy(e.host, e.port)]
         if through:
             names = ", ".join(map(str, through))
-            text = f"{names}: through the job's own proxy, which looks names up: no address is"
-            self._emit(Note(f"{text} checked", warning=True))
+            why = "through the job's own proxy, which looks names up: no address is checked"
+            self._emit(Note(f"{names}: {why}", warning=True))
         return self.port
 
     async def stop(self) -> None:
         """Close everything at once."""
         for server in self._servers:
             server.close()
-        await self._end(self._tasks)
+        await self._cancel_tasks(self._tasks)
 
     def open_bead(self, bead: str) -> EgressTicket:
         """Let a bead use the proxy."""
@@ -202,10 +205,10 @@ class EgressProxy:
         """Cut a bead's connections and refuse later ones; returns its traffic by ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
-        await self._end(bead.tasks)
+        await self._cancel_tasks(bead.tasks)
         return dict(bead.traffic)
 
-    async def _end(self, tasks: set["asyncio.Task[None]"]) -> None:
+    async def _cancel_tasks(self, tasks: set["asyncio.Task[None]"]) -> None:
         running = set(tasks)
         for task in running:
             task.cancel()
@@ -224,12 +227,12 @@ class EgressProxy:
         """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
-                await self._read(agent)
+                await self._serve_request(agent)
             await _close(agent[1], self._limits.close_s)
         finally:
             agent[1].transport.abort()
 
-    async def _read(self, agent: Streams) -> None:
+    async def _serve_request(self, agent: Streams) -> None:
         try:
             async with asyncio.timeout(self._limits.head_s):
                 head = await read_head(agent[0])
@@ -264,7 +267,7 @@ class EgressProxy:
     ) -> None:
         host = await self._route.connect(head.host, head.port)
         try:
-            name = target if len(bead.traffic) < TARGETS else "others"
+            name = target if len(bead.traffic) < MOST_TARGETS else "others"
             traffic = bead.traffic.setdefault(name, Traffic())
             traffic.sent += len(head.forward)
             if head.forward:
@@ -278,11 +281,12 @@ class EgressProxy:
             host[1].transport.abort()
 
     def _find_bead(self, credential: str) -> _ProxyBead | None:
-        known = [b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential)]
-        return known[0] if known else None
+        # In constant time: the credential is a secret of each bead.
+        found = (b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential))
+        return next(found, None)
 
     def _report_refusal(self, bead: str, text: str) -> None:
-        if text not in self._reported and len(self._reported) < NOTES:
+        if text not in self._reported and len(self._reported) < MOST_NOTES:
             self._reported.add(text)
             self._emit(Note(f"egress, {bead}: {text}", warning=True))
 

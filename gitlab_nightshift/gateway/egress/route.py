@@ -20,11 +20,12 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 CHUNK = 64 * 1024
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+"""A connection: what it receives, and where to send."""
 
 
 @dataclass
 class Traffic:
-    """Bytes from the agent to its hosts, and back."""
+    """Bytes from agents to hosts, and back."""
 
     sent: int = 0
     received: int = 0
@@ -76,11 +77,11 @@ _STATUS = compile_lazily(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
 
 class DeniedTarget(Exception):
-    """A target that agents may not connect to; the reason."""
+    """A target that agents may not connect to; the text is the reason."""
 
 
 class UnreachableTarget(Exception):
-    """An allowed target that gives no connection; the reason."""
+    """An allowed target that gives no connection; the text is the reason."""
 
 
 class NoTunnel(Exception):
@@ -162,8 +163,8 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 async def dial(address: str, port: int) -> Streams:
-    """A connection to a numeric address: nothing is looked up again."""
-    # The system must not resolve anything again: getaddrinfo(3).
+    """A connection to a numeric address."""
+    # These flags forbid to look anything up (getaddrinfo(3)), as the name was resolved before.
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return await asyncio.open_connection(address, port, flags=flags)
 
