@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.text.printable_text import make_printable
 
 # 64 bits in decimal, counted in milliseconds since 2015 (Discord's API reference, "Snowflakes").
@@ -14,7 +14,7 @@ SNOWFLAKE = r"[0-9]{15,22}"
 
 @dataclass(frozen=True)
 class ValueForm:
-    """What is valid for a variable: in words, as a pattern, and by an example."""
+    """The valid values of a variable: in words, as a pattern, and by an example."""
 
     expected: str
     pattern: str
@@ -61,7 +61,7 @@ class ChatSettings:
 
 @dataclass(frozen=True)
 class DiscordApplication:
-    """The settings to register the command."""
+    """The settings to register the command at Discord."""
 
     application_id: str
     guild: str
@@ -142,7 +142,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
-    """A check of signatures (64 bytes) of messages, by the application's public key (hex).
+    """A function that checks a signature (64 bytes) of a message by the public key (hex).
 
     Raises ``E_CONFIG`` if the extra is not installed, or the key is invalid.
     """
@@ -150,7 +150,7 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise _build_extra_error() from None
+        raise build_config_error("the chat needs the extra `chat`: docs/chat-discord.md") from None
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
     except ValueError:
@@ -164,7 +164,3 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
         return True
 
     return check_signature
-
-
-def _build_extra_error() -> NightshiftError:
-    return build_config_error("the chat needs the extra `chat`: docs/chat-discord.md")

@@ -5,6 +5,7 @@ Everything in them is validated, unknown kinds are refused. Imports aiohttp.
 """
 
 import asyncio
+import hashlib
 import json
 import re
 import time
@@ -24,11 +25,11 @@ from gitlab_nightshift.system.version import VERSION
 from gitlab_nightshift.text.printable_text import make_printable
 
 WINDOW_S = 300.0
-"""Seconds. A request is signed with its time; if that is further off than this, it is refused."""
+"""Seconds by which the signed time of a request may differ from now."""
 MOST_REMEMBERED = 20_000
-TASKS = 10
-PERIOD_S = 3600.0
-"""A person may start ``TASKS`` tasks in ``PERIOD_S`` seconds."""
+"""Requests of the last minutes; while there are more, none is admitted."""
+MOST_TASKS, PERIOD_S = 10, 3600.0
+"""A person may start so many tasks in so many seconds."""
 
 
 @dataclass
@@ -55,15 +56,13 @@ class RequestVerifier:
         )
 
     def _is_new(self, message: bytes, now: float) -> bool:
-        """Remember the message for as long as its time would be accepted; True if it is new.
+        """Remember a message for as long as its time would be accepted; True if it is new.
 
         By message, not by signature: a message may have more than one valid Ed25519 signature. If
         the memory is full, nothing is admitted: a forgotten message could be replayed.
         """
-        from hashlib import sha256
-
         self._seen = {known: until for known, until in self._seen.items() if until > now}
-        digest = sha256(message).digest()
+        digest = hashlib.sha256(message).digest()
         if digest in self._seen or len(self._seen) >= MOST_REMEMBERED:
             return False
         # Twice: a clock may be ahead by the window, and such a request is valid until one after it.
@@ -79,12 +78,12 @@ class RateLimiter:
     _started: dict[str, deque[float]] = field(default_factory=dict)
 
     def allow(self, user: str) -> bool:
-        """Count a task and return True, unless the person has started ``TASKS`` lately."""
+        """Count a task and return True, unless the person has started too many lately."""
         since = self.now() - PERIOD_S
         times = self._started.setdefault(user, deque())
         while times and times[0] <= since:
             times.popleft()
-        if len(times) >= TASKS:
+        if len(times) >= MOST_TASKS:
             return False
         times.append(self.now())
         return True
@@ -93,6 +92,7 @@ class RateLimiter:
 # --- what they contain ----------------------------------------------------------------------------
 
 COMMAND = "coder"
+# Types of interactions: PING, APPLICATION_COMMAND and MESSAGE_COMPONENT in Discord's API reference.
 PING, CALLED, CLICKED = 1, 2, 3
 
 Snowflake = Annotated[str, Field(pattern=f"^{SNOWFLAKE}$")]
@@ -111,12 +111,12 @@ class Person:
 
 @dataclass(frozen=True)
 class Ping:
-    """Discord checks that the endpoint works."""
+    """Discord's check that the endpoint works."""
 
 
 @dataclass(frozen=True)
 class CommandCall:
-    """``/coder`` with its options; ``token`` allows answers for 15 minutes."""
+    """A call of ``/coder`` with its options; ``token`` allows answers for 15 minutes."""
 
     person: Person
     channel: str
@@ -184,42 +184,45 @@ def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | B
     if isinstance(sent, dict) and sent.get("type") == PING:
         return Ping()
     try:
-        read = _Interaction.model_validate(sent)
+        interaction = _Interaction.model_validate(sent)
     except ValidationError:
         raise ValueError("no interaction of a known kind") from None
-    if read.application_id != application_id:
+    if interaction.application_id != application_id:
         raise ValueError("an interaction of another application")
-    return _build_click(read) if read.type == CLICKED else _build_call(read)
+    build = _build_click if interaction.type == CLICKED else _build_call
+    return build(interaction)
 
 
-def _build_call(read: _Interaction) -> CommandCall:
-    if read.data.name != COMMAND:
+def _build_call(interaction: _Interaction) -> CommandCall:
+    if interaction.data.name != COMMAND:
         raise ValueError("another command")
-    options = {option.name: option.value for option in read.data.options}
-    return CommandCall(_build_person(read), read.channel_id, read.token, options)
-
-
-def _build_click(read: _Interaction) -> ButtonClick:
-    if read.message is None:
-        raise ValueError("a button without its message")
-    return ButtonClick(
-        _build_person(read),
-        read.channel_id,
-        read.token,
-        read.data.custom_id,
-        read.message.id,
-        read.message.content,
+    options = {option.name: option.value for option in interaction.data.options}
+    return CommandCall(
+        _build_person(interaction), interaction.channel_id, interaction.token, options
     )
 
 
-def _build_person(read: _Interaction) -> Person:
-    user = read.member.user if read.member else read.user
+def _build_click(interaction: _Interaction) -> ButtonClick:
+    if interaction.message is None:
+        raise ValueError("a button without its message")
+    return ButtonClick(
+        _build_person(interaction),
+        interaction.channel_id,
+        interaction.token,
+        interaction.data.custom_id,
+        interaction.message.id,
+        interaction.message.content,
+    )
+
+
+def _build_person(interaction: _Interaction) -> Person:
+    user = interaction.member.user if interaction.member else interaction.user
     if user is None:
         raise ValueError("nobody")
-    roles = frozenset(read.member.roles if read.member else ())
+    roles = frozenset(interaction.member.roles if interaction.member else ())
     # The name goes into a comment in GitLab, so it must not be able to mention or link anything.
     name = user.username if re.fullmatch(r"[a-z0-9_.]{2,32}", user.username) else ""
-    return Person(user.id, name, read.guild_id or "", roles)
+    return Person(user.id, name, interaction.guild_id or "", roles)
 
 
 def parse_options(options: Mapping[str, Any]) -> TaskCommand:
@@ -250,7 +253,8 @@ def _read_text(options: Mapping[str, Any], name: str) -> str:
 
 URL = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (gitlab-nightshift, {VERSION})"
-"""Discord asks for a URL there, but takes any text; the project has no page of its own yet."""
+"""The ``User-Agent``. Discord asks for a URL in it, but takes any text; the project has no page of
+its own yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0
 PATIENCE_S = 90.0

@@ -67,7 +67,8 @@ class _Bundle(BaseModel):
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended: its result, and its change if there is one; a dry run's as a patch."""
+    """A run that ended: its result, the title and size of its change, and the change of a dry run
+    as a patch."""
 
     result: Result
     title: str = ""
@@ -76,11 +77,11 @@ class EndedRun:
 
 
 def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
-    """The two files as a record; None if the first is not a run's result."""
-    parsed = _read(Result, result)
+    """A run by its ``result.json`` and ``bundle.json``; None if the first is not a result."""
+    parsed = _parse(Result, result)
     if parsed is None:
         return None
-    whole = _read(_Bundle, bundle) if bundle else None
+    whole = _parse(_Bundle, bundle) if bundle else None
     proposal = whole.proposal if whole else None
     if proposal is None:
         return EndedRun(parsed)
@@ -90,7 +91,7 @@ def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _read(kind: type[_Model], data: bytes) -> _Model | None:
+def _parse(kind: type[_Model], data: bytes) -> _Model | None:
     try:
         return kind.model_validate(json.loads(data))
     except (ValueError, ValidationError, RecursionError):

@@ -24,15 +24,18 @@ DEVELOPER, MAINTAINER = 30, 40
 GRANULAR = "insufficient_granular_scope"
 """GitLab's error code if a fine-grained token lacks a permission."""
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
+"""The lists of a project that nights read, by their API paths."""
 AccessFact = Literal["token", "scopes", "project", "role"]
-"""What is checked of a token, in this order."""
+"""What is checked of a token: that it is valid, its scopes, that it sees the project, the role of
+its user; in this order."""
 _KINDS = {
     compile_lazily(r"project_\d+_bot"): "project access token",
     compile_lazily(r"group_\d+_bot"): "group access token",
     compile_lazily(r"service_account"): "access token of a service account",
 }
 _ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
-"""By a word of GitLab's message ("Token is expired.", lib/api/api_guard.rb)."""
+"""Why a token is no longer valid, by a word of GitLab's message ("Token is expired.",
+lib/api/api_guard.rb)."""
 _OTHER_KINDS = {
     "glcbt-": "a job token",
     "gldt-": "a deploy token",
@@ -81,8 +84,8 @@ class Access:
 
 
 class AccessRefusal(NightshiftError):
-    """``E_CONFIG`` for a token that a night cannot use: ``fact`` is what failed, ``known`` what was
-    read before that, None for nothing."""
+    """``E_CONFIG`` for a token that a night cannot use. ``fact`` is the check that failed,
+    ``known`` the access as read before it, None if nothing was read."""
 
     def __init__(self, message: str, fact: AccessFact, known: Access | None = None) -> None:
         super().__init__(Code.CONFIG, message)
@@ -129,11 +132,11 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
 
 
 def _try_reading(client: "Client", project: str, known: Access) -> None:
-    """Read one row of each list that nights read: GitLab does not list such a token's permissions,
-    so only a try shows them."""
-    for name in _READ_BY_NIGHTS:
+    """Read one row of each list that nights read: GitLab does not list the permissions of a
+    fine-grained token, so only a try shows them."""
+    for path in _READ_BY_NIGHTS:
         try:
-            client.read_rows(f"{build_project_path(project)}/{name}", per_page=1)
+            client.read_rows(f"{build_project_path(project)}/{path}", per_page=1)
         except ApiError as error:
             if error.kind == GRANULAR:
                 raise _explain_refusal(error, client, known) from None
@@ -210,6 +213,7 @@ def _read_level(
     user: Mapping[str, Any],
     known: Access,
 ) -> int | None:
+    """The access level of the token's user, 0 for no member, None for an administrator."""
     try:
         granted = read_project().get("permissions") or {}
     except ApiError as error:
@@ -287,8 +291,8 @@ MOST_PAGES = 10
 
 @dataclass(frozen=True)
 class GitlabUser:
-    """An account. ``active``: neither blocked nor a bot; ``level`` is a member's access level (30
-    is Developer), 0 for others."""
+    """An account. ``active``: neither blocked nor a bot; ``level`` is the access level of a member
+    (30 is Developer), 0 for other accounts."""
 
     id: int
     username: str
@@ -306,8 +310,8 @@ class ApprovalRule:
 
 
 class People:
-    """The people around a project. Of each list at most ``MOST_PAGES`` pages are read. Every method
-    but ``has_user`` may raise :class:`ApiError`."""
+    """The people of a project, groups and other users. Of each list at most ``MOST_PAGES`` pages
+    are read. Every method but ``has_user`` may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
         self._client, self._project = client, project
@@ -397,7 +401,7 @@ def _read_person(data: Mapping[str, Any]) -> GitlabUser:
 
 
 def _applies(row: Mapping[str, Any], branch: str) -> bool:
-    """True for a regular rule of this branch; one without branches is for all."""
+    """True for a regular rule that is for this branch, or for all."""
     # Code owners are a rule_type too, but are read from their file.
     names = [str(each.get("name")) for each in row.get("protected_branches") or ()]
     return row.get("rule_type", "regular") == "regular" and (not names or branch in names)

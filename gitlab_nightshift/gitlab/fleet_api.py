@@ -30,19 +30,20 @@ Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 LEAST_PAGE = 10
+"""Projects of a page, if GitLab takes too long for more."""
 MOST_PATHS = 50
 """Paths in one query for projects (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
 """The newest of each project; older nights are read only when needed."""
 MOST_PIPELINES = 5
 """Earlier pipelines of the control project that are searched for the last plan."""
-LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
+LARGEST_RESULT, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
 """Bytes of a night's result, and of the last plan."""
 FILES = ("nightshift.yaml", ".gitlab-ci.yml")
 THREADS = 8
 """Requests at a time."""
 PATIENCE_S = 300.0
-"""For one request with its retries: GitLab's rate limits are per minute."""
+"""Seconds for one request with its retries: GitLab's rate limits are per minute."""
 OPTIONAL_FIELDS = ("isForked", "markedForDeletionOn")
 """Fields that older versions of GitLab lack."""
 _NIGHT = """
@@ -212,7 +213,7 @@ class FleetApi:
             found = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
             if found is None:
                 return
-            yield from _list_found(found)
+            yield from _list_visible(found)
             cursor = read_next(found)
 
     # --- schedules ----------------------------------------------------------------------------
@@ -229,8 +230,8 @@ class FleetApi:
         return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, at, since))
 
     def play(self, project: int, schedule: int) -> None:
-        """Ask GitLab to start a schedule's pipeline. It is never retried: after a lost answer, the
-        caller looks for the pipeline first."""
+        """Ask GitLab to start a schedule's pipeline. This is never retried: after a lost answer,
+        the caller looks for the pipeline first."""
         self._connect(replace(self._patience, for_s=0.0)).http_post(
             f"/projects/{project}/pipeline_schedules/{schedule}/play"
         )
@@ -239,7 +240,9 @@ class FleetApi:
 
     def download_artifact(self, project: int, job: int, path: str) -> bytes:
         """A small file from a job's artifacts."""
-        return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
+        return self.client.download(
+            f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST_RESULT
+        )
 
     def read_json_artifact(self, project: int, job: int, path: str) -> object:
         """The content of a JSON file from a job's artifacts; None if it is missing or invalid."""
@@ -287,7 +290,7 @@ class FleetApi:
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], page: Node, size: int
     ) -> Iterator[Node]:
         while True:
-            yield from _list_found(page)
+            yield from _list_visible(page)
             if not (after := read_next(page)):
                 return
             found = self._ask_page(query, {**values, "after": after}, path, size)
@@ -298,7 +301,7 @@ class FleetApi:
     def _ask_page(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], size: int
     ) -> tuple[Node, int] | None:
-        """A page, and the size with which GitLab returned it."""
+        """A page, and the number of nodes for which GitLab was asked in the end."""
         while True:
             fields = (each for each in OPTIONAL_FIELDS if each not in self.missing_fields)
             text = query.replace("OPTIONAL", " ".join(fields))
@@ -335,13 +338,14 @@ def _is_too_much(error: ApiError) -> bool:
 
 
 def _follow(answer: Any, path: tuple[str, ...]) -> Node | None:
+    """The object under a path of keys; None without one."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, Mapping) else None
     return answer if isinstance(answer, Mapping) else None
 
 
-def _list_found(page: Node) -> Iterator[Node]:
-    """The nodes; GitLab shows null for one that the token may not see."""
+def _list_visible(page: Node) -> Iterator[Node]:
+    """The nodes of a page, without those that the token may not see: GitLab shows null for them."""
     yield from (each for each in page.get("nodes") or () if isinstance(each, Mapping))
 
 

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 BATCH = 30
+"""Merge requests of one query, which asks for as many."""
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
 MOST_BY_REST = 2
-"""As many are read if GraphQL fails: each then takes two requests."""
+"""Merge requests that are read if GraphQL fails: each then takes two requests."""
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
+"""Comments that are given as reasons, the last ones, and characters of one."""
 MOST_FILES = 100
 REJECTED_LABELS = frozenset(
     ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
@@ -71,8 +73,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class _Details:
-    """What a list lacks: files, comments (author's id, text), the ids of who gave a thumbs-down,
-    and of who acted (pushed, approved, changed a label)."""
+    """The details of a merge request that no list has: files, comments (author's id, text), and the
+    ids of those who gave a thumbs-down, or acted (pushed, approved, changed a label)."""
 
     files: tuple[str, ...] = ()
     comments: tuple[tuple[int, str], ...] = ()
@@ -86,12 +88,12 @@ class _Details:
 
     def leave_out(self, author: int | None) -> "_Details":
         """Without the comments and actions of the merge request's author, which is this program."""
-        said = tuple(each for each in self.comments if each[0] != author)
-        return replace(self, comments=said, acted=tuple(a for a in self.acted if a != author))
+        comments = tuple(each for each in self.comments if each[0] != author)
+        return replace(self, comments=comments, acted=tuple(a for a in self.acted if a != author))
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
-    """Read it with at most eight requests. Raises ApiError if the lists cannot be read.
+    """Read the memory with at most eight requests. Raises ApiError if the lists cannot be read.
 
     A night's merge request has the marker or ``label``, and a source branch of this project that
     begins with ``prefix``. The author does not count, as it changes with the token; anybody can
@@ -170,10 +172,9 @@ def _build_known(
 def _list_reasons(
     row: Mapping[str, Any], details: _Details, developers: frozenset[int]
 ) -> Iterable[str]:
-    """Why people rejected it, in their words. Only those count who may close it: Developers and
-    above."""
-    said = [text for author, text in details.comments if author in developers]
-    yield from said[-MOST_COMMENTS:]
+    """Why people rejected a merge request. Only Developers and above count, who may close it."""
+    comments = [text for author, text in details.comments if author in developers]
+    yield from comments[-MOST_COMMENTS:]
     if thumbs := len(developers.intersection(details.thumbs_down)):
         yield f"thumbs down by {thumbs}"
     for name in row.get("labels") or ():
@@ -255,7 +256,7 @@ def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[t
 
 
 def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
-    """The authors of GitLab's system notes, without bots."""
+    """The people whose actions GitLab's system notes tell, by their ids."""
     for note, author in notes:
         if note.get("system") and author and not _is_bot(note.get("author") or {}):
             yield author
@@ -281,9 +282,9 @@ JOBS = ("nightshift", "nightshift:publish")
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """What to read: from ``since`` on at most ``most_nights`` nights (two requests each);
-    ``prefix`` of nights' branches, their ``label`` ("" for none), and the path of the result in the
-    artifacts."""
+    """Which history to read: from ``since`` on, at most ``most_nights`` nights (two requests each).
+    Nights' branches begin with ``prefix``, their merge requests have ``label`` ("" for none), and
+    their results lie at ``result_path`` in the artifacts."""
 
     since: date
     most_nights: int
@@ -294,8 +295,8 @@ class HistoryRequest:
 
 def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
     """Read the history. Raises ApiError if the merge requests cannot be read."""
-    known = read_memory(client, project, wanted.prefix, wanted.label)
-    reasons = {each.iid: each.reasons for each in known.rejected}
+    memory = read_memory(client, project, wanted.prefix, wanted.label)
+    reasons = {each.iid: each.reasons for each in memory.rejected}
     merge_requests = tuple(
         _build_merge_request(row, project, reasons)
         for row in _list_merge_requests(client, project, wanted)
@@ -305,8 +306,8 @@ def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest
         nights = tuple(filter(None, (_read_night(client, project, p, wanted) for p in pipelines)))
     except ApiError as error:
         text = f"the nights of {project.path}: {error}"
-        return NightHistory(merge_requests, (), (*known.unknown, text))
-    unknown = known.unknown
+        return NightHistory(merge_requests, (), (*memory.unknown, text))
+    unknown = memory.unknown
     if len(pipelines) == wanted.most_nights:
         unknown += (f"nights of {project.path} before the last {wanted.most_nights} pipelines",)
     return NightHistory(merge_requests, nights, unknown)
@@ -376,21 +377,20 @@ def _read_night(
     own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
     if not own:
         return None
-    # Of a retried job, the last try has the result that counts.
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
-    lost = PastNight(project.path, str(pipeline["id"]), url, started)
+    without_result = PastNight(project.path, str(pipeline["id"]), url, started)
+    # Of a retried job, the last try has the result that counts.
+    artifact = f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}"
     try:
-        data = client.download(
-            f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}", LARGEST_RESULT
-        )
-        return read_result(json.loads(data), lost)
+        data = client.download(artifact, LARGEST_RESULT)
+        return read_result(json.loads(data), without_result)
     except (ApiError, ValueError, RecursionError):
-        return lost
+        return without_result
 
 
 def read_result(result: Any, night: PastNight) -> PastNight:
-    """The night with what its ``result.json``, of any version, says. A job may have written
-    anything there, so each field is checked."""
+    """The night, with the data of its ``result.json`` (of any version), each field of which is
+    checked: a job may have written anything."""
     if not isinstance(result, dict):
         return night
     outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
@@ -409,7 +409,7 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 
 
 def find_cost(result: object) -> float | None:
-    """The cost of a night in USD, by its result; None if that has no plausible one."""
+    """The cost of a night in USD, by its result; None if the result has no plausible figure."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
     # In Python, True is an int.
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6

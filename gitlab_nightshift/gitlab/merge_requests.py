@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 BRANCH_APPEARS_S = 75.0
-"""How long GitLab may not know a branch after its push: others reported 37 s."""
+"""How long after its push GitLab may not know a branch: 37 s were reported."""
 MOST_MERGE_REQUESTS = 1000
 
 
@@ -79,8 +79,9 @@ class MergeRequests:
 
         def find_or_create() -> MergeRequest:
             nonlocal first
-            looked, first = None if first else self.find_from(new.source_branch, sha), False
-            return looked or self._create_once(new, sha)
+            existing = None if first else self.find_from(new.source_branch, sha)
+            first = False
+            return existing or self._create_once(new, sha)
 
         def again(error: ApiError) -> bool:
             if _branch_unseen(error):
@@ -170,7 +171,8 @@ class FailedJob:
 
 
 class Reviews:
-    """The merge requests of one project. Every method may raise :class:`ApiError`."""
+    """The state of a project's merge requests, those from forks included, and GitLab's rebase of
+    one. Every method may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str, clock: Clock) -> None:
         self._client, self._clock = client, clock
@@ -181,8 +183,8 @@ class Reviews:
         return _read_state(self._get(f"/merge_requests/{iid}"))
 
     def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
-        """The states of several, after GitLab's merge check. Half a minute for all together; after
-        that, ``conflict`` stays None."""
+        """The states of these merge requests, after GitLab's merge check. If it takes longer than
+        half a minute for all together, ``conflict`` stays None."""
         # The first request only queues the check (lib/api/entities/merge_request_basic.rb:
         # check_mergeability(async: true)), so all are requested once before the first pause.
         found = {iid: self.read_state(iid) for iid in iids}

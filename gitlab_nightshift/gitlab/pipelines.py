@@ -22,6 +22,7 @@ FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
 """Statuses of a pipeline that was no night."""
 MANUAL = "manual"
+"""The status of a job that waits for somebody to start it."""
 APPROVE_JOB = "nightshift:approve"
 """The template's manual job that publishes a change awaiting approval."""
 _EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
@@ -131,8 +132,8 @@ def _read_creation(row: Mapping[str, Any]) -> datetime:
 
 
 def escape_value(value: str) -> str:
-    """Escape a pipeline variable's value: GitLab and the runner expand ``$NAME``, ``${NAME}`` and
-    ``%NAME%``, even to a token's value."""
+    """Escape the value of a pipeline's variable: GitLab and the runner expand ``$NAME``,
+    ``${NAME}`` and ``%NAME%``, even to the value of a token."""
     # The runner turns $$ back into $ (its common/variables.go), but leaves %% as it is: percent
     # signs are doubled only if the value would be expanded otherwise.
     value = value.replace("$", "$$")
@@ -172,6 +173,7 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
 NIGHT_JOB = "nightshift"
 """The template's job, and the prefix of its jobs in three stages (``nightshift:work``)."""
 MOST_PAGES = 20
+"""Pages of unfinished jobs that are read."""
 _VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
 # Project.jobs can be asked for one project per query: FieldCallCount, limit 1
 # (app/graphql/resolvers/project_jobs_resolver.rb).

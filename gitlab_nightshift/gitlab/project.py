@@ -1,4 +1,4 @@
-"""One project on one GitLab: all that stages read there and write to it."""
+"""One project on one GitLab: everything that stages read from it and write to it."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ TIMEOUT_S = 30.0
 PATIENCE_S = 120.0
 LEAST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
-All requests of the API are older."""
+All API requests of this program work on older ones, too."""
 _VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
 """GitLab's setting for who may give pipelines variables → the access level."""
 
@@ -48,21 +48,22 @@ def open_project(
     patience_s: float = PATIENCE_S,
     clock: Clock | None = None,
     tell: Callable[[str], None] = write_notice,
-    of_job: bool = False,
+    is_job_token: bool = False,
 ) -> "Project":
     """The façade of a project (its id or path). It sends nothing before a method is called.
 
     ``timeout_s`` limits each request, ``patience_s`` all retries together, from now on; ``tell``
-    gets a line before each longer pause between them. ``of_job``: the token is a ``CI_JOB_TOKEN``,
-    which can read little more than artifacts of this project's jobs. Raises ``E_CONFIG`` for an
-    invalid server address or token.
-    """
+    gets a line before each longer pause between them. ``is_job_token``: the token is a
+    ``CI_JOB_TOKEN``, which can read little more than artifacts of this project's jobs. Raises
+    ``E_CONFIG`` for an invalid server address or token."""
     check_server(server_url, token)
     if not project:
         raise build_config_error("the project is unknown: set repo_url to its web address")
-    time = clock or Clock()
-    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
-    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
+    clock = clock or Clock()
+    patience = RetryPolicy(clock.now() + patience_s, clock, tell=tell)
+    return Project(
+        server_url.rstrip("/"), project, token, timeout_s, patience, is_job_token=is_job_token
+    )
 
 
 def check_server(server_url: str, token: str) -> None:
@@ -95,9 +96,9 @@ class Project:
         timeout_s: float,
         patience: RetryPolicy,
         *,
-        of_job: bool = False,
+        is_job_token: bool = False,
     ) -> None:
-        self.name, self._of_job = name, of_job
+        self.name, self._is_job_token = name, is_job_token
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
         self._patience = patience
 
@@ -168,7 +169,7 @@ class Project:
         return None if commits is None else not commits
 
     def read_memory(self, branch_prefix: str, label: str) -> Memory:
-        """Earlier nights' merge requests, and what people work on."""
+        """Earlier nights' merge requests, and the open ones of people."""
         return read_memory(self._client, self.facts, branch_prefix, label)
 
     def read_history(self, wanted: HistoryRequest) -> NightHistory:
@@ -181,6 +182,8 @@ class Project:
         return any(each["title"] != title for each in commits)
 
     def _list_commits_between(self, base: str, head: str) -> Any:
+        """The commits of ``head`` that ``base`` does not have (branches or ids); None if GitLab
+        does not know one of the two."""
         found: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
         return found and found["commits"]
 
@@ -271,7 +274,7 @@ class Project:
             self._token,
             timeout_s=self._timeout_s,
             patience=self._patience,
-            of_job=self._of_job,
+            is_job_token=self._is_job_token,
         )
 
     @cached_property

@@ -21,7 +21,7 @@ query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first:
 """
 MOST_SCHEDULES = 20
 """Schedules whose variables are read: one request each, as the list does not show them."""
-SWITCH = "NIGHTSHIFT"
+NIGHT_VARIABLE = "NIGHTSHIFT"
 """The variable by which a schedule's pipelines are nights."""
 FLEET_SCHEDULE = "Night shift (fleet)"
 """The description of the inactive schedule that a fleet plays: one in each project."""
@@ -65,8 +65,9 @@ class PushRule:
 
 @dataclass(frozen=True)
 class CiVariable:
-    """A variable, without its value; ``scope`` is its environment scope, ``group`` the name of the
-    group that it is inherited from, "" for the project's own. Only these have a ``description``."""
+    """A variable, without its value. ``scope`` is its environment scope; ``group`` the name of the
+    group that it is inherited from, "" for the project's own; ``description`` is "" for inherited
+    ones."""
 
     key: str
     protected: bool
@@ -97,10 +98,10 @@ class CiSettings:
         rows = self._list("pipeline_schedules")
         if rows is None:
             return None
-        known = sorted(rows, key=lambda row: not row.get("active"))
+        active_first = sorted(rows, key=lambda row: not row.get("active"))
         return tuple(
             _read_schedule(row, self._find_switch(row) if number < MOST_SCHEDULES else None)
-            for number, row in enumerate(known)
+            for number, row in enumerate(active_first)
         )
 
     def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
@@ -155,7 +156,7 @@ class CiSettings:
         if not isinstance(found, dict) or not isinstance(found.get("variables"), list):
             return None
         return any(
-            each.get("key") == SWITCH and each.get("value") == "true"
+            each.get("key") == NIGHT_VARIABLE and each.get("value") == "true"
             for each in found["variables"]
             if isinstance(each, dict)
         )
@@ -172,8 +173,8 @@ def _read_pipeline_file(found: object) -> PipelineFile | None:
         return None
     given = (make_printable(str(each)) for each in found.get("errors") or ())
     errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in given)
-    known = () if found["valid"] else errors or ("GitLab gives no reason",)
-    return PipelineFile(known, str(found.get("merged_yaml") or ""))
+    errors = () if found["valid"] else errors or ("GitLab gives no reason",)
+    return PipelineFile(errors, str(found.get("merged_yaml") or ""))
 
 
 def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
@@ -310,8 +311,8 @@ class ProjectSetup:
 
     def create_schedule(self, new: NewSchedule) -> None:
         """Create a schedule owned by the token's user. If GitLab refuses its variable, it is
-        deleted again. It is inactive until it has the variable: without it, its pipelines were no
-        nights but the project's usual ones."""
+        deleted again. It is inactive until it has the variable: without that, its pipelines would
+        be the project's usual ones instead of nights."""
         asked = {
             "description": new.description,
             "ref": new.branch,
@@ -324,7 +325,7 @@ class ProjectSetup:
             return
         path = f"pipeline_schedules/{made}"
         try:
-            self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
+            self._post(f"{path}/variables", {"key": NIGHT_VARIABLE, "value": "true"})
             if new.active:
                 self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
         except BaseException:  # a signal must leave no schedule behind either

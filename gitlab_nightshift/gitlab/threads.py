@@ -152,8 +152,8 @@ class Threads:
         )
 
     def find_thread(self, address: CommentAddress) -> Thread | None:
-        """The thread that contains the comment. The address may name another one, so its thread is
-        only tried first."""
+        """The thread that contains the comment. The thread that the address names is only tried
+        first, as it may be another one."""
         at = f"{self._build_noteable_path(address)}/discussions"
         if address.thread:
             thread = _read_thread(self._read(f"{at}/{quote(address.thread, safe='')}"))
