@@ -151,12 +151,10 @@ def _build_rules(task: BeadTask) -> list[str]:
         rules.append("Edit(./**)")
     if task.any_command:
         return [*rules, "Bash"]
-    return rules + [_build_command_rule(command) for command in task.allowed_commands]
-
-
-def _build_command_rule(command: str) -> str:
-    """A single word allows that program with any arguments, several words exactly that command."""
-    return f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})"
+    for command in task.allowed_commands:
+        # A single word allows that program with any arguments, several words exactly that command.
+        rules.append(f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})")
+    return rules
 
 
 # --- what it prints -------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class Codex(Provider):
             *self._build_sandbox_args(program, path, task),
             *(schema if task.schema else []),
             *_format_options(self._build_config(task)),
-            "-",
+            "-",  # the prompt comes on stdin
         ]
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:

@@ -294,6 +294,7 @@ class Discord:
     async def post(self, channel: str, message: Json, reply_to: str) -> None:
         """Post a message in a channel, as the bot: an interaction's token expires after 15
         minutes."""
+        # If somebody has deleted that message, this one is posted all the same.
         reference = {"message_id": reply_to, "fail_if_not_exists": False}
         body = {**message, "message_reference": reference} if reply_to else message
         await self._send("POST", f"/channels/{channel}/messages", body, self._as_bot, "a message")
@@ -310,7 +311,9 @@ class Discord:
         # Discord's limits of requests are per route, and tell how long to wait (429, Retry-After).
         patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
         return await patience.await_with_retries(
-            lambda: self._send_once(method, path, body, headers, what), _transient, asyncio.sleep
+            lambda: self._send_once(method, path, body, headers, what),
+            lambda error: error.status is None or error.status in _TRANSIENT,
+            asyncio.sleep,
         )
 
     async def _send_once(
@@ -331,10 +334,6 @@ class Discord:
         if response.status >= 300:
             raise _build_refusal(response, answer, what)
         return answer
-
-
-def _transient(error: DiscordError) -> bool:
-    return error.status is None or error.status in _TRANSIENT
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:

@@ -250,6 +250,7 @@ def escape_text(text: str, most: int) -> str:
     """One line of at most ``most`` characters (before escaping), shown literally."""
     line = " ".join(_clean_text(text).split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+    # A space of no width after @ and within :// keeps Discord from a mention and a link.
     line = _MARKDOWN.sub(r"\\\g<0>", line)
     return line.replace("@", f"@{_ZERO_WIDTH}").replace("://", f":{_ZERO_WIDTH}//")
 
@@ -286,15 +287,12 @@ def format_message(lines: list[str]) -> str:
     """The lines as one message; "…" replaces those that do not fit."""
     kept: list[str] = []
     for line in lines:
-        if _measure_length([*kept, line, _CUT]) > LONGEST_MESSAGE:
+        # In UTF-16 units, as Discord's own clients count.
+        units = len("\n".join([*kept, line, _CUT]).encode("utf-16-le", "replace")) // 2
+        if units > LONGEST_MESSAGE:
             return "\n".join([*kept, _CUT])
         kept.append(line)
     return "\n".join(kept)
-
-
-def _measure_length(lines: list[str]) -> int:
-    """The length in UTF-16 units, as Discord's own clients count."""
-    return len("\n".join(lines).encode("utf-16-le", "replace")) // 2
 
 
 def _clean_text(text: str) -> str:

@@ -248,7 +248,9 @@ class Meter:
         if self.calls:
             self.calls.read(event)
         self.ended = self.ended or not self.stream or _ends_text(event)
-        self.closed = self.closed or not self.stream or _is_closing_mark(event)
+        # An error may come in place of the mark, and every client takes it for the end.
+        closes = _is_last_event(event) or bool(event.get("error"))
+        self.closed = self.closed or not self.stream or closes
         self.text_bytes += sum(_count_text(event.get(name)) for name in _TEXTS)
         inner = [event.get(name) for name in ("message", "response")]
         for part in (event, *(x for x in inner if isinstance(x, dict))):
@@ -261,11 +263,6 @@ class Meter:
                 self._tokens = _merge_tokens(self._tokens, used)
                 self._has_split = self._has_split or isinstance(usage.get("cache_creation"), dict)
                 self.final = self.final or (self.ended and used.output > 0)
-
-
-def _is_closing_mark(event: dict[str, Any]) -> bool:
-    """True for a closing mark, and for an error in its place, which every client takes for one."""
-    return _is_last_event(event) or bool(event.get("error"))
 
 
 def _is_last_event(event: dict[str, Any]) -> bool:

@@ -83,6 +83,7 @@ def make_placeholder(api: Api) -> str:
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8
+# Azure's base URL names a version of its API in the query.
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
 _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
 """Base URLs with a version of their own, to which ``/chat/completions`` is added directly: Gemini's

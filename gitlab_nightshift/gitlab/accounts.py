@@ -154,6 +154,7 @@ def find_developers(
     client: "Client", project: str, users: Iterable[int], least: int = DEVELOPER
 ) -> frozenset[int]:
     """The active users (ids, 0 for nobody) with at least this access level, inherited or not."""
+    # Only a page of members is read, so more ids would be of no use.
     asked = sorted(set(users) - {0})[:PAGE]
     if not asked:  # without ids, GitLab would list every member
         return frozenset()

@@ -313,7 +313,10 @@ class FleetApi:
                 # An unknown field fails the whole query, so it is left out from here on.
                 if unknown and unknown[1] in OPTIONAL_FIELDS:
                     self.missing_fields += (unknown[1],)
-                elif size > LEAST_PAGE and _is_too_much(error):
+                # GitLab, or a proxy before it, gives up on a query that takes too long.
+                elif size > LEAST_PAGE and (
+                    error.status in (502, 503, 504) or "Timeout on" in error.message
+                ):
                     size = max(LEAST_PAGE, size // 2)
                 else:
                     raise
@@ -330,11 +333,6 @@ class FleetApi:
                 raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
             nodes[at] = {**nodes[at], "problem": why}
         return page and {**page, "nodes": nodes}
-
-
-def _is_too_much(error: ApiError) -> bool:
-    """True if GitLab, or a proxy before it, gave up on a query that took too long."""
-    return error.status in (502, 503, 504) or "Timeout on" in error.message
 
 
 def _follow(answer: Any, path: tuple[str, ...]) -> Node | None:

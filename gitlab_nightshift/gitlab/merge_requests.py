@@ -84,7 +84,9 @@ class MergeRequests:
             return existing or self._create_once(new, sha)
 
         def again(error: ApiError) -> bool:
-            if _branch_unseen(error):
+            # "400 source branch does not exist", in any of GitLab's forms.
+            words = error.reason.lower()
+            if error.status == 400 and all(each in words for each in ("source", "branch", "exist")):
                 return clock.now() < appears
             return transient(error)
 
@@ -118,12 +120,6 @@ class MergeRequests:
         for each in itertools.islice(found, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:
                 yield read_merge_request(each.attributes)
-
-
-def _branch_unseen(error: ApiError) -> bool:
-    """True for ``400 source branch does not exist``, in any of GitLab's forms."""
-    text = error.reason.lower()
-    return error.status == 400 and "source" in text and "branch" in text and "exist" in text
 
 
 # --- the state of open ones -----------------------------------------------------------------------

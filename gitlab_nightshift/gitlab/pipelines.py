@@ -1,7 +1,7 @@
 """Pipelines and jobs: start and list them, find nights' unfinished jobs, and who started a job."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -206,21 +206,17 @@ class NightJob:
 
 def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
     """The unfinished jobs of nights in the project with this path. Raises ApiError."""
-    return tuple(_walk_jobs(client, project))
-
-
-def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
-    after = None
+    found, after = list[NightJob](), None
     for _ in range(MOST_PAGES):
         answer = _ask(client, {"project": project, "after": after})
         try:
             jobs = answer["project"]["jobs"]
             for row in jobs["nodes"]:
                 if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
-                    yield _read_night_job(row)
+                    found.append(_read_night_job(row))
             after = jobs["pageInfo"]["endCursor"]
             if not jobs["pageInfo"]["hasNextPage"]:
-                return
+                return tuple(found)
         except (TypeError, KeyError):
             text = f"the jobs of {project} are not visible to this token"
             raise ApiError(text, lasting=True) from None

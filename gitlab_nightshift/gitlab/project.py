@@ -72,6 +72,7 @@ def check_server(server_url: str, token: str) -> None:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
     if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
+    # It is sent in a header, which requests refuses with a line break.
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
 

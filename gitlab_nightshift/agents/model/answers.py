@@ -114,7 +114,8 @@ def _find_path_above(lines: list[str], at: int, number: int) -> str:
 
 
 def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
-    """The block that begins at line ``start``, and the number of its last line."""
+    """The block that begins at line ``start``, and the number of its last line. Between its marks,
+    marks of another width are text."""
     width = len(lines[start].rstrip().partition(" ")[0])
     end_word = "DELETE" if block.delete else "REPLACE"
     end, divider = f"{'>' * width} {end_word}", "=" * width
@@ -130,17 +131,11 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
                     " such a line, make all three marks of the block longer"
                 )
             middle = at
-        elif _is_mark_of(line, width):
+        elif (mark := _MARK.fullmatch(line)) and len(mark[1]) == width and " " in line:
             raise MalformedError(
                 f"{block}: {line} (line {at + 1}) before the block's own end {end}"
             )
     raise MalformedError(f"{block}: it has no end; {end} is missing")
-
-
-def _is_mark_of(line: str, width: int) -> bool:
-    """True if the line would begin or end a block with marks of this width."""
-    mark = _MARK.fullmatch(line)
-    return bool(mark and len(mark[1]) == width and " " in line)
 
 
 def _build_block(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:

@@ -72,6 +72,7 @@ class EndpointError(Exception):
     @property
     def too_long(self) -> bool:
         """True if the request and its answer do not fit into the model's context."""
+        # 500 is llama.cpp's, here and below.
         return self.status in (400, 413, 422, 500) and is_too_long(str(self))
 
     @property
@@ -271,7 +272,9 @@ class _Answer:
         part, before = as_object(first.get(name)), self.size
         self._usage = as_object(event.get("usage")) or self._usage
         for key in ("content", "refusal", *_THOUGHT_KEYS):
-            self._add_text(key, _join_parts(part.get(key)))
+            if text := _join_parts(part.get(key)):
+                self._texts.setdefault(key, []).append(text)
+                self.size += len(text)
         self._add_details(part.get("reasoning_details"))
         self.size += self._calls.add(part.get("tool_calls"))
         if self._calls.more:
@@ -280,8 +283,10 @@ class _Answer:
             raise CutOffError("it goes on after its end")
         # Gemini writes it in upper case.
         reason = str(first.get("finish_reason") or "").lower()
+        if reason not in ("", *FINISHED_REASONS):
+            raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
         if self.size > before or reason:
-            self._reason = _check_reason(reason)
+            self._reason = reason
 
     def finish(self) -> ModelReply:
         """The whole answer. Raises :class:`CutOffError` if its end is missing, EndpointError."""
@@ -289,7 +294,7 @@ class _Answer:
             raise CutOffError("the stream ended without its end")
         if not self._reason:
             raise CutOffError("the endpoint gave no reason for its end")
-        text = _strip_thoughts(self._join("content"))
+        text = _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", self._join("content"))))
         calls = tuple(map(_build_call, self._calls.calls))
         if refusal := self._join("refusal"):
             raise EndpointError(200, f"the model refuses: {' '.join(refusal.split())[:500]}")
@@ -300,11 +305,6 @@ class _Answer:
 
     def _join(self, key: str) -> str:
         return "".join(self._texts.get(key, ()))
-
-    def _add_text(self, key: str, text: str) -> None:
-        if text:
-            self._texts.setdefault(key, []).append(text)
-            self.size += len(text)
 
     def _add_details(self, details: object) -> None:
         """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
@@ -342,22 +342,11 @@ def _build_call(raw: ChatCall) -> ModelCall:
     return ModelCall(call_id, raw.name, arguments if isinstance(arguments, dict) else None)
 
 
-def _strip_thoughts(text: str) -> str:
-    """The text after ``</think>``, or in harmony's final channel."""
-    return _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", text)))
-
-
 def _join_parts(content: object) -> str:
     """A text, which Mistral sends in parts; those of thoughts, which have no text, are left out."""
     return as_text(content) or "".join(
         as_text(part.get("text")) for part in filter_objects(content)
     )
-
-
-def _check_reason(reason: str) -> str:
-    if reason not in ("", *FINISHED_REASONS):
-        raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
-    return reason
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:

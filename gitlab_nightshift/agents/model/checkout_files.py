@@ -91,6 +91,7 @@ class _UndoLog:
     placed: list[tuple[int, str]] = field(default_factory=list)
 
     def undo(self) -> None:
+        # New files first, as old ones get their names back; folders last, as they must be empty.
         for fd, name in reversed(self.placed):
             os.unlink(name, dir_fd=fd)
         for fd, name, backup in reversed(self.backups):

@@ -287,9 +287,10 @@ class AgentLoop:
             self._conversation.add({"role": "user", "content": text}, droppable=True)
 
     def _emit_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> None:
-        shown = {key: str(value)[:400] for key, value in (arguments or {}).items()}
-        if isinstance((arguments or {}).get("command"), list):
-            shown = {"command": (arguments or {})["command"][:50]}
+        arguments = arguments or {}
+        shown: dict[str, Any] = {key: str(value)[:400] for key, value in arguments.items()}
+        if isinstance(command := arguments.get("command"), list):
+            shown = {"command": command[:50]}
         self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
     def _emit_result(self, call_id: str, result: ToolResult) -> None:
