@@ -342,9 +342,9 @@ class ReportedCalls:
     def _find_missing(self, output: str) -> None:
         """Add the programs that a shell did not find, by the start and the end of the output."""
         for text in dict.fromkeys((output[:LONGEST_OUTPUT], output[-LONGEST_OUTPUT:])):
-            for found in _NOT_FOUND.finditer(text):
+            for match in _NOT_FOUND.finditer(text):
                 if len(self.missing) < MOST_MISSING:
-                    self.missing[found[1] or found[2]] = None
+                    self.missing[match[1] or match[2]] = None
 
 
 def _join_output(output: object) -> str:

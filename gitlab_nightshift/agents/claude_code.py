@@ -311,8 +311,8 @@ class ClaudeStreamReader(OutputLineReader):
             return Usage(None if seen else 0.0, seen)
         usd = result.get("total_cost_usd")
         # NaN, which Python's parser takes, is in no range.
-        known = isinstance(usd, int | float) and 0 <= usd < LARGEST_USD
-        return Usage(float(usd or 0) if known else None, max(_count_model_tokens(result), seen))
+        plausible = isinstance(usd, int | float) and 0 <= usd < LARGEST_USD
+        return Usage(float(usd or 0) if plausible else None, max(_count_model_tokens(result), seen))
 
 
 class TokenTally:

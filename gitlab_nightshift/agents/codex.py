@@ -122,8 +122,8 @@ class Codex(Provider):
         """The ``node_modules`` folder that contains the CLI, else its package, else the program
         alone."""
         real = self._find_executable(path)
-        own = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
-        return (*find_node_modules(real), *own[:1], real)[:1]
+        packages = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
+        return (*find_node_modules(real), *packages[:1], real)[:1]
 
     def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
@@ -213,18 +213,18 @@ def restrict_schema(schema: Any) -> Any:
     is validated by the whole schema later, as the CLI does not check it."""
     if not isinstance(schema, dict):
         return schema
-    made = {key: value for key, value in schema.items() if key in _COPIED}
+    restricted = {key: value for key, value in schema.items() if key in _COPIED}
     if "anyOf" in schema:
-        made["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
+        restricted["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
     for key in ("$defs", "properties"):
         if key in schema:
-            made[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
+            restricted[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
     if "items" in schema:
-        made["items"] = restrict_schema(schema["items"])
+        restricted["items"] = restrict_schema(schema["items"])
     if schema.get("type") == "object":
-        made["required"] = list(schema.get("properties", {}))
-        made["additionalProperties"] = False
-    return made
+        restricted["required"] = list(schema.get("properties", {}))
+        restricted["additionalProperties"] = False
+    return restricted
 
 
 # --- what it prints -------------------------------------------------------------------------------
@@ -360,8 +360,8 @@ def _report_failure(failure: str, usage: Usage) -> BeadReport:
 
 
 def _find_http_status(text: str) -> int:
-    found = _STATUS.search(text)
-    return int(found[1]) if found else 0
+    match = _STATUS.search(text)
+    return int(match[1]) if match else 0
 
 
 def _describe_item(item: dict[str, Any]) -> str:

@@ -178,13 +178,13 @@ def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | B
     """Parse an interaction. Raises ValueError if it is invalid, of an unknown kind, or meant for
     another application."""
     try:
-        sent = json.loads(body)
+        data = json.loads(body)
     except (ValueError, RecursionError):
         raise ValueError("no JSON") from None
-    if isinstance(sent, dict) and sent.get("type") == PING:
+    if isinstance(data, dict) and data.get("type") == PING:
         return Ping()
     try:
-        interaction = _Interaction.model_validate(sent)
+        interaction = _Interaction.model_validate(data)
     except ValidationError:
         raise ValueError("no interaction of a known kind") from None
     if interaction.application_id != application_id:
@@ -288,8 +288,8 @@ class Discord:
         The answer to a button is the message with the button.
         """
         path = f"/webhooks/{self._application_id}/{token}/messages/@original"
-        sent = await self._send("PATCH", path, message, {}, "an answer")
-        return str(sent.get("id", ""))
+        answer = await self._send("PATCH", path, message, {}, "an answer")
+        return str(answer.get("id", ""))
 
     async def post(self, channel: str, message: Json, reply_to: str) -> None:
         """Post a message in a channel, as the bot: an interaction's token expires after 15

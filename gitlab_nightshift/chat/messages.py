@@ -209,13 +209,13 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
 
 def read_press(custom_id: str, key: bytes) -> Press | None:
     """The click on a button by its id; None if this service did not make the button."""
-    found = _BUTTON_ID.fullmatch(custom_id)
+    match = _BUTTON_ID.fullmatch(custom_id)
     # The id comes back from the person's own client, which may send any.
-    if not found or not hmac.compare_digest(
-        _sign_button_id(found[1], int(found[2]), key), custom_id
+    if not match or not hmac.compare_digest(
+        _sign_button_id(match[1], int(match[2]), key), custom_id
     ):
         return None
-    return Press(found[1] == "approve", int(found[2]))
+    return Press(match[1] == "approve", int(match[2]))
 
 
 def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
@@ -271,8 +271,8 @@ def format_diff(patch: str, most: int) -> str:
         if sum(map(len, kept)) + len(kept) + len(line) > most:
             break
         kept.append(line.replace("@", f"@{_ZERO_WIDTH}"))
-    rest = [CUT_NOTE] if len(kept) < len(lines) else []
-    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
+    note = [CUT_NOTE] if len(kept) < len(lines) else []
+    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *note])
 
 
 def format_link(url: str, gitlab_url: str) -> str:

@@ -360,12 +360,12 @@ def _build_application(service: ChatService, verifier: RequestVerifier) -> web.A
 
 def _answer(service: ChatService, body: bytes) -> web.Response:
     try:
-        sent = read_interaction(body, service.settings.application_id)
+        interaction = read_interaction(body, service.settings.application_id)
     except ValueError as error:
         service.log(f"refused: {error}")
         return web.Response(status=400, text=str(error))
-    if isinstance(sent, Ping):
+    if isinstance(interaction, Ping):
         return web.json_response(messages.PONG)
-    if isinstance(sent, CommandCall):
-        return web.json_response(service.answer_command(sent))
-    return web.json_response(service.answer_click(sent))
+    if isinstance(interaction, CommandCall):
+        return web.json_response(service.answer_command(interaction))
+    return web.json_response(service.answer_click(interaction))

@@ -272,13 +272,13 @@ def _is_last_event(event: dict[str, Any]) -> bool:
 
 def _count_text(value: object) -> int:
     """Bytes of all texts in a part of an event."""
-    size, left = 0, [value]
-    while left:
-        part = left.pop()
-        if isinstance(part, str):
-            size += len(part.encode("utf-8", "surrogatepass"))
-        elif isinstance(part, dict | list):
-            left += part.values() if isinstance(part, dict) else part
+    size, values = 0, [value]
+    while values:
+        inner = values.pop()
+        if isinstance(inner, str):
+            size += len(inner.encode("utf-8", "surrogatepass"))
+        elif isinstance(inner, dict | list):
+            values += inner.values() if isinstance(inner, dict) else inner
     return size
 
 
@@ -318,16 +318,16 @@ def _read_anthropic_usage(usage: dict[str, Any]) -> Tokens:
 
 def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
     """The tokens of OpenAI's usage. Some endpoints count reasoning in the total alone."""
-    sent = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
+    input_tokens = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
     details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
     parts = details if isinstance(details, dict) else {}
     # OpenAI counts cache reads and writes within the input, Anthropic beside it. The bounds keep a
     # server that reports nonsense from making the rest negative.
-    cached = min(_read_number(parts, "cached_tokens"), sent)
-    written = min(_read_number(parts, "cache_write_tokens"), sent - cached)
+    cached = min(_read_number(parts, "cached_tokens"), input_tokens)
+    written = min(_read_number(parts, "cache_write_tokens"), input_tokens - cached)
     output = _read_number(usage, "output_tokens") or _read_number(usage, "completion_tokens")
-    output = max(output, _read_number(usage, "total_tokens") - sent)
-    return Tokens(sent - cached - written, output, written, cached=cached)
+    output = max(output, _read_number(usage, "total_tokens") - input_tokens)
+    return Tokens(input_tokens - cached - written, output, written, cached=cached)
 
 
 def _read_number(usage: dict[str, Any], name: str) -> int:

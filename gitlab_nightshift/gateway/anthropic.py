@@ -179,8 +179,8 @@ def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequ
 def _check_request(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> CheckedRequest:
-    known = list_plain_models(models)
-    checked = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    plain_models = list_plain_models(models)
+    checked = check_body(body, plain_models, checks, output_key=limit, server_side=SERVER_SIDE)
     for tool in checked.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
@@ -231,10 +231,10 @@ def filter_betas(header: str, models: Collection[str]) -> tuple[str, tuple[str, 
 
     Names that enable a provider-side tool, a store or a higher price are not known here.
     """
-    known = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
+    allowed = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
     kept: list[str] = []
     dropped: list[str] = []
     for name in (part.strip() for part in header.split(",")):
         match = _BETA.fullmatch(name)
-        (kept if match and match[1] in known else dropped).append(name)
+        (kept if match and match[1] in allowed else dropped).append(name)
     return ",".join(kept), tuple(name for name in dropped if name)

@@ -112,8 +112,8 @@ class Account:
             raise self._build_budget_refusal()
         limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
         held = replace(held, output=limit or USUAL_OUTPUT)
-        most = self._find_most_expensive(model, sent.most, sent.cache_1h)
-        worst = replace(most, output=held.output)
+        worst_input = self._find_most_expensive(model, sent.most, sent.cache_1h)
+        worst = replace(worst_input, output=held.output)
         reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
         self.reserved.append(reserved)
         self._run_budget.on_usage()
@@ -136,11 +136,11 @@ class Account:
     def replace(self, reserved: Reservation, cost: Tokens) -> Reservation:
         """Replace the reserved worst case by the actual cost of an answer."""
         usd = self._compute_cost(reserved.model, cost)
-        known = replace(reserved, held=cost, worst=cost, usd=usd)
+        replaced = replace(reserved, held=cost, worst=cost, usd=usd)
         with contextlib.suppress(ValueError):  # its bead was closed, so all is billed already
-            self.reserved[self.reserved.index(reserved)] = known
+            self.reserved[self.reserved.index(reserved)] = replaced
             self._run_budget.on_usage()
-        return known
+        return replaced
 
     def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
         """Replace a reservation by the usage of its answer, once.
@@ -202,11 +202,11 @@ class Account:
         limits, rates = [], self._rates.get(model)
         for remaining in (budget.compute_remaining() for budget in self._budgets):
             if remaining.usd is not None and rates:
-                left = remaining.usd - rates.compute_cost(held_input)
+                left_usd = remaining.usd - rates.compute_cost(held_input)
                 # Free output has no limit by price.
                 if output := rates.pick_rates(held_input).output:
-                    limits.append(int(left * 1_000_000 / output))
-                elif left < 0:
+                    limits.append(int(left_usd * 1_000_000 / output))
+                elif left_usd < 0:
                     limits.append(0)
             if remaining.tokens is not None:
                 limits.append(remaining.tokens - held_input.total)
@@ -219,10 +219,10 @@ def compute_billed_tokens(worst: Tokens, metered: ReportedUsage) -> tuple[Tokens
     A complete answer without any usage has at most as many tokens as bytes of text, plus
     ``FRAME_TOKENS``.
     """
-    sent = replace(worst, output=0)
+    worst_input = replace(worst, output=0)
     reported, assumed = metered.tokens, NOTHING
     if reported.total == reported.output:
-        assumed = sent
+        assumed = worst_input
     if metered.unreported:
         assumed = replace(assumed, output=min(worst.output, metered.text_bytes + FRAME_TOKENS))
     elif not metered.final:

@@ -221,7 +221,7 @@ async def _send_request(
 
 
 def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, str]:
-    known = {
+    headers = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream" if request.stream else "application/json",
         "Accept-Encoding": "identity",
@@ -229,17 +229,17 @@ def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, s
         **({"anthropic-version": request.version} if upstream.api is Api.ANTHROPIC else {}),
         **({LIGHT: "true"} if request.light and upstream.api is Api.OPENAI else {}),
     }
-    return {**known, **upstream.build_headers(request.betas)}
+    return {**headers, **upstream.build_headers(request.betas)}
 
 
 async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The first bytes of a body."""
-    found = b""
+    start = b""
     async for chunk in response.content.iter_chunked(most):
-        found += chunk
-        if len(found) >= most:
+        start += chunk
+        if len(start) >= most:
             break
-    return found[:most]
+    return start[:most]
 
 
 def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -95,14 +95,14 @@ class RemoteGateway:
         until, used = time.monotonic() + wait_s, None
         report_at = time.monotonic() + QUIET_S
         while used is None:
-            left = max(until - time.monotonic(), 0.0)
+            left_s = max(until - time.monotonic(), 0.0)
             if report_at < time.monotonic() < until:
                 report_at = until
-                text = f"waiting for the end of an answer, {left:.0f} s at most"
+                text = f"waiting for the end of an answer, {left_s:.0f} s at most"
                 self._emit(Note(f"model gateway, {ticket.bead}: {text}"))
             try:
                 used = self._ask(
-                    messages.CloseBead(ticket.placeholder, left), messages.ClosedBead
+                    messages.CloseBead(ticket.placeholder, left_s), messages.ClosedBead
                 ).usage
             except GatewayGone:
                 return UNKNOWN_USAGE

@@ -48,7 +48,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
 
     It also ends once all copies of ``control``, or of ``report``, are closed. Raises OSError.
     """
-    own = {name: env[name] for name in _VARIABLES if name in env}
+    gateway_env = {name: env[name] for name in _VARIABLES if name in env}
     # SOCK_SEQPACKET keeps message boundaries: unix(7).
     control, its_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (its_config, config), (report, its_report) = os.pipe(), os.pipe()
@@ -62,7 +62,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         data = {"descriptors": descriptors, "likely": likely}
         streams = (subprocess.DEVNULL,) * 3
         start = partial(
-            stage_process.start_stage, GATEWAY, data, own, descriptors.values(), streams
+            stage_process.start_stage, GATEWAY, data, gateway_env, descriptors.values(), streams
         )
         try:
             process = stack.enter_context(start_process(start))

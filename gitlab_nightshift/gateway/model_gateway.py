@@ -202,10 +202,10 @@ class Gateway:
             keys.append(token.strip() if kind.lower() == "bearer" else "")
         key = keys[0].encode("utf-8", "replace") if len(set(keys)) == 1 else b""
         running = self._endpoint.list_running()
-        found = [account for account in running if account.has_placeholder(key)]
-        if not found:
+        accounts = [account for account in running if account.has_placeholder(key)]
+        if not accounts:
             raise RequestRefusal("no running bead has this key", 401, "authentication_error")
-        return found[0]
+        return accounts[0]
 
     async def _answer_request(
         self, request: web.BaseRequest, receiver: AnswerReceiver, account: Account

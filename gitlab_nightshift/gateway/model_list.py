@@ -87,10 +87,10 @@ def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
         return ProbedModel(status, why)
     status, body, why = _get(upstream, "/v1/models")
     contexts = parse_contexts(body)
-    found = pick_context(contexts, model)
-    if status == 200 and found is None:
+    context = pick_context(contexts, model)
+    if status == 200 and context is None:
         status = 404
-    return ProbedModel(status, why, found or 0, tuple(contexts)[:5])
+    return ProbedModel(status, why, context or 0, tuple(contexts)[:5])
 
 
 def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:

@@ -279,8 +279,10 @@ def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
     """The model, which has to be one of the bead's."""
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
-        known = ", ".join(sorted(models))
-        raise RequestRefusal(f"the model {quote_text(model)} is not allowed; this bead has {known}")
+        allowed = ", ".join(sorted(models))
+        raise RequestRefusal(
+            f"the model {quote_text(model)} is not allowed; this bead has {allowed}"
+        )
     return model
 
 
@@ -324,8 +326,8 @@ def choose_limit_key(
 ) -> tuple[str, bool]:
     """The first key for an answer's limit that was not ``refused``, and true if it is the last."""
     keys = (checked.output_key, *checked.other_keys)
-    left = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
-    return left[0], len(left) == 1
+    untried = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
+    return untried[0], len(untried) == 1
 
 
 def choose_limit(checked: CheckedRequest, key: str) -> int | None:
@@ -339,9 +341,9 @@ def choose_limit(checked: CheckedRequest, key: str) -> int | None:
 def remove_fields(body: JsonObject, names: Collection[str]) -> JsonObject:
     """The body without these fields, also in its messages and their calls."""
     kept = {name: value for name, value in body.items() if name not in names or name == TOOLS}
-    own = MESSAGE_FIELDS.intersection(names)
-    if own and "messages" in kept:
-        kept["messages"] = _remove_below(kept["messages"], own)
+    message_fields = MESSAGE_FIELDS.intersection(names)
+    if message_fields and "messages" in kept:
+        kept["messages"] = _remove_below(kept["messages"], message_fields)
     return kept
 
 
@@ -379,14 +381,14 @@ def find_refused_fields(
 def _list_words(error: str) -> Iterator[str]:
     """The texts of an error, without the request that it repeats."""
     try:
-        left = [json.loads(error)]
+        values = [json.loads(error)]
     except (ValueError, RecursionError):
-        left = [error]
-    while left:
-        value = left.pop()
+        values = [error]
+    while values:
+        value = values.pop()
         if isinstance(value, list):
-            left += value
+            values += value
         elif isinstance(value, dict):
-            left += [each for name, each in value.items() if name not in _ECHOED]
+            values += [each for name, each in value.items() if name not in _ECHOED]
         elif isinstance(value, str):
             yield value

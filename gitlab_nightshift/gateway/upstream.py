@@ -238,7 +238,7 @@ def _is_local(host: str) -> bool:
 
 def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """``Name: value`` lines, as the CLI reads them."""
-    found = []
+    headers = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, colon, value = (part.strip() for part in line.partition(":"))
         # A subset of what RFC 9110, 5.6.2 calls a token.
@@ -249,5 +249,5 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
             )
         if name.lower() in _RESERVED_HEADERS:
             raise build_config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
-        found.append((name, value))
-    return tuple(found)
+        headers.append((name, value))
+    return tuple(headers)

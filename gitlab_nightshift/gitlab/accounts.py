@@ -101,20 +101,20 @@ def read_access(
     """
     token = _read_token(client)
     user = _read_user(client, token)
-    known = _build_access(token, user)
-    if known.fine_grained:
-        _try_reading(client, project, known)
-    elif known.scopes is not None and "api" not in known.scopes:
-        raise _build_scope_error(client, known)
-    level = _read_level(client, project, read_project, user, known)
+    access = _build_access(token, user)
+    if access.fine_grained:
+        _try_reading(client, project, access)
+    elif access.scopes is not None and "api" not in access.scopes:
+        raise _build_scope_error(client, access)
+    level = _read_level(client, project, read_project, user, access)
     if level is not None and level < DEVELOPER:
         raise AccessRefusal(
             f"the token's user {user['username']} has a role below Developer on {project}: "
             f"set GITLAB_TOKEN to a token with {TOKEN_RIGHTS}",
             "role",
-            known,
+            access,
         )
-    return replace(known, level=level)
+    return replace(access, level=level)
 
 
 def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
@@ -155,14 +155,14 @@ def find_developers(
 ) -> frozenset[int]:
     """The active users (ids, 0 for nobody) with at least this access level, inherited or not."""
     # Only a page of members is read, so more ids would be of no use.
-    asked = sorted(set(users) - {0})[:PAGE]
-    if not asked:  # without ids, GitLab would list every member
+    ids = sorted(set(users) - {0})[:PAGE]
+    if not ids:  # without ids, GitLab would list every member
         return frozenset()
     path = f"{build_project_path(project)}/members/all"
-    found = client.read_rows(path, **{"user_ids[]": asked})
+    members = client.read_rows(path, **{"user_ids[]": ids})
     return frozenset(
         int(each["id"])
-        for each in found
+        for each in members
         if int(each.get("access_level") or 0) >= least and each.get("state") == "active"
     )
 
@@ -170,19 +170,19 @@ def find_developers(
 def read_member_level(client: "Client", project: str, user: int) -> int:
     """A user's access level in the project, inherited or not; 0 for no member, and if blocked."""
     path = f"{build_project_path(project)}/members/all/{user}"
-    found = call_or_none(lambda: client.read_object(path), 404) or {}
-    active = found.get("state", "active") == "active"
-    return int(found.get("access_level") or 0) if active else 0
+    member = call_or_none(lambda: client.read_object(path), 404) or {}
+    active = member.get("state", "active") == "active"
+    return int(member.get("access_level") or 0) if active else 0
 
 
 def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
     try:
         return client.own_user
     except ApiError as error:
-        known = _build_access(token, {})
+        access = _build_access(token, {})
         if error.kind == "insufficient_scope":
-            raise _build_scope_error(client, known) from None
-        raise _explain_refusal(error, client, known) from None
+            raise _build_scope_error(client, access) from None
+        raise _explain_refusal(error, client, access) from None
 
 
 def parse_day(text: object) -> date | None:
@@ -320,8 +320,8 @@ class People:
 
     def find_user(self, name: str) -> GitlabUser | None:
         """The account with this user name, given with or without ``@``."""
-        found = self._client.users.list(username=name.lstrip("@"), get_all=False)
-        return next((_read_person(user.attributes) for user in found), None)
+        users = self._client.users.list(username=name.lstrip("@"), get_all=False)
+        return next((_read_person(user.attributes) for user in users), None)
 
     def has_user(self, name: str) -> bool | None:
         """Whether GitLab has a user of this name; None if that cannot be found out."""
@@ -349,8 +349,8 @@ class People:
     def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
         """The project's approval rules for a target branch; None if GitLab's tier has none, or the
         token may not see them."""
-        found = self._read_list(f"{self._path}/approval_rules")
-        if found is None:
+        rows = self._read_list(f"{self._path}/approval_rules")
+        if rows is None:
             return None
         return tuple(
             ApprovalRule(
@@ -358,7 +358,7 @@ class People:
                 int(row.get("approvals_required") or 0),
                 tuple(map(_read_person, row.get("eligible_approvers") or ())),
             )
-            for row in found
+            for row in rows
             if _applies(row, branch)
         )
 
@@ -367,9 +367,9 @@ class People:
         query = urlencode({"ref": branch})
         for name in OWNER_FILES:
             path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
-            found = call_or_none(partial(self._client.download, path, LARGEST_OWNERS), 404)
-            if found is not None:
-                return str(found.decode("utf-8", "replace"))
+            content = call_or_none(partial(self._client.download, path, LARGEST_OWNERS), 404)
+            if content is not None:
+                return str(content.decode("utf-8", "replace"))
         return None
 
     def count_reviews(self) -> Mapping[int, int]:
@@ -383,8 +383,8 @@ class People:
         return status.get("availability") == "busy"
 
     def _list_people(self, path: str) -> tuple[GitlabUser, ...] | None:
-        found = self._read_list(path)
-        return None if found is None else tuple(map(_read_person, found))
+        rows = self._read_list(path)
+        return None if rows is None else tuple(map(_read_person, rows))
 
     def _read_list(self, path: str, **query: str) -> list[dict[str, Any]] | None:
         return call_or_none(lambda: self._client.read_pages(path, MOST_PAGES, **query))

@@ -73,8 +73,8 @@ class Client(gitlab.Gitlab):
 
     def read_object(self, path: str, **query: Any) -> dict[str, Any]:
         """The JSON object at a path; empty for anything else."""
-        found = self.http_get(path, query_data=query)
-        return found if isinstance(found, dict) else {}
+        answer = self.http_get(path, query_data=query)
+        return answer if isinstance(answer, dict) else {}
 
     def read_rows(self, path: str, **query: Any) -> list[dict[str, Any]]:
         """The objects on the first page of a list."""
@@ -83,13 +83,13 @@ class Client(gitlab.Gitlab):
 
     def read_pages(self, path: str, pages: int, **query: Any) -> list[dict[str, Any]]:
         """The objects on the first ``pages`` pages of a list."""
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         for page in range(1, pages + 1):
             rows = self.read_rows(path, page=page, **query)
-            found += rows
+            objects += rows
             if len(rows) < PAGE:
                 break
-        return found
+        return objects
 
     def read_all_rows(self, path: str) -> list[dict[str, Any]]:
         """The objects of a whole list."""

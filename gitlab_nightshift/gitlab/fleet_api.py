@@ -156,10 +156,10 @@ class FleetApi:
     @property
     def client(self) -> "Client":
         """This thread's connection: a session of requests is not thread-safe."""
-        found: Client | None = getattr(self._of_thread, "client", None)
-        if found is None:
-            found = self._of_thread.client = self._connect(self._patience)
-        return found
+        client: Client | None = getattr(self._of_thread, "client", None)
+        if client is None:
+            client = self._of_thread.client = self._connect(self._patience)
+        return client
 
     def _connect(self, patience: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
@@ -210,11 +210,11 @@ class FleetApi:
         """The scheduled pipelines of a project from this cursor on, newest first."""
         while cursor:
             values = {"project": project, "nights": PAGE, "older": cursor}
-            found = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
-            if found is None:
+            page = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
+            if page is None:
                 return
-            yield from _list_visible(found)
-            cursor = read_next(found)
+            yield from _list_visible(page)
+            cursor = read_next(page)
 
     # --- schedules ----------------------------------------------------------------------------
 
@@ -262,15 +262,15 @@ class FleetApi:
         control project; None if the newest ``most`` pipelines have none, or this token does not see
         them. The pipeline may still run, and the job may have ended with a warning."""
         at = build_project_path(control.project)
-        asked = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
-        rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **asked)) or []
+        query = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
+        rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **query)) or []
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
         for pipeline in earlier[:most]:
             jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
             # A job that ended with a warning (allow_failure) is "failed", and has its artifacts.
             ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
-            if made := [each["id"] for each in ended if each["name"] == job]:
-                place = f"{at}/jobs/{max(made)}/artifacts/{path}"
+            if job_ids := [each["id"] for each in ended if each["name"] == job]:
+                place = f"{at}/jobs/{max(job_ids)}/artifacts/{path}"
                 if data := call_or_none(partial(self.client.download, place, LARGEST_PLAN)):
                     return data
         return None
@@ -293,10 +293,10 @@ class FleetApi:
             yield from _list_visible(page)
             if not (after := read_next(page)):
                 return
-            found = self._ask_page(query, {**values, "after": after}, path, size)
-            if found is None:  # deleted in the meantime
+            next_page = self._ask_page(query, {**values, "after": after}, path, size)
+            if next_page is None:  # deleted in the meantime
                 return
-            page, size = found
+            page, size = next_page
 
     def _ask_page(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], size: int

@@ -77,17 +77,17 @@ class GroupSwitch:
     def read(self) -> str | None:
         """Its value; None if it is not set for all environments."""
         rows = self._client.read_all_rows(self._path)
-        found = (
+        values = (
             row for row in rows if row.get("key") == ENABLED_VARIABLE and _has_all_environments(row)
         )
-        return next((str(row.get("value")) for row in found), None)
+        return next((str(row.get("value")) for row in values), None)
 
     def write(self, value: str, *, new: bool) -> None:
         """Set it, for protected and other branches. It is safe to repeat."""
-        shown = {"protected": False, "masked": False, "description": DESCRIPTION}
+        attributes = {"protected": False, "masked": False, "description": DESCRIPTION}
         if new:
             try:
-                data = {"key": ENABLED_VARIABLE, "value": value, "raw": True, **shown}
+                data = {"key": ENABLED_VARIABLE, "value": value, "raw": True, **attributes}
                 self._client.http_post(self._path, post_data=data)
                 return
             except ApiError as error:  # the answer was lost, or somebody else created it
@@ -97,7 +97,7 @@ class GroupSwitch:
                     raise
         # Without the filter, GitLab would change a variable of this key with any scope
         # (lib/api/group_variables.rb).
-        data = {"value": value, "filter": {"environment_scope": ALL_ENVIRONMENTS}, **shown}
+        data = {"value": value, "filter": {"environment_scope": ALL_ENVIRONMENTS}, **attributes}
         path = f"{self._path}/{ENABLED_VARIABLE}"
         self._client.send_idempotent(self._client.http_put, path, post_data=data)
 

@@ -100,14 +100,14 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
     write a marker in a fork.
     """
     # Searching descriptions is slow, so it is done only if labels are off.
-    own = {"labels": label} if label else {"search": "nightshift", "in": "description"}
+    night_filters = {"labels": label} if label else {"search": "nightshift", "in": "description"}
     opened = _list_page(client, project, state="opened")
-    known = _list_page(client, project, state="all", **own)
+    rows = _list_page(client, project, state="all", **night_filters)
     # With a full page, open ones of nights may be missing from both lists.
     if len(opened) == PAGE:
-        known += _list_page(client, project, state="opened", **own)
-    known = list({row["iid"]: row for row in (*opened, *known)}.values())
-    nightly = [row for row in known if is_night_request(row, project, prefix, label)]
+        rows += _list_page(client, project, state="opened", **night_filters)
+    rows = list({row["iid"]: row for row in (*opened, *rows)}.values())
+    nightly = [row for row in rows if is_night_request(row, project, prefix, label)]
     others = [row for row in opened if row not in nightly][:MOST_OTHERS]
     wanted = [
         row
@@ -134,8 +134,8 @@ def _is_bot(account: Mapping[str, Any]) -> bool:
 
 def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
     path = f"/projects/{project.id}/merge_requests"
-    found = client.read_rows(path, order_by="updated_at", **filters)
-    return [row for row in found if "iid" in row]
+    rows = client.read_rows(path, order_by="updated_at", **filters)
+    return [row for row in rows if "iid" in row]
 
 
 def is_night_request(
@@ -152,20 +152,20 @@ def _build_known(
     row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
 ) -> KnownMergeRequest:
     marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
-    more = details.get(row["iid"], _Details()).leave_out(author)
+    own_details = details.get(row["iid"], _Details()).leave_out(author)
     return KnownMergeRequest(
         iid=row["iid"],
         title=row["title"],
         web_url=row["web_url"],
         category=find_category(row["title"], marker),
         source_branch=row["source_branch"],
-        files=more.files,
+        files=own_details.files,
         symbols=marker.symbols if marker else (),
         digest=marker.digest if marker else "",
-        reasons=tuple(_list_reasons(row, more, developers)),
+        reasons=tuple(_list_reasons(row, own_details, developers)),
         day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
         opened=str(row.get("created_at") or "")[:10],
-        unread=row["iid"] in details and more.unread,
+        unread=row["iid"] in details and own_details.unread,
     )
 
 
@@ -316,16 +316,16 @@ def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest
 def _list_merge_requests(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> Iterator[Mapping[str, Any]]:
-    own = {"labels": wanted.label} if wanted.label else {}
-    found = client.projects.get(project.id, lazy=True).mergerequests.list(
+    filters = {"labels": wanted.label} if wanted.label else {}
+    requests = client.projects.get(project.id, lazy=True).mergerequests.list(
         iterator=True,
         state="all",
         order_by="created_at",
         per_page=PAGE,
         created_after=f"{wanted.since}T00:00:00Z",
-        **own,
+        **filters,
     )
-    for each in itertools.islice(found, MOST_MERGE_REQUESTS):
+    for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
         if is_night_request(each.attributes, project, wanted.prefix, wanted.label):
             yield each.attributes
 
@@ -353,7 +353,7 @@ def _list_pipelines(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> list[Mapping[str, Any]]:
     """The newest scheduled pipelines of the default branch, whatever ran in them."""
-    found = client.projects.get(project.id, lazy=True).pipelines.list(
+    pipelines = client.projects.get(project.id, lazy=True).pipelines.list(
         source="schedule",
         ref=project.default_branch,
         order_by="id",
@@ -364,7 +364,9 @@ def _list_pipelines(
     # "9" comes after every date: a pipeline without one counts.
     since = str(wanted.since)
     return [
-        each.attributes for each in found if str(each.attributes.get("created_at") or "9") >= since
+        each.attributes
+        for each in pipelines
+        if str(each.attributes.get("created_at") or "9") >= since
     ]
 
 
@@ -374,13 +376,13 @@ def _read_night(
     path = f"/projects/{project.id}"
     jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
-    own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
-    if not own:
+    job_ids = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
+    if not job_ids:
         return None
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
     without_result = PastNight(project.path, str(pipeline["id"]), url, started)
     # Of a retried job, the last try has the result that counts.
-    artifact = f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}"
+    artifact = f"{path}/jobs/{max(job_ids)}/artifacts/{wanted.result_path}"
     try:
         data = client.download(artifact, LARGEST_RESULT)
         return read_result(json.loads(data), without_result)
@@ -412,5 +414,5 @@ def find_cost(result: object) -> float | None:
     """The cost of a night in USD, by its result; None if the result has no plausible figure."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
     # In Python, True is an int.
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return float(cost) if known and cost is not None else None
+    plausible = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
+    return float(cost) if plausible and cost is not None else None

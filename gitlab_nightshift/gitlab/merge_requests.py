@@ -36,18 +36,20 @@ class MergeRequests:
 
     def find_by_run(self, run_id: str) -> MergeRequest | None:
         """The newest merge request that a run has opened, in any state."""
-        found = self._list(search=run_id, state="all")
-        return next((each for each in found if each.marker and each.marker.run_id == run_id), None)
+        requests = self._list(search=run_id, state="all")
+        return next(
+            (each for each in requests if each.marker and each.marker.run_id == run_id), None
+        )
 
     def find_from(self, branch: str, sha: str) -> MergeRequest | None:
         """The merge request from ``branch``, to any target: an open one, else one at this
         commit."""
-        found = [
+        requests = [
             each
             for each in self._list(source_branch=branch, state="all")
             if each.sha == sha or each.state == "opened"
         ]
-        return min(found, key=lambda each: each.state != "opened", default=None)
+        return min(requests, key=lambda each: each.state != "opened", default=None)
 
     def find_open(self, branch: str) -> MergeRequest | None:
         """The open merge request from a branch."""
@@ -56,16 +58,16 @@ class MergeRequests:
     def find_closed(self, branch: str) -> MergeRequest | None:
         """The last merge request from a branch that was closed unmerged; None if the branch is
         gone."""
-        found = next(self._list(source_branch=branch, state="closed"), None)
-        exists = found and call_or_none(lambda: self._remote.branches.get(branch), 404)
-        return found if exists else None
+        request = next(self._list(source_branch=branch, state="closed"), None)
+        exists = request and call_or_none(lambda: self._remote.branches.get(branch), 404)
+        return request if exists else None
 
     def find(self, iid: int) -> MergeRequest | None:
         """A merge request by its number; None if it is from a fork."""
-        found = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
-        if found is None or found.attributes.get("source_project_id") != self._project:
+        request = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
+        if request is None or request.attributes.get("source_project_id") != self._project:
             return None
-        return read_merge_request(found.attributes)
+        return read_merge_request(request.attributes)
 
     def create(self, new: NewMergeRequest, sha: str) -> MergeRequest:
         """Open a merge request from a branch at ``sha``, or return the one that exists.
@@ -116,8 +118,8 @@ class MergeRequests:
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
         """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""
         # The list has forks' merge requests too.
-        found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
-        for each in itertools.islice(found, MOST_MERGE_REQUESTS):
+        requests = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
+        for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:
                 yield read_merge_request(each.attributes)
 
@@ -183,14 +185,14 @@ class Reviews:
         half a minute for all together, ``conflict`` stays None."""
         # The first request only queues the check (lib/api/entities/merge_request_basic.rb:
         # check_mergeability(async: true)), so all are requested once before the first pause.
-        found = {iid: self.read_state(iid) for iid in iids}
+        states = {iid: self.read_state(iid) for iid in iids}
         for pause_s in CHECK_PAUSES_S:
-            unchecked = [iid for iid, state in found.items() if state.conflict is None]
+            unchecked = [iid for iid, state in states.items() if state.conflict is None]
             if not unchecked:
                 break
             self._clock.sleep(pause_s)
-            found |= {iid: self.read_state(iid) for iid in unchecked}
-        return tuple(found.values())
+            states |= {iid: self.read_state(iid) for iid in unchecked}
+        return tuple(states.values())
 
     def is_approved(self, iid: int) -> bool:
         """True if anybody has approved it."""
@@ -238,9 +240,9 @@ class Reviews:
             raise
         for pause_s in (0.0, *CHECK_PAUSES_S):
             self._clock.sleep(pause_s)
-            found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
-            if not found.get("rebase_in_progress"):
-                return str(found.get("merge_error") or "")
+            request = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
+            if not request.get("rebase_in_progress"):
+                return str(request.get("merge_error") or "")
         raise ApiError(f"the rebase of !{iid} has not ended yet")
 
     def _read_log_tail(self, job: int) -> str:

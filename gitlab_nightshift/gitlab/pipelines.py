@@ -64,10 +64,10 @@ class Pipelines:
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
         pairs = [{"key": name, "value": escape_value(value)} for name, value in variables.items()]
         try:
-            made = self._remote.pipelines.create({"ref": ref, "variables": pairs})
+            pipeline = self._remote.pipelines.create({"ref": ref, "variables": pairs})
         except ApiError as error:
             raise _explain_error(error, ref) from None
-        return _read_pipeline(made.attributes)
+        return _read_pipeline(pipeline.attributes)
 
     def get(self, pipeline: int) -> Pipeline:
         """A pipeline of this project."""
@@ -75,10 +75,10 @@ class Pipelines:
 
     def list_scheduled(self, ref: str, most: int) -> tuple[int, ...]:
         """The ids of a branch's scheduled pipelines, newest first."""
-        found = self._remote.pipelines.list(
+        pipelines = self._remote.pipelines.list(
             source="schedule", ref=ref, order_by="id", sort="desc", per_page=most, get_all=False
         )
-        return tuple(int(each.id) for each in found)
+        return tuple(int(each.id) for each in pipelines)
 
     def list_fleet_pipelines(self, since: str) -> tuple[Pipeline, ...]:
         """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
@@ -103,13 +103,13 @@ class Pipelines:
         ``whole``, only the first page."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
         again = str(retried).lower()
-        found = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
-        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
+        jobs = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
+        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in jobs)
 
     def find_newest_job(self, pipeline: str, name: str) -> int | None:
         """The id of the last try of a job; None if the pipeline has no job of this name."""
-        found = call_or_none(lambda: self.list_jobs(pipeline), 404)
-        return max((job.id for job in found or () if job.name == name), default=None)
+        jobs = call_or_none(lambda: self.list_jobs(pipeline), 404)
+        return max((job.id for job in jobs or () if job.name == name), default=None)
 
     def play(self, job: int) -> None:
         """Start a manual job."""
@@ -118,13 +118,13 @@ class Pipelines:
 
 def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
     """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
-    at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
+    at, since_time = f"{schedule}/pipelines", datetime.fromisoformat(since)
     rows = client.read_rows(at, created_after=since, sort="desc")
     # An older GitLab ignores the filter and the order: then the first page may lack the newest.
-    if any(_read_creation(row) < first for row in rows):
+    if any(_read_creation(row) < since_time for row in rows):
         rows = client.read_all_rows(at)
-    found = (row for row in rows if _read_creation(row) >= first)
-    return sorted(found, key=lambda row: int(row["id"]), reverse=True)
+    newer = (row for row in rows if _read_creation(row) >= since_time)
+    return sorted(newer, key=lambda row: int(row["id"]), reverse=True)
 
 
 def _read_creation(row: Mapping[str, Any]) -> datetime:
@@ -206,17 +206,17 @@ class NightJob:
 
 def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
     """The unfinished jobs of nights in the project with this path. Raises ApiError."""
-    found, after = list[NightJob](), None
+    night_jobs, after = list[NightJob](), None
     for _ in range(MOST_PAGES):
         answer = _ask(client, {"project": project, "after": after})
         try:
             jobs = answer["project"]["jobs"]
             for row in jobs["nodes"]:
                 if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
-                    found.append(_read_night_job(row))
+                    night_jobs.append(_read_night_job(row))
             after = jobs["pageInfo"]["endCursor"]
             if not jobs["pageInfo"]["hasNextPage"]:
-                return tuple(found)
+                return tuple(night_jobs)
         except (TypeError, KeyError):
             text = f"the jobs of {project} are not visible to this token"
             raise ApiError(text, lasting=True) from None
@@ -225,13 +225,13 @@ def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
 
 def _read_night_job(row: Mapping[str, Any]) -> NightJob:
     pipeline = row["pipeline"] or {}
-    given = (pipeline.get("manualVariables") or {}).get("nodes") or ()
+    variables = (pipeline.get("manualVariables") or {}).get("nodes") or ()
     return NightJob(
         read_global_id(row["id"]),
         str(row["name"]),
         str(row["status"]),
         read_global_id(pipeline.get("id")),
-        tuple((str(each["key"]), str(each["value"])) for each in given),
+        tuple((str(each["key"]), str(each["value"])) for each in variables),
     )
 
 
@@ -249,8 +249,8 @@ def cancel_job(client: "Client", project: str, job: int) -> bool:
     """Cancel a job; False if it no longer exists. It is safe to repeat: cancelling a finished job
     changes nothing. Raises ApiError."""
     path = f"{build_project_path(project)}/jobs/{job}/cancel"
-    sent = call_or_none(lambda: client.send_idempotent(client.http_post, path), 404)
-    return sent is not None
+    answer = call_or_none(lambda: client.send_idempotent(client.http_post, path), 404)
+    return answer is not None
 
 
 # --- who started a job ----------------------------------------------------------------------------
@@ -274,14 +274,14 @@ class JobStart:
 def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
     """Ask GitLab who started a job; None if it has no such job, or no user for it."""
     path = f"{build_project_path(project)}/jobs/{quote(job, safe='')}"
-    found = call_or_none(lambda: client.read_object(path), 404) or {}
-    user = found.get("user") or {}
+    row = call_or_none(lambda: client.read_object(path), 404) or {}
+    user = row.get("user") or {}
     if not isinstance(user.get("id"), int):
         return None
     active = user.get("state", "active") == "active"
     return JobStart(
-        pipeline=str((found.get("pipeline") or {}).get("id", "")),
-        status=str(found.get("status")),
+        pipeline=str((row.get("pipeline") or {}).get("id", "")),
+        status=str(row.get("status")),
         user_id=user["id"],
         login=str(user.get("username", "")),
         level=read_member_level(client, project, user["id"]) if active else 0,

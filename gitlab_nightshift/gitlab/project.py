@@ -152,17 +152,17 @@ class Project:
     def check_version(self) -> None:
         """Raise ``E_CONFIG`` for a GitLab that would refuse the template. A version that the token
         may not see passes."""
-        shown = call_or_none(lambda: self._client.read_object("/version")) or {}
-        found = re.match(r"(\d+)\.(\d+)", version := str(shown.get("version")))
-        if found and (int(found[1]), int(found[2])) < LEAST_GITLAB:
+        answer = call_or_none(lambda: self._client.read_object("/version")) or {}
+        match = re.match(r"(\d+)\.(\d+)", version := str(answer.get("version")))
+        if match and (int(match[1]), int(match[2])) < LEAST_GITLAB:
             least = ".".join(map(str, LEAST_GITLAB))
             text = f"GitLab {version} would refuse every pipeline that includes the template"
             raise build_config_error(f"{text}, which needs {least} or newer")
 
     def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit; None without such a branch."""
-        found = call_or_none(lambda: self._remote.branches.get(branch), 404)
-        return str(found.commit["id"]) if found else None
+        remote_branch = call_or_none(lambda: self._remote.branches.get(branch), 404)
+        return str(remote_branch.commit["id"]) if remote_branch else None
 
     def has_commit(self, branch: str, sha: str) -> bool | None:
         """Whether a branch contains a commit; None if GitLab does not have the commit."""
@@ -185,14 +185,14 @@ class Project:
     def _list_commits_between(self, base: str, head: str) -> Any:
         """The commits of ``head`` that ``base`` does not have (branches or ids); None if GitLab
         does not know one of the two."""
-        found: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
-        return found and found["commits"]
+        comparison: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
+        return comparison and comparison["commits"]
 
     def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None if the token may not see them."""
         branches = self._remote.protectedbranches
-        found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
-        return None if found is None else tuple(str(each.name) for each in found)
+        protected = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
+        return None if protected is None else tuple(str(each.name) for each in protected)
 
     def list_night_jobs(self) -> tuple[NightJob, ...]:
         """The unfinished jobs of nights."""

@@ -107,10 +107,10 @@ def write_reply_marker(reply: Reply) -> str:
 
 def read_reply_marker(body: str) -> Reply | None:
     """The last marker of a reply; None without one."""
-    found = _REPLY.findall(body)
-    if not found:
+    markers = _REPLY.findall(body)
+    if not markers:
         return None
-    status, note, run_id = found[-1]
+    status, note, run_id = markers[-1]
     return Reply(status, int(note), run_id)
 
 
@@ -121,8 +121,8 @@ def write_upkeep_mark(mark: UpkeepMark) -> str:
 
 def read_upkeep_mark(body: str) -> UpkeepMark | None:
     """The last upkeep marker of a comment; None without one."""
-    found = _UPKEEP.findall(body)
-    return UpkeepMark(*found[-1]) if found else None
+    markers = _UPKEEP.findall(body)
+    return UpkeepMark(*markers[-1]) if markers else None
 
 
 class Threads:
@@ -134,21 +134,21 @@ class Threads:
 
     def find_comment(self, address: CommentAddress) -> Comment | None:
         """The comment at an address; None if it does not exist or the token may not see it."""
-        found = self._read(f"{self._build_noteable_path(address)}/notes/{address.note}")
-        return _read_comment(found) if found else None
+        note = self._read(f"{self._build_noteable_path(address)}/notes/{address.note}")
+        return _read_comment(note) if note else None
 
     def find_noteable(self, address: CommentAddress) -> Noteable | None:
         """The issue or merge request that was commented on."""
-        found = self._read(self._build_noteable_path(address))
-        if not found:
+        noteable = self._read(self._build_noteable_path(address))
+        if not noteable:
             return None
         return Noteable(
-            title=str(found.get("title") or ""),
-            description=str(found.get("description") or ""),
-            web_url=str(found.get("web_url") or ""),
-            confidential=found.get("confidential") is True,
-            author_id=int((found.get("author") or {}).get("id") or 0),
-            source_branch=str(found.get("source_branch") or ""),
+            title=str(noteable.get("title") or ""),
+            description=str(noteable.get("description") or ""),
+            web_url=str(noteable.get("web_url") or ""),
+            confidential=noteable.get("confidential") is True,
+            author_id=int((noteable.get("author") or {}).get("id") or 0),
+            source_branch=str(noteable.get("source_branch") or ""),
         )
 
     def find_thread(self, address: CommentAddress) -> Thread | None:
@@ -168,8 +168,8 @@ class Threads:
         at = f"{self._project}/{where}/{iid}/discussions"
         listed = self._client.http_list(at, iterator=True, per_page=PAGE)
         # One more than the limit tells whether it is exceeded.
-        found = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
-        return tuple(filter(None, found)) if len(found) <= MOST_THREADS else None
+        threads = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
+        return tuple(filter(None, threads)) if len(threads) <= MOST_THREADS else None
 
     def list_newest(self, address: CommentAddress) -> tuple[Comment, ...]:
         """The newest 100 comments on an issue or merge request."""
@@ -186,13 +186,13 @@ class Threads:
 
     def read_own_id(self) -> int:
         """The id of the token's own user."""
-        found = call_or_none(lambda: self._client.own_user, 404) or {}
-        return int(found.get("id") or 0)
+        user = call_or_none(lambda: self._client.own_user, 404) or {}
+        return int(user.get("id") or 0)
 
     def is_bot(self, user: int) -> bool:
         """True for a bot: the user of an access token, or a service account."""
-        found = self._read(f"/users/{user}")
-        return found.get("bot") is True or is_bot_name(str(found.get("username") or ""))
+        account = self._read(f"/users/{user}")
+        return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
 
     def reply(self, address: CommentAddress, thread: str, body: str) -> None:
         """Add a comment to a thread. A single comment becomes a thread by that."""

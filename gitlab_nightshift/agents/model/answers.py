@@ -81,8 +81,8 @@ def parse_blocks(text: str) -> tuple[Block, ...]:
 
 def find_no_change_reason(text: str) -> str | None:
     """The reason of an answer that changes nothing, None for other answers."""
-    found = _NO_CHANGE.search(text)
-    return (found[1].strip() or "no reason given") if found else None
+    match = _NO_CHANGE.search(text)
+    return (match[1].strip() or "no reason given") if match else None
 
 
 def render_blocks(blocks: tuple[Block, ...]) -> str:
@@ -187,11 +187,11 @@ def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
     Raises :class:`MalformedError`.
     """
     # A list of objects is not one answer, even if only one of them fits.
-    found = [] if text.lstrip().startswith("[") else list(_find_objects(text))
-    fitting = [each for each in found if not any(_find_problems(each, schema, schema, ""))]
-    if not found or any(each != fitting[0] for each in fitting):
+    objects = [] if text.lstrip().startswith("[") else list(_find_objects(text))
+    fitting = [each for each in objects if not any(_find_problems(each, schema, schema, ""))]
+    if not objects or any(each != fitting[0] for each in fitting):
         raise MalformedError("the answer is not one JSON object alone")
-    return check_answer((fitting or found)[-1], schema)
+    return check_answer((fitting or objects)[-1], schema)
 
 
 def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:

@@ -238,16 +238,17 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
         return _report_failure("answer", str(error))
     except (ContextTooSmallError, GitError) as error:
         return _report_failure("context", str(error))
-    said = answer if isinstance(answer, str) else ""
-    emit({"type": "result", "ok": True, "said": said, "structured": None if said else answer})
+    sentence = answer if isinstance(answer, str) else ""
+    structured = None if sentence else answer
+    emit({"type": "result", "ok": True, "said": sentence, "structured": structured})
     return 0
 
 
 def _build_loop(
     spec: BeadSpec, chat: ChatClient, workspace: Workspace, env: Mapping[str, str]
 ) -> AgentLoop:
-    own = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
-    rules = CommandRules(tuple(spec.allowed), spec.any_command, own, spec.command_s)
+    command_env = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
+    rules = CommandRules(tuple(spec.allowed), spec.any_command, command_env, spec.command_s)
     limits = LoopLimits(
         spec.answer_tokens, spec.usd, spec.tokens, spec.seconds, (spec.rates[0], spec.rates[1])
     )

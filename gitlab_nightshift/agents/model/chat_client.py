@@ -200,9 +200,9 @@ class ChatClient:
 
 
 def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
-    found, message = parse_error(response.read(20_000))
+    error, message = parse_error(response.read(20_000))
     text = f"the model endpoint answered HTTP {response.status}{': ' if message else ''}{message}"
-    return EndpointError(response.status, text, find_context(found, message))
+    return EndpointError(response.status, text, find_context(error, message))
 
 
 def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
@@ -230,14 +230,14 @@ def _read_stream(
 
 
 def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    rest = b""
+    unfinished = b""
     # A stream repeats an event's frame around every few characters of text.
     for piece in _read_body(response, 16 * LONGEST_ANSWER):
-        *lines, rest = (rest + piece).split(b"\n")
+        *lines, unfinished = (unfinished + piece).split(b"\n")
         yield from lines
-        if len(rest) > LONGEST_ANSWER:
+        if len(unfinished) > LONGEST_ANSWER:
             raise EndpointError(200, "the answer is too large")
-    yield rest
+    yield unfinished
 
 
 def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
@@ -337,8 +337,8 @@ class _Answer:
 
 def _build_call(raw: ChatCall) -> ModelCall:
     arguments = raw.parse_arguments()
-    own = f"c{next(_own_ids):08}"
-    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else own
+    own_id = f"c{next(_own_ids):08}"
+    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else own_id
     return ModelCall(call_id, raw.name, arguments if isinstance(arguments, dict) else None)
 
 
@@ -350,12 +350,12 @@ def _join_parts(content: object) -> str:
 
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
-    found = parse_json(raw)
-    row = as_object(found)
+    event = parse_json(raw)
+    row = as_object(event)
     # vLLM's error in a stream has neither key, Gemini's is a list.
-    failed = row.get("error") or isinstance(found, list) or not {"choices", "usage"} & row.keys()
-    if failed and (message := find_error(found)[1] or str(row.get("error") or "")):
+    failed = row.get("error") or isinstance(event, list) or not {"choices", "usage"} & row.keys()
+    if failed and (message := find_error(event)[1] or str(row.get("error") or "")):
         raise CutOffError(f"the model endpoint failed: {message[:300]}")
-    if not isinstance(found, dict):
+    if not isinstance(event, dict):
         raise CutOffError("it is no JSON of Chat Completions")
-    return found
+    return event

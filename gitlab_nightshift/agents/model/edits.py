@@ -94,14 +94,14 @@ def _edit_file(path: str, blocks: list[Block], read: Read) -> Edit:
         before = read(path)
     except UnreadableFileError as error:
         raise NotApplicableError(f"{block}: {error}" for block in blocks) from None
-    whole = [block for block in blocks if block.delete or not block.search]
-    if whole and len(blocks) > 1:
+    whole_file = [block for block in blocks if block.delete or not block.search]
+    if whole_file and len(blocks) > 1:
         names = ", ".join(str(block.number) for block in blocks)
         raise NotApplicableError(
-            [f"{whole[0]}: a file is made or deleted by one block alone ({names})"]
+            [f"{whole_file[0]}: a file is made or deleted by one block alone ({names})"]
         )
-    if whole:
-        return _edit_whole_file(whole[0], before)
+    if whole_file:
+        return _edit_whole_file(whole_file[0], before)
     if before is None:
         raise NotApplicableError(f"{block}: there is no such file" for block in blocks)
     if b"\0" in before:
@@ -187,8 +187,8 @@ class _TextFile:
         head = _count_common(old, new)
         tail = _count_common(old[head:][::-1], new[head:][::-1])
         end = start + len(old)
-        kept = new[head : len(new) - tail]
-        return _Replacement(block, start, end, start + head, end - tail, kept)
+        new_lines = new[head : len(new) - tail]
+        return _Replacement(block, start, end, start + head, end - tail, new_lines)
 
     def _find_only_start(self, block: Block) -> int:
         needle = _frame_lines(block.search)
@@ -208,11 +208,11 @@ class _TextFile:
         if self._lines.count(block.search[0]) != 1:
             return ""
         start = self._lines.index(block.search[0])
-        found = self._lines[start : start + len(block.search)]
-        same = _count_common(tuple(found), block.search)
+        file_lines = self._lines[start : start + len(block.search)]
+        same = _count_common(tuple(file_lines), block.search)
         if start + same >= len(self._lines):
             return f"; it goes on after the file's last line {start + same}"
-        return f"; from line {start + same + 1} on the file has {found[same][:200]!a}"
+        return f"; from line {start + same + 1} on the file has {file_lines[same][:200]!a}"
 
     def _replace_lines(self, places: list[_Replacement]) -> bytes:
         lines, ends, at = list[str](), list[str](), 0
@@ -244,11 +244,11 @@ def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 def write_blocks(edits: Iterable[Edit]) -> tuple[Block, ...]:
     """Blocks that make these edits, with as little context as makes each unique."""
-    found = list[Block]()
+    blocks = list[Block]()
     for edit in edits:
         for block in _write_file_blocks(edit):
-            found.append(replace(block, number=len(found) + 1))
-    return tuple(found)
+            blocks.append(replace(block, number=len(blocks) + 1))
+    return tuple(blocks)
 
 
 def _write_file_blocks(edit: Edit) -> list[Block]:
@@ -261,8 +261,8 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
         # An opcode has a tag, and the start and end of its lines before and after the change.
-        found = map(list, matcher.get_grouped_opcodes(context))
-        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in found]
+        hunks = map(list, matcher.get_grouped_opcodes(context))
+        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in hunks]
         blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]
         if all(_occurs_once(before, block.search) for block in blocks):
             return blocks
@@ -295,8 +295,8 @@ def build_block(path: str, text: str, old: str, new: str) -> Block:
         return _replace_exactly(path, text, start, old, new)
     places = _find_loosely(lines, wanted)
     if len(places) == 1:
-        found = lines[places[0] : places[0] + len(wanted)]
-        return Block(1, path, tuple(found), _move_lines(new, wanted, found))
+        file_lines = lines[places[0] : places[0] + len(wanted)]
+        return Block(1, path, tuple(file_lines), _move_lines(new, wanted, file_lines))
     if places:
         numbers = ", ".join(str(place + 1) for place in places[:5])
         text = f"but for white space the old text is at lines {numbers}; copy it exactly"

@@ -106,8 +106,8 @@ class AgentLoop:
         Raises MalformedError if the model's answers cannot be used, EndpointError,
         ContextTooSmallError.
         """
-        known = self._chat.read_model()
-        self._start(task, known.context, fenced="tools" in known.refused)
+        listed = self._chat.read_model()
+        self._start(task, listed.context, fenced="tools" in listed.refused)
         while True:
             self._count_turn()
             reply = self._ask(task)
@@ -337,10 +337,10 @@ class Conversation:
         """Lower the context after a request that was too long: to what the endpoint ``reported``,
         else to three quarters of what was sent, whose tokens are only estimated here."""
         sent = estimate_tokens(self.messages) + self.fixed + answer
-        known = self.context or sent
+        before = self.context or sent
         # A reported context that is no smaller than the known one explains nothing: then the next
         # try is just shorter.
-        self.context = reported if 0 < reported < known else min(known, sent) * 3 // 4
+        self.context = reported if 0 < reported < before else min(before, sent) * 3 // 4
 
     def fit(self, answer: int, newest: int = 0) -> Sequence[Message]:
         """The messages, trimmed to leave room for an answer of so many tokens. The last ``newest``

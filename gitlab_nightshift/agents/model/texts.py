@@ -88,9 +88,9 @@ def build_finish(schema: Mapping[str, Any] | None) -> Tool:
     """The last call of a bead, which carries its structured answer."""
     if schema is None:
         return SUMMARY
-    whole = _resolve_references(schema, schema)
+    resolved = _resolve_references(schema, schema)
     text = "Your last call: hand over the report, the JSON object that the task describes."
-    return Tool(FINISH, text, whole["properties"], tuple(whole.get("required", ())))
+    return Tool(FINISH, text, resolved["properties"], tuple(resolved.get("required", ())))
 
 
 def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
@@ -147,9 +147,9 @@ def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
     shared = {"$defs": schema.pop("$defs")}
     candidate = shared["$defs"]["AnalysisCandidate"]
     candidate["properties"]["files"]["minItems"] = 1
-    found, nothing = json.loads(json.dumps(schema)), schema
-    found["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
-    found["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
-    found["required"] = ["result", "selected"]
+    improvement, nothing = json.loads(json.dumps(schema)), schema
+    improvement["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
+    improvement["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
+    improvement["required"] = ["result", "selected"]
     nothing["properties"]["result"] = {"const": "NO_IMPROVEMENT"}
-    return {**shared, "anyOf": [found, nothing]}
+    return {**shared, "anyOf": [improvement, nothing]}

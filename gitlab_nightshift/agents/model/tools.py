@@ -130,9 +130,9 @@ class Toolbox:
         """Run a call. Raises MistakeError."""
         tool = next((tool for tool in self.list_tools() if tool.name == name), None)
         if tool is None:
-            known = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
+            names = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
             raise MistakeError(
-                "an unknown tool", f"there is no tool {name[:60]!r}; there are {known}"
+                "an unknown tool", f"there is no tool {name[:60]!r}; there are {names}"
             )
         _check_arguments(tool, arguments)
         handlers: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
@@ -177,8 +177,8 @@ class Toolbox:
             text = "command: expected a list of words, the program first"
             raise MistakeError("arguments of another shape", text)
         # Other names are left to the program allowlist, which knows what PATH leads to.
-        known = [shlex.split(each)[0] for each in self.rules.allowed]
-        if self.rules.any_command or words[0] in known:
+        programs = [shlex.split(each)[0] for each in self.rules.allowed]
+        if self.rules.any_command or words[0] in programs:
             return list(words)
         why = ""
         if Path(words[0]).name in SHELLS:
@@ -227,9 +227,11 @@ class Toolbox:
         if done.exit_status not in (0, 1) and "\0" not in text:
             return ToolResult(cut_text(text, 500) or done.how, "failed")
         rows = (line.split("\0", 2) for line in text.splitlines())
-        found = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
-        shown = [f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in found[:MOST_MATCHES]]
-        more = [f"... {len(found) - MOST_MATCHES} more"] if len(found) > MOST_MATCHES else []
+        matches = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
+        shown = [
+            f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in matches[:MOST_MATCHES]
+        ]
+        more = [f"... {len(matches) - MOST_MATCHES} more"] if len(matches) > MOST_MATCHES else []
         return ToolResult("\n".join([*shown, *more]) or "nothing found")
 
     def _edit(self, arguments: Mapping[str, Any]) -> ToolResult:

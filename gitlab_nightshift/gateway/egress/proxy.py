@@ -106,10 +106,10 @@ def _read_credential(pairs: list[tuple[str, str]]) -> str:
         return ""
     kind, _, code = values[0].partition(" ")
     try:
-        whole = base64.b64decode(code.strip(), validate=True).decode("ascii")
+        user_and_password = base64.b64decode(code.strip(), validate=True).decode("ascii")
     except (binascii.Error, ValueError):
         return ""
-    return whole.partition(":")[2] if kind.lower() == "basic" else ""
+    return user_and_password.partition(":")[2] if kind.lower() == "basic" else ""
 
 
 # --- the proxy ------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ class EgressProxy:
 
     def _find_bead(self, credential: str) -> _ProxyBead | None:
         # In constant time: the credential is a secret of each bead.
-        found = (b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential))
-        return next(found, None)
+        matching = (b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential))
+        return next(matching, None)
 
     def _report_refusal(self, bead: str, text: str) -> None:
         if text not in self._reported and len(self._reported) < MOST_NOTES:

@@ -33,26 +33,26 @@ class Traffic:
 
 async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: float) -> None:
     """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
-    own = Traffic()
+    relayed = Traffic()
     directions = {
-        asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
-        asyncio.create_task(_carry(host[0], agent[1], own, "received")),
+        asyncio.create_task(_carry(agent[0], host[1], relayed, "sent")),
+        asyncio.create_task(_carry(host[0], agent[1], relayed, "received")),
     }
     try:
         while directions:
-            before = own.sent + own.received
+            before = relayed.sent + relayed.received
             # No bytes in either direction for a whole idle_s end it; one that is silent while the
             # other works does not.
             done, directions = await asyncio.wait(directions, timeout=idle_s)
             broke = any(task.exception() for task in done)
-            if broke or (not done and own.sent + own.received == before):
+            if broke or (not done and relayed.sent + relayed.received == before):
                 return
     finally:
         for task in directions:
             task.cancel()
         await asyncio.gather(*directions, return_exceptions=True)
-        traffic.sent += own.sent
-        traffic.received += own.received
+        traffic.sent += relayed.sent
+        traffic.received += relayed.received
 
 
 async def _carry(
@@ -142,17 +142,17 @@ class EgressRoute:
         """
         try:
             async with asyncio.timeout(self.resolve_s):
-                found = [host] if parse_address(host) else await self.resolve(host, port)
+                addresses = [host] if parse_address(host) else await self.resolve(host, port)
         except (OSError, TimeoutError, UnicodeError):
             raise UnreachableTarget("the name is not known") from None
-        for text in found:
+        for text in addresses:
             address = parse_address(text)
             why = explain_refusal(address, private=entry.exact) if address else "no address"
             if why:
                 raise DeniedTarget(f"it is at {text}, {why}")
-        if not found:
+        if not addresses:
             raise UnreachableTarget("the name has no address")
-        return found[:ADDRESSES]
+        return addresses[:ADDRESSES]
 
 
 async def look_up(host: str, port: int) -> list[str]:
