@@ -22,7 +22,7 @@ class AgentChoice:
     why: str = ""
 
     def __str__(self) -> str:
-        """For the log."""
+        """The choice as a line of the log."""
         return f"{self.settings.agent}{f' ({self.why})' if self.why else ''}"
 
 

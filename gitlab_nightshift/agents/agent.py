@@ -210,7 +210,7 @@ def find_node_modules(program: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in program.parents if folder.name == "node_modules")[-1:]
 
 
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
 LONGEST_OUTPUT = 4_000
 """Characters at the start and at the end of a command's output that are searched."""
@@ -222,7 +222,7 @@ LONGEST_PROGRESS = 160
 LONGEST_SAID = 120
 """Characters of the agent's own words in such a line."""
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")
-"""What the program allowlist says of a command that it does not start."""
+"""The program allowlist prints this for a command that it does not start."""
 _NAME = r"([\w.+-]{1,60})"
 _NOT_FOUND = compile_lazily(
     # dash: "sh: 1: python3: not found"; bash: "/bin/bash: line 1: python3: command not found"

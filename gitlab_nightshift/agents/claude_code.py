@@ -1,8 +1,8 @@
 """Claude Code: its command line, its environment, and what it prints.
 
 The rules of the CLI guide an honest agent; the sandbox is what holds a hostile one. Flags that skip
-permissions are never used. Facts about the CLI are those of 2.1.197.
-"""
+permissions are never used. The behavior of the CLI was measured with 2.1.197; the tests run the
+pinned version."""
 
 import json
 from collections.abc import Mapping
@@ -74,8 +74,8 @@ class ClaudeCode(Provider):
         )
 
     def build_settings_env(self) -> dict[str, str]:
-        """Quiet and private: no updates, telemetry, memory, background tasks or commit texts of
-        its own. The gateway waits for an overloaded endpoint, so the CLI does not."""
+        """Variables against updates, telemetry, memory, background tasks and commit texts of the
+        CLI's own, and for few retries: the gateway waits for an overloaded endpoint."""
         command_ms = str(int(compute_command_s(self._settings) * 1000))
         return {
             "DISABLE_AUTOUPDATER": "1",
@@ -118,7 +118,7 @@ class ClaudeCode(Provider):
         ]
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """One message of two blocks. The service caches whole blocks up to a mark, and the CLI
+        """A message of two blocks. The service caches whole blocks up to a mark, and the CLI
         itself marks only the last one, which no other bead shares."""
         marked = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
         blocks = [marked, {"type": "text", "text": rest}]
@@ -157,7 +157,7 @@ def _build_rules(task: BeadTask) -> list[str]:
     return rules
 
 
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
 LARGEST_USD = 10**12
 """A larger figure counts as none: no bead costs so much."""
@@ -181,7 +181,7 @@ FINISHED_REASONS = {"end_turn", "stop_sequence", "tool_use"}
 _FINISHED_END = {"stop_reason": "end_turn", "terminal_reason": "completed"}
 """Keys of a complete run's result."""
 _REPEATED_KEYS = ("subtype", "is_error", "result", "structured_output")
-"""What two results of one run have to agree on."""
+"""The keys on which two results of one run have to agree."""
 
 
 class ClaudeStreamReader(OutputLineReader):

@@ -1,8 +1,8 @@
 """Codex: its command line, its environment, and what it prints.
 
 The CLI's own sandbox cannot start within that of this program, which protects the machine, so it is
-switched off. With ``isolation: none`` it is used where it works. Facts about the CLI are those of
-0.169.0.
+switched off. With ``isolation: none`` it is used where it works. The behavior of the CLI was
+measured with 0.169.0; the tests run the pinned version.
 """
 
 import functools
@@ -227,7 +227,7 @@ def restrict_schema(schema: Any) -> Any:
     return restricted
 
 
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
 LONGEST_TEXT = 500
 """Characters of a command or an error."""

@@ -63,7 +63,7 @@ class Model(Provider):
     )
 
     def check(self, env: Mapping[str, str]) -> None:
-        """Check that there is a model, and a key or an endpoint, which may need none."""
+        """Check that a model is named, and a key or an endpoint, which may need no key."""
         if not self._settings.models.implement:
             raise build_config_error(
                 "models.implement: name the model of your endpoint; the agent"
@@ -104,12 +104,12 @@ class Model(Provider):
         return {SPEC: json.dumps(spec)}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """This package's own program, with the standard library alone."""
+        """The command of this package's own program (``inside.py``)."""
         spec = task.handoff_file.with_name(SPEC)
         return build_python_command(str(PROGRAM), str(spec))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """This package and its Python."""
+        """The folders of this package and its Python."""
         return (PACKAGE, *list_interpreter_paths())
 
     def build_reader(self) -> OutputReader:
@@ -118,7 +118,7 @@ class Model(Provider):
 
 
 class Patch(Model):
-    """The agent ``patch``: the same endpoint, asked once for each bead."""
+    """The agent ``patch``: a model without tools, asked once for each bead."""
 
     name = "patch"
     one_request = True

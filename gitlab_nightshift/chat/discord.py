@@ -89,7 +89,7 @@ class RateLimiter:
         return True
 
 
-# --- what they contain ----------------------------------------------------------------------------
+# --- interactions ---------------------------------------------------------------------------------
 
 COMMAND = "coder"
 # Types of interactions: PING, APPLICATION_COMMAND and MESSAGE_COMPONENT in Discord's API reference.

@@ -246,6 +246,9 @@ def _build_option(name: str, description: str, kind: int = _STRING, **more: Any)
     return {"name": name, "description": description, "type": kind, **more}
 
 
+# --- harmless text --------------------------------------------------------------------------------
+
+
 def escape_text(text: str, most: int) -> str:
     """One line of at most ``most`` characters (before escaping), shown literally."""
     line = " ".join(_clean_text(text).split())

@@ -162,7 +162,7 @@ class Account:
             self.settle(reserved, NOTHING, reserved.worst)
 
     def compute_committed(self) -> Usage:
-        """What is used and reserved, in USD as far as prices are known."""
+        """The usage and all that is reserved, in USD as far as prices are known."""
         usd, tokens = (sum(r.usd for r in self.reserved), sum(r.held.total for r in self.reserved))
         return self._used + Usage(usd, tokens)
 
@@ -187,7 +187,7 @@ class Account:
         return RequestRefusal("the night's budget is reached: this request does not fit into it")
 
     def _find_most_expensive(self, model: str, count: int, cache_1h: bool) -> Tokens:
-        """This many input tokens, as the most expensive kind that they can become."""
+        """So many input tokens, as the most expensive kind that they can become."""
         # Nobody knows before the answer how much of it the endpoint will cache.
         kinds = [Tokens(written=count), Tokens(input=count)]
         kinds += [Tokens(written_1h=count)] if cache_1h else []

@@ -91,7 +91,7 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     return route, query
 
 
-# --- what is known of the endpoint ----------------------------------------------------------------
+# --- the state of the endpoint --------------------------------------------------------------------
 
 
 class EndpointState:

@@ -239,7 +239,7 @@ class Gateway:
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
         task = asyncio.current_task()
         assert task
-        # By bead, so that its end can wait for its requests, or end them.
+        # By bead: when a bead is closed, its requests are awaited or cancelled.
         tasks = self._open_requests.setdefault(account, {})
         if len(tasks) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(

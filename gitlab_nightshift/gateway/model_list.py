@@ -22,7 +22,7 @@ def parse_contexts(body: bytes) -> dict[str, int]:
 
 
 def pick_context(listed: Mapping[str, int], model: str) -> int | None:
-    """One model's context: 0 if unknown, None if the model is not listed. A server with a single
+    """The context of a model: 0 if unknown, None if the model is not listed. A server with a single
     model may list it under another name, and Ollama with the tag ``latest``."""
     if len(listed) == 1:
         return next(iter(listed.values()))
@@ -104,7 +104,7 @@ def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:
         _NoRedirects(),
     )
     url = upstream.build_url(path)
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), checked there
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), by build_upstream
     try:
         with opener.open(request, timeout=TIMEOUT_S) as answer:
             return int(answer.status), answer.read(MOST_BYTES), ""

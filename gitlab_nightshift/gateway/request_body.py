@@ -184,7 +184,7 @@ def check_text(traits: RequestTraits, value: Any) -> str:
 
 
 def allow_one_of(*known: object) -> Check:
-    """One of these values."""
+    """Any of these values."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         # By type, too: True equals 1.
@@ -304,7 +304,7 @@ TOOLS = "tools"
 MESSAGE_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
 """Fields of messages that some servers require, and others refuse."""
 _OTHER_NAMES = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
-"""What servers call a field in their errors, as alternatives of a pattern."""
+"""Other names of a field in servers' errors, as alternatives of a pattern."""
 _ECHOED = ("input", "ctx", "request")
 """Keys of an error under which FastAPI servers repeat the request."""
 _UNKNOWN_FIELD = compile_lazily(

@@ -180,7 +180,7 @@ def build_upstream(
     ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
     ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
     """
-    # OpenAI's clients are given a URL with /v1, Anthropic's one without: both are taken for both.
+    # OpenAI's clients are given a URL with /v1, Anthropic's a URL without it: either form will do.
     url, query = (base_url or DEFAULTS[key.api]).rstrip("/"), ""
     if key.api is Api.OPENAI and (found := _API_VERSION.fullmatch(url)):
         url, query = found["url"].rstrip("/"), found["query"]

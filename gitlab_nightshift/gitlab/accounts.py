@@ -26,8 +26,8 @@ GRANULAR = "insufficient_granular_scope"
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
 """The lists of a project that nights read, by their API paths."""
 AccessFact = Literal["token", "scopes", "project", "role"]
-"""What is checked of a token: that it is valid, its scopes, that it sees the project, the role of
-its user; in this order."""
+"""The checks of a token, in this order: that it is valid, has the scopes, sees the project, and
+that its user has the role."""
 _KINDS = {
     compile_lazily(r"project_\d+_bot"): "project access token",
     compile_lazily(r"group_\d+_bot"): "group access token",
@@ -283,7 +283,8 @@ def _build_scope_error(client: "Client", known: Access) -> NightshiftError:
 # --- the project's people -------------------------------------------------------------------------
 
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-"""In GitLab's order: it reads only the first that exists (gitlab-org/gitlab#219916)."""
+"""The places of CODEOWNERS, in GitLab's order: it reads only the first that exists
+(gitlab-org/gitlab#219916)."""
 LARGEST_OWNERS = 1_000_000
 """Bytes."""
 MOST_PAGES = 10

@@ -75,7 +75,7 @@ class GroupSwitch:
         self._client, self._path = client, f"/groups/{quote(group, safe='')}/variables"
 
     def read(self) -> str | None:
-        """Its value; None if it is not set for all environments."""
+        """The variable's value; None if it is not set for all environments."""
         rows = self._client.read_all_rows(self._path)
         values = (
             row for row in rows if row.get("key") == ENABLED_VARIABLE and _has_all_environments(row)

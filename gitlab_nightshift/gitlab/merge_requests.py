@@ -124,7 +124,7 @@ class MergeRequests:
                 yield read_merge_request(each.attributes)
 
 
-# --- the state of open ones -----------------------------------------------------------------------
+# --- the state of merge requests ------------------------------------------------------------------
 
 
 MOST_JOBS, MOST_FILES = 3, 30

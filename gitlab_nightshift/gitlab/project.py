@@ -104,7 +104,7 @@ class Project:
         self._patience = patience
 
     def with_token(self, token: str) -> "Project":
-        """This project, read and changed with another token."""
+        """The same project, read and changed with another token."""
         return Project(self._server_url, self.name, token, self._timeout_s, self._patience)
 
     # --- reading ------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class PushRule:
-    """What GitLab requires of a push; "" and False for nothing."""
+    """GitLab's requirements for a push; "" and False for none."""
 
     branch_name_regex: str = ""
     commit_message_regex: str = ""
@@ -58,7 +58,7 @@ class PushRule:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """From the API's JSON."""
+        """The rule in the API's JSON."""
         rules = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
         return cls(**rules)
 

@@ -41,7 +41,7 @@ class MalformedError(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """One edit; ``number`` counts from 1. Lines have no line ends."""
+    """An edit of a file. ``number`` counts the blocks of a text from 1; lines have no line ends."""
 
     number: int
     path: str

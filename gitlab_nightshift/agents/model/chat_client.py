@@ -96,7 +96,7 @@ class CutOffError(EndpointError):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of a tool; ``arguments`` is None if the model did not write a JSON object."""
+    """A call of a tool. ``arguments`` is None if the model did not write a JSON object."""
 
     call_id: str
     name: str
@@ -117,8 +117,8 @@ class ModelReply:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """What the gateway knows of the model: tokens of its context (0: unknown), and the request
-    fields that its endpoint has refused."""
+    """A model as the gateway lists it: tokens of its context (0: unknown), and the request fields
+    that its endpoint has refused."""
 
     context: int = 0
     refused: frozenset[str] = frozenset()
@@ -154,7 +154,7 @@ class ChatClient:
             raise CutOffError(cut.why, " twice") from None
 
     def read_model(self) -> ListedModel:
-        """What the gateway knows of the model."""
+        """Ask the gateway for the model."""
         try:
             with self._open("GET", MODELS) as response:
                 rows = json.loads(response.read(LONGEST_ANSWER))["data"]

@@ -82,8 +82,8 @@ class _StagedFile:
 
 @dataclass
 class _UndoLog:
-    """What was done so far, to be undone in reverse order: files written beside their targets,
-    folders created, old files moved aside, and new ones in their places."""
+    """The steps done so far, to be undone: files written beside their targets, folders created, old
+    files moved aside, and new files put in their places."""
 
     staged: list[tuple[int, str]] = field(default_factory=list)
     folders: list[tuple[int, str]] = field(default_factory=list)
@@ -229,7 +229,7 @@ def _describe_error(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, f"it cannot be used ({error.strerror})")
 
 
-# --- as tools see them ----------------------------------------------------------------------------
+# --- the files as tools see them ------------------------------------------------------------------
 
 
 class OutsideError(Exception):

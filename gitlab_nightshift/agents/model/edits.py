@@ -54,7 +54,7 @@ class Edit:
 
 
 def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
-    """What the blocks change, in the order of their files.
+    """The edits that the blocks make, in the order of their files.
 
     Every SEARCH is looked up in the files as they are, so the order of blocks does not matter.
     Raises :class:`NotApplicableError` with all problems.
@@ -204,7 +204,8 @@ class _TextFile:
         return self._framed_lines.count("\n", 0, first)
 
     def _describe_mismatch(self, block: Block) -> str:
-        """Where a SEARCH stops matching the file, if its first line occurs there only once."""
+        """Where a SEARCH stops matching the file, if its first line occurs only once in the
+        file."""
         if self._lines.count(block.search[0]) != 1:
             return ""
         start = self._lines.index(block.search[0])
@@ -280,6 +281,7 @@ def _occurs_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
 MOST_COMPARED = 20_000
 """Lines of a file that are searched for a similar place."""
 LEAST_SIMILARITY = 0.5
+"""As difflib measures it, from 0 to 1."""
 
 
 def build_block(path: str, text: str, old: str, new: str) -> Block:
@@ -320,7 +322,7 @@ def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Bl
 
 
 def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Places where the lines are equal but for white space."""
+    """The positions in ``lines`` at which they are like ``wanted`` but for white space."""
     plain, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
     if not any(needle):
         return []
@@ -347,7 +349,7 @@ def _read_indent(line: str) -> str:
 
 
 def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """The only place that looks similar, "" if there is none or more than one."""
+    """A text that shows the most similar place, "" if none is or two are equally similar."""
     size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(first := wanted[0].strip())
     best, at, second = LEAST_SIMILARITY, -1, 0.0

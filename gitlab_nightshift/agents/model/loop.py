@@ -63,7 +63,7 @@ class LoopLimits:
 
 @dataclass
 class _LoopUsage:
-    """What the loop has used, as far as the endpoint reports it: only to warn the model, as the
+    """The usage of the loop, as far as the endpoint reports it: only to warn the model, as the
     gateway keeps the account."""
 
     turns: int = 0
@@ -373,8 +373,8 @@ class Conversation:
         return self.messages
 
     def _drop_oldest_turn(self) -> bool:
-        """Drop an assistant's message with the results of its calls, as servers refuse one without
-        the other; False at the last one."""
+        """Drop the oldest message of the assistant and the results of its calls, without which
+        servers refuse it; False if it is the only one."""
         turns = [at for at, each in enumerate(self.messages) if each["role"] == "assistant"]
         if len(turns) < 2:
             return False

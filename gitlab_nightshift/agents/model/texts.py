@@ -1,4 +1,4 @@
-"""What a model is told beside the task: how to work, and the form of its answer."""
+"""The texts that a model gets beside the task: how to work, and the form of its answer."""
 
 import hashlib
 import json
@@ -124,7 +124,7 @@ def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
 
 
 def render_complaint(problem: str) -> str:
-    """What to reply to an answer that cannot be used."""
+    """The reply to an answer that cannot be used."""
     return (
         f"Your answer cannot be used, and nothing was changed:\n\n{problem}\n\n"
         "Give the whole answer again, in the form described above, with this corrected."

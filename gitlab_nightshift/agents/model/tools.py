@@ -32,7 +32,7 @@ LARGEST_SEARCH = 2_000_000
 SEARCH_S = 60.0
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "fish"})
 REFUSED = "nightshift: not allowed"
-"""What ``stages/work/program_allowlist.py`` prints for a command, with exit status 126."""
+"""``stages/work/program_allowlist.py`` prints this for a refused command, and exits with 126."""
 NOT_ALLOWED_STATUS = 126
 FINISH = "finish"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
@@ -48,7 +48,7 @@ class MistakeError(Exception):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What the model gets. ``outcome`` is the result in a word, for the log."""
+    """A call's result. ``text`` is for the model, ``outcome`` the result in a word for the log."""
 
     text: str
     outcome: str = "ok"
@@ -105,8 +105,8 @@ SUMMARY = Tool(
 
 @dataclass(frozen=True)
 class CommandRules:
-    """What ``run`` may start: ``allowed`` commands by name or path, or ``any_command``. A command
-    gets ``env`` and ``timeout_s`` seconds."""
+    """The rules for ``run``: it may start ``allowed`` commands by name or path, or ``any_command``.
+    A command gets ``env`` and ``timeout_s`` seconds."""
 
     allowed: tuple[str, ...]
     any_command: bool

@@ -32,7 +32,8 @@ class Traffic:
 
 
 async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: float) -> None:
-    """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
+    """Relay until agent and host have ended, one fails, or neither sends anything for
+    ``idle_s``."""
     relayed = Traffic()
     directions = {
         asyncio.create_task(_carry(agent[0], host[1], relayed, "sent")),
@@ -62,7 +63,7 @@ async def _carry(
         writer.write(data)
         setattr(count, field, getattr(count, field) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
-    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
+    with contextlib.suppress(OSError):  # this direction alone: the opposite one may go on
         writer.write_eof()
 
 
