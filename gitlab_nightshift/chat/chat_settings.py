@@ -14,28 +14,20 @@ SNOWFLAKE = r"[0-9]{15,22}"
 
 @dataclass(frozen=True)
 class ValueForm:
-    """The valid values of a variable: in words, as a pattern, and by an example."""
+    """The valid values of a variable, in words and as a pattern."""
 
     expected: str
     pattern: str
-    example: str
 
 
-_ID = ValueForm("an id of Discord, 15 to 22 digits", SNOWFLAKE, "123456789012345678")
-_URL = ValueForm(
-    "an http(s) address without credentials",
-    r"https?://[^\s/@?#]+(/[^\s@?#]*)?",
-    "https://git.example/lab/",
-)
+_ID = ValueForm("an id of Discord, 15 to 22 digits", SNOWFLAKE)
+_URL = ValueForm("an http(s) address without credentials", r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _KEY = ValueForm(  # of Ed25519
-    "the public key of the application, 64 hexadecimal digits", r"[0-9a-fA-F]{64}", "0f" * 32
+    "the public key of the application, 64 hexadecimal digits", r"[0-9a-fA-F]{64}"
 )
-_WORD = ValueForm("one word without spaces", r"[\x21-\x7e]+", "a.word")
-_PROJECT = ValueForm(
-    "a project's path, such as group/name, or its number", r"[\w.][\w./-]*", "group/name"
-)
-_BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*", "release/1")  # git check-ref-format
-FORMS = (_ID, _URL, _KEY, _WORD, _PROJECT, _BRANCH)
+_WORD = ValueForm("one word without spaces", r"[\x21-\x7e]+")
+_PROJECT = ValueForm("a project's path, such as group/name, or its number", r"[\w.][\w./-]*")
+_BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*")  # git check-ref-format
 
 
 @dataclass(frozen=True)

@@ -185,18 +185,14 @@ class FleetApi:
         """The token's user name."""
         return str(self.client.own_user.get("username") or "")
 
-    def list_group_projects(
-        self, group: str, label: str, nights: int = MOST_NIGHTS
-    ) -> Iterator[Node] | None:
+    def list_group_projects(self, group: str, label: str) -> Iterator[Node] | None:
         """The projects of a group and its subgroups; None for an unknown group."""
-        values = {"group": group, "labels": [label], "nights": nights}
+        values = {"group": group, "labels": [label], "nights": MOST_NIGHTS}
         return self.list_nodes(GROUP_QUERY, values, ("group", "projects"))
 
-    def list_projects(
-        self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
-    ) -> Iterator[Node]:
+    def list_projects(self, paths: Sequence[str], label: str) -> Iterator[Node]:
         """The projects with these paths, without unknown ones."""
-        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
+        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": MOST_NIGHTS})
 
     def list_by_paths(
         self, query: str, paths: Sequence[str], values: Mapping[str, Any]
