@@ -198,8 +198,8 @@ class FleetApi:
         self, query: str, paths: Sequence[str], values: Mapping[str, Any]
     ) -> Iterator[Node]:
         """The nodes of a query for projects by ``$paths``, in batches that GitLab accepts."""
-        for at in range(0, len(paths), MOST_PATHS):
-            batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
+        for start in range(0, len(paths), MOST_PATHS):
+            batch = {"paths": list(paths[start : start + MOST_PATHS]), **values}
             yield from self.list_nodes(query, batch, ("projects",)) or ()
 
     def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
@@ -222,8 +222,8 @@ class FleetApi:
 
     def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
         """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
-        at = f"/projects/{project}/pipeline_schedules/{schedule}"
-        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, at, since))
+        path = f"/projects/{project}/pipeline_schedules/{schedule}"
+        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, path, since))
 
     def play(self, project: int, schedule: int) -> None:
         """Ask GitLab to start a schedule's pipeline. This is never retried: after a lost answer,
@@ -257,17 +257,21 @@ class FleetApi:
         """A file from the artifacts of the last job of this name in an earlier pipeline of the
         control project; None if the newest ``most`` pipelines have none, or this token does not see
         them. The pipeline may still run, and the job may have ended with a warning."""
-        at = build_project_path(control.project)
+        project_path = build_project_path(control.project)
         query = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
-        rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **query)) or []
+        rows = (
+            call_or_none(lambda: self.client.read_rows(f"{project_path}/pipelines", **query)) or []
+        )
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
         for pipeline in earlier[:most]:
-            jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
+            jobs = call_or_none(
+                partial(self.client.read_rows, f"{project_path}/pipelines/{pipeline}/jobs")
+            )
             # A job that ended with a warning (allow_failure) is "failed", and has its artifacts.
             ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
             if job_ids := [each["id"] for each in ended if each["name"] == job]:
-                place = f"{at}/jobs/{max(job_ids)}/artifacts/{path}"
-                if data := call_or_none(partial(self.client.download, place, LARGEST_PLAN)):
+                artifact_path = f"{project_path}/jobs/{max(job_ids)}/artifacts/{path}"
+                if data := call_or_none(partial(self.client.download, artifact_path, LARGEST_PLAN)):
                     return data
         return None
 
@@ -323,11 +327,11 @@ class FleetApi:
         page = _follow(self.client.send_query(text, values, problems), path)
         nodes, depth = list((page or {}).get("nodes") or ()), len(path)
         for place, why in problems:
-            at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            index = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
             # A timeout is an error of the field at which it struck: the rest is missing as well.
-            if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
+            if index >= len(nodes) or not nodes[index] or "Timeout on" in why:
                 raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
-            nodes[at] = {**nodes[at], "problem": why}
+            nodes[index] = {**nodes[index], "problem": why}
         return page and {**page, "nodes": nodes}
 
 

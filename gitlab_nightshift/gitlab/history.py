@@ -195,8 +195,8 @@ def _read_details(
     iids = [row["iid"] for row in (*nightly, *others)]
     found: dict[int, _Details] = {}
     try:
-        for at in range(0, len(iids), BATCH):
-            found |= _ask_graphql(client, project, iids[at : at + BATCH])
+        for start in range(0, len(iids), BATCH):
+            found |= _ask_graphql(client, project, iids[start : start + BATCH])
     except ApiError as error:
         # REST takes two requests each, so only for the last rejections: they matter most.
         closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
@@ -238,9 +238,9 @@ def _read_node(node: Mapping[str, Any]) -> _Details:
 
 
 def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
-    at = f"/projects/{project.id}/merge_requests/{iid}"
-    notes = client.read_rows(f"{at}/notes", per_page=30, sort="desc")
-    diffs = client.read_rows(f"{at}/diffs", per_page=MOST_FILES)
+    path = f"/projects/{project.id}/merge_requests/{iid}"
+    notes = client.read_rows(f"{path}/notes", per_page=30, sort="desc")
+    diffs = client.read_rows(f"{path}/diffs", per_page=MOST_FILES)
     # Oldest first, as GraphQL lists them.
     pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
     return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))

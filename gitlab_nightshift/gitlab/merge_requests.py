@@ -200,8 +200,8 @@ class Reviews:
 
     def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
         """The first failed jobs of a pipeline that a commit may fix."""
-        at = f"{self._project}/pipelines/{pipeline}/jobs"
-        failed = filter(_is_own_failure, self._client.read_rows(at))
+        path = f"{self._project}/pipelines/{pipeline}/jobs"
+        failed = filter(_is_own_failure, self._client.read_rows(path))
         return tuple(
             FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
             for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
@@ -224,14 +224,14 @@ class Reviews:
         return None
 
     def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
-        at = f"{self._project}/merge_requests/{iid}/diffs"
-        return self._client.read_rows(at, per_page=MOST_FILES)
+        path = f"{self._project}/merge_requests/{iid}/diffs"
+        return self._client.read_rows(path, per_page=MOST_FILES)
 
     def rebase(self, iid: int) -> str:
         """Have GitLab rebase the branch onto its target; returns why it failed, "" on success."""
-        at = f"{self._project}/merge_requests/{iid}"
+        path = f"{self._project}/merge_requests/{iid}"
         try:
-            self._client.http_put(f"{at}/rebase")
+            self._client.http_put(f"{path}/rebase")
         except ApiError as error:
             # 403: the branch is missing, or protected from pushes or force pushes
             # (app/services/merge_requests/rebase_service.rb). 409: GitLab is rebasing it now.

@@ -83,12 +83,12 @@ class Pipelines:
     def list_fleet_pipelines(self, since: str) -> tuple[Pipeline, ...]:
         """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
         cancelled ones."""
-        at = f"{build_project_path(self._project)}/pipeline_schedules"
+        path = f"{build_project_path(self._project)}/pipeline_schedules"
         return tuple(
             _read_pipeline(row)
-            for each in self._client.read_all_rows(at)
+            for each in self._client.read_all_rows(path)
             if each.get("description") == FLEET_SCHEDULE
-            for row in list_schedule_pipelines(self._client, f"{at}/{each['id']}", since)
+            for row in list_schedule_pipelines(self._client, f"{path}/{each['id']}", since)
             if row["status"] not in NOT_RUN
         )
 
@@ -118,11 +118,11 @@ class Pipelines:
 
 def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
     """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
-    at, since_time = f"{schedule}/pipelines", datetime.fromisoformat(since)
-    rows = client.read_rows(at, created_after=since, sort="desc")
+    path, since_time = f"{schedule}/pipelines", datetime.fromisoformat(since)
+    rows = client.read_rows(path, created_after=since, sort="desc")
     # An older GitLab ignores the filter and the order: then the first page may lack the newest.
     if any(_read_creation(row) < since_time for row in rows):
-        rows = client.read_all_rows(at)
+        rows = client.read_all_rows(path)
     newer = (row for row in rows if _read_creation(row) >= since_time)
     return sorted(newer, key=lambda row: int(row["id"]), reverse=True)
 

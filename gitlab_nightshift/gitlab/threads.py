@@ -154,19 +154,19 @@ class Threads:
     def find_thread(self, address: CommentAddress) -> Thread | None:
         """The thread that contains the comment. The thread that the address names is only tried
         first, as it may be another one."""
-        at = f"{self._build_noteable_path(address)}/discussions"
+        path = f"{self._build_noteable_path(address)}/discussions"
         if address.thread:
-            thread = _read_thread(self._read(f"{at}/{quote(address.thread, safe='')}"))
+            thread = _read_thread(self._read(f"{path}/{quote(address.thread, safe='')}"))
             if thread and _holds(thread, address.note):
                 return thread
-        listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
         every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
         return next((each for each in every if each and _holds(each, address.note)), None)
 
     def list_threads(self, where: Where, iid: int) -> tuple[Thread, ...] | None:
         """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
-        at = f"{self._project}/{where}/{iid}/discussions"
-        listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        path = f"{self._project}/{where}/{iid}/discussions"
+        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
         # One more than the limit tells whether it is exceeded.
         threads = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
         return tuple(filter(None, threads)) if len(threads) <= MOST_THREADS else None
@@ -177,8 +177,8 @@ class Threads:
 
     def edit_comment(self, address: CommentAddress, note: int, body: str) -> None:
         """Replace the text of a comment by this token's user."""
-        at = f"{self._build_noteable_path(address)}/notes/{note}"
-        self._client.http_put(at, post_data={"body": body})
+        path = f"{self._build_noteable_path(address)}/notes/{note}"
+        self._client.http_put(path, post_data={"body": body})
 
     def read_level(self, user: int) -> int:
         """A user's access level in the project, inherited or not; 0 for none."""
@@ -196,8 +196,8 @@ class Threads:
 
     def reply(self, address: CommentAddress, thread: str, body: str) -> None:
         """Add a comment to a thread. A single comment becomes a thread by that."""
-        at = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
-        self._client.http_post(at, post_data={"body": body})
+        path = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
+        self._client.http_post(path, post_data={"body": body})
 
     def add_comment(self, where: Where, iid: int, body: str) -> None:
         """Add a single comment to an issue or a merge request."""

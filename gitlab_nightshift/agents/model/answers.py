@@ -61,21 +61,23 @@ def parse_blocks(text: str) -> tuple[Block, ...]:
     _check_text(text)
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     blocks: list[Block] = []
-    at = 0
-    while at < len(lines):
-        opening = _OPEN.fullmatch(lines[at].rstrip())
-        if opening is None and _CLOSE.fullmatch(lines[at].rstrip()):
+    index = 0
+    while index < len(lines):
+        opening = _OPEN.fullmatch(lines[index].rstrip())
+        if opening is None and _CLOSE.fullmatch(lines[index].rstrip()):
             raise MalformedError(
-                f"line {at + 1}: {lines[at].strip()[:40]} ends a block that never began"
+                f"line {index + 1}: {lines[index].strip()[:40]} ends a block that never began"
             )
         if opening:
             number = len(blocks) + 1
             if number > MOST_BLOCKS:
                 raise MalformedError(f"more than {MOST_BLOCKS} blocks")
-            path = _find_path_above(lines, at, number)
-            block, at = _parse_block(lines, at, Block(number, path, delete=opening[2] == "DELETE"))
+            path = _find_path_above(lines, index, number)
+            block, index = _parse_block(
+                lines, index, Block(number, path, delete=opening[2] == "DELETE")
+            )
             blocks.append(block)
-        at += 1
+        index += 1
     return tuple(blocks)
 
 
@@ -120,20 +122,20 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
     end_word = "DELETE" if block.delete else "REPLACE"
     end, divider = f"{'>' * width} {end_word}", "=" * width
     middle: int | None = None
-    for at in range(start + 1, len(lines)):
-        line = lines[at].rstrip()
+    for index in range(start + 1, len(lines)):
+        line = lines[index].rstrip()
         if line == end:
-            return _build_block(lines, start, middle, at, block), at
+            return _build_block(lines, start, middle, index, block), index
         if line == divider and not block.delete:
             if middle is not None:
                 raise MalformedError(
-                    f"{block}: a second line {divider} (line {at + 1}); if the text itself contains"
-                    " such a line, make all three marks of the block longer"
+                    f"{block}: a second line {divider} (line {index + 1}); if the text itself"
+                    " contains such a line, make all three marks of the block longer"
                 )
-            middle = at
+            middle = index
         elif (mark := _MARK.fullmatch(line)) and len(mark[1]) == width and " " in line:
             raise MalformedError(
-                f"{block}: {line} (line {at + 1}) before the block's own end {end}"
+                f"{block}: {line} (line {index + 1}) before the block's own end {end}"
             )
     raise MalformedError(f"{block}: it has no end; {end} is missing")
 
@@ -206,17 +208,17 @@ def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
-    decoder, at = json.JSONDecoder(strict=False), text.find("{")  # line ends within strings
+    decoder, start = json.JSONDecoder(strict=False), text.find("{")  # line ends within strings
     for _ in range(MOST_TRIED):
-        if at < 0:
+        if start < 0:
             return
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            end = at + 1
+            end = start + 1
         else:
             yield value
-        at = text.find("{", end)
+        start = text.find("{", end)
 
 
 def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Iterator[str]:

@@ -216,15 +216,15 @@ class _TextFile:
         return f"; from line {start + same + 1} on the file has {file_lines[same][:200]!a}"
 
     def _replace_lines(self, places: list[_Replacement]) -> bytes:
-        lines, ends, at = list[str](), list[str](), 0
+        lines, ends, next_line = list[str](), list[str](), 0
         for place in places:
-            lines += (*self._lines[at : place.inner_start], *place.lines)
-            ends += self._ends[at : place.inner_start]
+            lines += (*self._lines[next_line : place.inner_start], *place.lines)
+            ends += self._ends[next_line : place.inner_start]
             # New lines end like the first line that they replace.
             ends += [self._ends[place.start]] * len(place.lines)
-            at = place.inner_end
-        lines += self._lines[at:]
-        ends += self._ends[at:]
+            next_line = place.inner_end
+        lines += self._lines[next_line:]
+        ends += self._ends[next_line:]
         if self._ends_without_newline and ends:
             ends[-1] = ""
         pairs = zip(lines, ends, strict=True)
@@ -323,11 +323,11 @@ def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Bl
 
 def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """The positions in ``lines`` at which they are like ``wanted`` but for white space."""
-    plain, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
+    squeezed, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
     if not any(needle):
         return []
-    last = len(plain) - len(needle)
-    return [at for at in range(last + 1) if plain[at : at + len(needle)] == needle]
+    last = len(squeezed) - len(needle)
+    return [start for start in range(last + 1) if squeezed[start : start + len(needle)] == needle]
 
 
 def _move_lines(new: str, wanted: Sequence[str], found: Sequence[str]) -> tuple[str, ...]:
@@ -352,18 +352,18 @@ def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
     """A text that shows the most similar place, "" if none is or two are equally similar."""
     size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(first := wanted[0].strip())
-    best, at, second = LEAST_SIMILARITY, -1, 0.0
-    for place, line in enumerate(lines[:MOST_COMPARED]):
+    best, best_line, second = LEAST_SIMILARITY, -1, 0.0
+    for number, line in enumerate(lines[:MOST_COMPARED]):
         matcher.set_seq1(line.strip()[:500])
         # quick_ratio is an upper bound of ratio, which is slow.
         if not first or matcher.quick_ratio() <= max(second, LEAST_SIMILARITY):
             continue
-        like = matcher.ratio()
-        if like > best:
-            best, at, second = like, place, best if at >= 0 else 0.0
+        similarity = matcher.ratio()
+        if similarity > best:
+            best, best_line, second = similarity, number, best if best_line >= 0 else 0.0
         else:
-            second = max(second, like)
-    if at < 0 or second >= best:
+            second = max(second, similarity)
+    if best_line < 0 or second >= best:
         return ""
-    shown = "\n".join(lines[at : at + size])[:2000]
-    return f"; the nearest place is line {at + 1}:\n{shown}"
+    shown = "\n".join(lines[best_line : best_line + size])[:2000]
+    return f"; the nearest place is line {best_line + 1}:\n{shown}"

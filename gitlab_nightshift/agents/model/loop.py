@@ -46,6 +46,7 @@ LEAST_ANSWER = 1024
 """Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
 EmitEvent = Callable[[Mapping[str, Any]], None]
+"""Reports an event as a line of the agent's output, in which long texts are cut."""
 
 
 @dataclass(frozen=True)
@@ -355,15 +356,17 @@ class Conversation:
         first_new = len(self.messages) - newest
         # In this order: old results, which the model can get again; thoughts; whole turns; and new
         # results, which it has not read.
-        for at in [at for at in self._results if at < first_new]:
+        for index in [index for index in self._results if index < first_new]:
             if estimate_tokens(self.messages) <= limit * TRIMMED_PART:
                 return self.messages
-            self._shorten(at, 0)
+            self._shorten(index, 0)
         self._drop_thoughts(first_new)
         while estimate_tokens(self.messages) > limit and self._drop_oldest_turn():
             pass
         while estimate_tokens(self.messages) > limit and self._results:
-            largest = max(self._results, key=lambda at: len(str(self.messages[at]["content"])))
+            largest = max(
+                self._results, key=lambda index: len(str(self.messages[index]["content"]))
+            )
             size = len(str(self.messages[largest]["content"]))
             if size <= SHORTEST_RESULT:
                 break
@@ -375,12 +378,12 @@ class Conversation:
     def _drop_oldest_turn(self) -> bool:
         """Drop the oldest message of the assistant and the results of its calls, without which
         servers refuse it; False if it is the only one."""
-        turns = [at for at, each in enumerate(self.messages) if each["role"] == "assistant"]
+        turns = [index for index, each in enumerate(self.messages) if each["role"] == "assistant"]
         if len(turns) < 2:
             return False
         start, end = turns[:2]
         del self.messages[start:end]
-        self._results = [at - (end - start) for at in self._results if at >= end]
+        self._results = [index - (end - start) for index in self._results if index >= end]
         return True
 
     def _shorten(self, at: int, most: int) -> None:
