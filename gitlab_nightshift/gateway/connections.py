@@ -20,6 +20,7 @@ from gitlab_nightshift.gateway.upstream import Api
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
+"""The longest request line, and the longest header."""
 MOST_HEADERS = 64
 # Seconds to read on after an answer: closing a socket with unread data resets the connection, and
 # the client may lose the answer (RFC 9112, 9.6).

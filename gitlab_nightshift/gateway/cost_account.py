@@ -71,8 +71,8 @@ class Account:
         self._run_budget.accounts.append(self)
         self._budgets = (Budget(limit, [self]), self._run_budget)
         self.reserved: list[Reservation] = []
-        self._used, self._unknown = Usage(), False
-        self._reported: set[str] = set()
+        self._used, self._has_unpriced = Usage(), False
+        self._reported_refusals: set[str] = set()
 
     def has_placeholder(self, given: bytes) -> bool:
         """True for this bead's placeholder. Compares in constant time."""
@@ -81,20 +81,20 @@ class Account:
 
     def read_usage(self) -> Usage:
         """The usage of all answers so far; the cost is None if a price is unknown."""
-        return replace(self._used, cost_usd=None) if self._unknown else self._used
+        return replace(self._used, cost_usd=None) if self._has_unpriced else self._used
 
     def remember_refusal(self, text: str) -> bool:
         """True for a refusal to report: a new one, within ``NOTES_PER_BEAD``."""
-        if text in self._reported or len(self._reported) >= NOTES_PER_BEAD:
+        if text in self._reported_refusals or len(self._reported_refusals) >= NOTES_PER_BEAD:
             return False
-        self._reported.add(text)
+        self._reported_refusals.add(text)
         return True
 
     def has_price(self, model: str) -> bool:
         """True if the price of a model is known."""
         return model in self._rates
 
-    def reserve(self, model: str, sent: InputTokens, wanted: int | None) -> Reservation:
+    def reserve(self, model: str, input_tokens: InputTokens, wanted: int | None) -> Reservation:
         """Reserve the cost of a request.
 
         Its input counts with the usual number of tokens; but with the highest possible number if
@@ -105,14 +105,14 @@ class Account:
         """
         if self._is_unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
-        count = sent.most if self._run_budget.can_exceed_reserved() else sent.usual
-        held = self._find_most_expensive(model, count, sent.cache_1h)
+        count = input_tokens.most if self._run_budget.can_exceed_reserved() else input_tokens.usual
+        held = self._find_most_expensive(model, count, input_tokens.cache_1h)
         remaining = self._compute_remaining_output(model, held)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
             raise self._build_budget_refusal()
         limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
         held = replace(held, output=limit or USUAL_OUTPUT)
-        worst_input = self._find_most_expensive(model, sent.most, sent.cache_1h)
+        worst_input = self._find_most_expensive(model, input_tokens.most, input_tokens.cache_1h)
         worst = replace(worst_input, output=held.output)
         reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
         self.reserved.append(reserved)
@@ -153,7 +153,7 @@ class Account:
             usd = self._compute_cost(reserved.model, total)
             known_usd = self._compute_cost(reserved.model, reported) if assumed.total else usd
             self._used += Usage(usd, total.total, max(usd - known_usd, 0.0), assumed.total)
-            self._unknown = self._unknown or self._is_unpriced(reserved.model, total)
+            self._has_unpriced = self._has_unpriced or self._is_unpriced(reserved.model, total)
             self._run_budget.on_usage()
 
     def settle_rest(self) -> None:

@@ -39,6 +39,7 @@ from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 REQUESTS_PER_BEAD = 16
+"""Requests of a bead at a time."""
 LIST_S, LIST_BYTES = 10.0, 1024 * 1024
 """Seconds that the endpoint's list of models may take, and its size."""
 
@@ -148,8 +149,8 @@ class Gateway:
         return tuple(self._endpoint.accounts.values())
 
     async def _drain(self, account: Account, wait_s: float) -> bool:
-        """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end.
-        True if all ended: then what they have used is settled."""
+        """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end, for
+        ``wait_s`` seconds at most. True if all ended, so that their usage is known."""
         open_requests = dict(self._open_requests.get(account, {}))
         for receiver in open_requests.values():
             receiver.disconnect()

@@ -34,7 +34,7 @@ _APIS = {
     OAUTH: Api.ANTHROPIC,
     "OPENAI_API_KEY": Api.OPENAI,
 }
-_PREFIX = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
+_PLACEHOLDER_PREFIXES = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,14 @@ class ModelKey:
 
 def make_placeholder(api: Api) -> str:
     """A random placeholder: CLIs accept it as a key, people see that it is not one."""
-    return _PREFIX[api] + secrets.token_hex(24)
+    return _PLACEHOLDER_PREFIXES[api] + secrets.token_hex(24)
 
 
 # --- the endpoint ---------------------------------------------------------------------------------
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8
+"""Characters of a header's value: shorter ones are no secrets, and would occur in many answers."""
 # Azure's base URL names a version of its API in the query.
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
 _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
