@@ -219,7 +219,7 @@ class EgressProxy:
         if len(self._tasks) >= self._limits.connections:
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
+        task = asyncio.get_running_loop().create_task(self._serve(Streams(reader, writer)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -228,16 +228,16 @@ class EgressProxy:
         try:
             with contextlib.suppress(OSError, TimeoutError):
                 await self._serve_request(agent)
-            await _close(agent[1], self._limits.close_s)
+            await _close(agent.writer, self._limits.close_s)
         finally:
-            agent[1].transport.abort()
+            agent.writer.transport.abort()
 
     async def _serve_request(self, agent: Streams) -> None:
         try:
             async with asyncio.timeout(self._limits.head_s):
-                head = await read_head(agent[0])
+                head = await read_head(agent.reader)
         except BadHead as error:
-            await _answer(agent[1], "400 Bad Request", str(error))
+            await _answer(agent.writer, "400 Bad Request", str(error))
         else:
             await self._open_target(agent, head)
 
@@ -247,7 +247,7 @@ class EgressProxy:
         if bead is None:
             # 407 needs a challenge (RFC 9110, 15.5.8): some clients send credentials only after it.
             challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
-            await _answer(agent[1], "407 Proxy Authentication Required", "no bead", challenge)
+            await _answer(agent.writer, "407 Proxy Authentication Required", "no bead", challenge)
             return
         task = asyncio.current_task()
         assert task
@@ -256,9 +256,9 @@ class EgressProxy:
             await self._tunnel_request(agent, head, target, bead)
         except DeniedTarget as why:
             self._report_refusal(bead.ticket.bead, f"{quote_text(target)} refused: {why}")
-            await _answer(agent[1], "403 Forbidden", f"{target}: {why}")
+            await _answer(agent.writer, "403 Forbidden", f"{target}: {why}")
         except UnreachableTarget as why:
-            await _answer(agent[1], "502 Bad Gateway", f"{target}: {why}")
+            await _answer(agent.writer, "502 Bad Gateway", f"{target}: {why}")
         finally:
             bead.tasks.discard(task)
 
@@ -271,14 +271,14 @@ class EgressProxy:
             traffic = bead.traffic.setdefault(name, Traffic())
             traffic.sent += len(head.forward)
             if head.forward:
-                host[1].write(head.forward)
+                host.writer.write(head.forward)
             else:
                 # No Content-Length: after it the connection is a tunnel (RFC 9110, 9.3.6).
-                agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                agent.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await relay_bytes(agent, host, traffic, self._limits.idle_s)
-            await _close(host[1], self._limits.close_s)
+            await _close(host.writer, self._limits.close_s)
         finally:
-            host[1].transport.abort()
+            host.writer.transport.abort()
 
     def _find_bead(self, credential: str) -> _ProxyBead | None:
         # In constant time: the credential is a secret of each bead.

@@ -7,6 +7,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gitlab_nightshift.gateway.gateway_config import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
@@ -19,8 +20,13 @@ from gitlab_nightshift.settings.allowed_hosts import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 CHUNK = 64 * 1024
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-"""A connection: what it receives, and where to send."""
+
+
+class Streams(NamedTuple):
+    """A connection: what it receives, and where to send."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
 
 @dataclass
@@ -36,8 +42,8 @@ async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: f
     ``idle_s``."""
     relayed = Traffic()
     directions = {
-        asyncio.create_task(_carry(agent[0], host[1], relayed, "sent")),
-        asyncio.create_task(_carry(host[0], agent[1], relayed, "received")),
+        asyncio.create_task(_carry(agent.reader, host.writer, relayed, "sent")),
+        asyncio.create_task(_carry(host.reader, agent.writer, relayed, "received")),
     }
     try:
         while directions:
@@ -167,16 +173,16 @@ async def dial(address: str, port: int) -> Streams:
     """A connection to a numeric address."""
     # These flags forbid to look anything up (getaddrinfo(3)), as the name was resolved before.
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return await asyncio.open_connection(address, port, flags=flags)
+    return Streams(*await asyncio.open_connection(address, port, flags=flags))
 
 
 async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Streams:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
-    pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
+    pipe = Streams(*await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES))
     try:
         await _send_connect(pipe, proxy, format_host_port(host, port))
     except BaseException:
-        pipe[1].transport.abort()
+        pipe.writer.transport.abort()
         raise
     return pipe
 
@@ -185,9 +191,9 @@ async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
     rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
         rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
-    pipe[1].write("\r\n".join([*rows, "", ""]).encode("ascii"))
+    pipe.writer.write("\r\n".join([*rows, "", ""]).encode("ascii"))
     try:
-        answer = await pipe[0].readuntil(b"\r\n\r\n")
+        answer = await pipe.reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise NoTunnel("the job's own proxy gave no answer") from None
     status = _STATUS.match(answer)

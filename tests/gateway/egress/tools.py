@@ -41,7 +41,7 @@ class Internet:
         self.dialled.append((address, port))
         if address.startswith("203.0.114."):
             await asyncio.sleep(600)
-        return await asyncio.open_connection("127.0.0.1", self.port)
+        return Streams(*await asyncio.open_connection("127.0.0.1", self.port))
 
 
 class RunningProxy:
