@@ -1,6 +1,6 @@
 """The interface of every agent: its task, its report, and how its output is read.
 
-Every line that an agent prints is hostile data: of any shape, of any size, perhaps no JSON at all.
+All output of an agent is hostile data: its lines may have any shape and size, and need not be JSON.
 """
 
 import shutil
@@ -25,25 +25,25 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "verify": ("Bash", "Read", "Write"),
     "mr": ("Bash", "Read"),
 }
-"""The tools of each bead (contract, "Beads"). Analyze and Verify need Write for the hand-off."""
+"""The tools of each bead. Analyze and Verify change no file, but write their hand-off."""
 
 STATUS_OF_END = {
     EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),
     EndReason.TIMEOUT: (BeadStatus.TIMEOUT, "took too long"),
     EndReason.OUTPUT_LIMIT: (BeadStatus.OUTPUT_LIMIT, "printed too much"),
 }
-"""What is reported of a process that this program has ended."""
+"""Why this program ended an agent's process → the bead's status and its error."""
 UNUSABLE_STATUSES = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
 """HTTP statuses of a model endpoint that would not serve another bead either."""
 
 
 @dataclass(frozen=True)
 class BeadTask:
-    """One bead, as an agent's CLI gets it. The prompt itself goes to stdin.
+    """A bead's task for its agent; the prompt is apart, as it goes to stdin.
 
     ``base_url`` is the gateway's, without ``/v1``; "" without a gateway. ``budget_tokens`` and
-    ``left_s`` (seconds) are what is left of the run, None for no limit. ``hidden`` are files that
-    are taken away while it works.
+    ``left_s`` (seconds) are what is left of the run, None for no limit. The files in
+    ``hidden`` are taken away while the agent works.
     """
 
     bead: str
@@ -64,9 +64,10 @@ class BeadTask:
 
 @dataclass(frozen=True)
 class AgentProgress:
-    """What a line of output says: what the agent does ("" for nothing new), and usage so far.
+    """The news in a line of output. ``text`` is what the agent does, "" for nothing new; ``tokens``
+    are those used so far, None if the line does not tell.
 
-    ``unusable`` is why the provider cannot be used at all, "" if it can; it ends the bead.
+    ``unusable`` is why the model endpoint cannot be used, which ends the bead; "" if it can.
     """
 
     text: str = ""
@@ -75,12 +76,13 @@ class AgentProgress:
 
 
 @dataclass(frozen=True)
-class Report:
-    """How a bead ended, by the CLI's own output.
+class BeadReport:
+    """How a bead ended, by its process and the CLI's output.
 
-    ``note`` is for the log, "" for none: progress lines are many, and may not be logged. Only the
-    CLI reports: ``last_message`` of the agent, ``calls`` of tools (None: it reports none),
-    commands that were ``refused``, and those that a shell found ``missing``.
+    ``structured`` is the answer that the CLI gave as JSON, None without one. Of the agent's
+    commands, the CLI did not allow those in ``denied``, the program allowlist did not start those
+    in ``refused``, and a shell did not find those in ``missing``. ``calls`` of tools are None if
+    the CLI reports none. ``note`` is for the log, "" for none: progress may not be logged.
     """
 
     status: BeadStatus
@@ -97,8 +99,9 @@ class Report:
 
 @dataclass(frozen=True)
 class ProviderInfo:
-    """What an agent is, for a person who chooses one: its ``program`` ("": part of this package),
-    its tools and what limits it to them, who checks the form of its answers, how cost is known.
+    """An agent as ``nightshift providers`` describes it. ``program`` is its CLI, "" for a part of
+    this package; ``tools``: its tools and what limits it to them; ``answer``: who checks the form
+    of its answers; ``cost``: how its cost is known.
 
     ``report_by`` tells the model how to hand over its report, "" if it writes the file. Without
     ``runs_commands`` the model starts no process, so what the agent reports is trusted. With
@@ -120,8 +123,8 @@ class OutputReader(Protocol):
         """Read a line of stdout; None if it says nothing."""
         ...
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """Judge the bead by all lines, how the process ended, and the end of stderr."""
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
+        """Judge the bead by all lines, how the process ended, and the end of its stderr."""
         ...
 
 
@@ -164,7 +167,7 @@ class Provider(ABC):
         """The command of a bead, without secrets or prompt; programs are looked up on ``path``."""
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """What it reads on stdin: the prompt, in the part that all beads share and the rest."""
+        """The bytes for its stdin: the prompt, whose first part (``shared``) all beads share."""
         return (shared + rest).encode()
 
     @abstractmethod
@@ -183,6 +186,11 @@ def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
         raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
 
 
+def compute_command_s(settings: Settings) -> float:
+    """Seconds that an agent may give a command: less than the silence that ends the bead."""
+    return max(settings.idle_timeout * 0.9, 1.0)
+
+
 def check_key(keys: tuple[str, ...], env: Mapping[str, str]) -> None:
     """Raise ``E_PROVIDER_UNAVAILABLE`` if no variable holds a model key."""
     if not any(env.get(key) for key in keys):
@@ -192,7 +200,7 @@ def check_key(keys: tuple[str, ...], env: Mapping[str, str]) -> None:
 
 
 def find_program(name: str, path: str) -> Path:
-    """The program itself: a sandbox may not show a link to it."""
+    """The path of a program behind all links, as a sandbox may show the program without them."""
     return Path(shutil.which(name, path=path) or name).resolve()
 
 
@@ -201,12 +209,19 @@ def find_node_modules(program: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in program.parents if folder.name == "node_modules")[-1:]
 
 
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
-LONGEST_OUTPUT, MOST_REFUSED, LONGEST_RESULT = 4_000, 20, 120
-MOST_MISSING = 10
+LONGEST_OUTPUT = 4_000
+"""Characters at the start and at the end of a command's output that are searched."""
+LONGEST_RESULT = 120
+"""Characters of a call's result in a word, and of a refused command."""
+MOST_REFUSED, MOST_MISSING = 20, 10
+LONGEST_PROGRESS = 160
+"""Characters of a line that tells what the agent does."""
+LONGEST_SAID = 120
+"""Characters of the agent's own words in such a line."""
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")
-"""What the program allowlist says of a command that it does not start."""
+"""The program allowlist prints this for a command that it does not start."""
 _NAME = r"([\w.+-]{1,60})"
 _NOT_FOUND = compile_lazily(
     # dash: "sh: 1: python3: not found"; bash: "/bin/bash: line 1: python3: command not found"
@@ -235,11 +250,11 @@ class OutputLineReader(ABC):
     def _read_usage(self) -> Usage: ...
 
     @abstractmethod
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
-        """How the process itself says it ended."""
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+        """The report of a process that this program has not ended."""
 
     def read_line(self, raw: bytes) -> AgentProgress | None:
-        """One JSON line; a line that is not JSON is counted."""
+        """Handle a line with a JSON object; count any other line."""
         event = parse_json(raw)
         if not isinstance(event, dict):
             self._other_lines += bool(raw.strip())
@@ -247,8 +262,9 @@ class OutputLineReader(ABC):
         self._json_lines += 1
         return self._handle_event(event)
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
-        """The status: what this program did to the process first, then what the process says."""
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
+        """The report. If this program has ended the process, that determines the status, otherwise
+        the process's own output does."""
         usage = self._read_usage()
         return replace(
             self._report_stop(ended, usage) or self._report_own_end(ended, usage, stderr),
@@ -258,24 +274,26 @@ class OutputLineReader(ABC):
             missing=tuple(self._calls.missing),
         )
 
-    def _report_stop(self, ended: ProgramEnd, usage: Usage) -> Report | None:
+    def _report_stop(self, ended: ProgramEnd, usage: Usage) -> BeadReport | None:
         if self._unusable:
-            return Report(BeadStatus.UNAVAILABLE, usage, self._unusable)
+            return BeadReport(BeadStatus.UNAVAILABLE, usage, self._unusable)
         if ended.end not in STATUS_OF_END:
             return None
         status, error = STATUS_OF_END[ended.end]
         # A CLI that waits for its endpoint is silent: the endpoint is at fault, not the agent.
         if self._failing_since and status in (BeadStatus.IDLE, BeadStatus.TIMEOUT):
             status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
-        return Report(status, usage, error)
+        return BeadReport(status, usage, error)
 
-    def _report_missing_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
-        """How a process ended that did not say so itself."""
+    def _report_missing_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+        """The report of a process whose output does not tell how it ended."""
         last = (stderr.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
         if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
             error = f"the agent printed no result (exit status {ended.exit_status}) {last}"
-            return Report(BeadStatus.BAD_OUTPUT, usage, error.strip())
-        return Report(BeadStatus.CRASHED, usage, f"the agent ended with {ended.how} {last}".strip())
+            return BeadReport(BeadStatus.BAD_OUTPUT, usage, error.strip())
+        return BeadReport(
+            BeadStatus.CRASHED, usage, f"the agent ended with {ended.how} {last}".strip()
+        )
 
     def _measure_failing(self) -> float:
         """Seconds since the endpoint's first failure after a success."""
@@ -303,9 +321,9 @@ class ReportedCalls:
     def finish(self, call_id: object, result: str, output: object, *, failed: bool) -> None:
         """Add a call's result in a word, and its output."""
         # Cleaned like the id of its call, or the two would not match.
-        name = build_tool_call("", None, call_id).call_id
+        known_id = build_tool_call("", None, call_id).call_id
         if len(self._results) < MOST_CALLS:
-            self._results.setdefault(name, clean_line(result, LONGEST_RESULT))
+            self._results.setdefault(known_id, clean_line(result, LONGEST_RESULT))
         text = _join_output(output)
         for match in _NOT_ALLOWED.finditer(text[:LONGEST_OUTPUT]):
             if len(self.refused) < MOST_REFUSED:
@@ -315,15 +333,17 @@ class ReportedCalls:
 
     def list_calls(self) -> tuple[ToolCall, ...]:
         """The calls in order, with the results that came."""
-        found = self._calls.items()
-        return tuple(replace(call, reported=self._results.get(name, "")) for name, call in found)
+        return tuple(
+            replace(call, reported=self._results.get(call_id, ""))
+            for call_id, call in self._calls.items()
+        )
 
     def _find_missing(self, output: str) -> None:
-        """Search the start and the end of a failed command's output."""
+        """Add the programs that a shell did not find, by the start and the end of the output."""
         for text in dict.fromkeys((output[:LONGEST_OUTPUT], output[-LONGEST_OUTPUT:])):
-            for found in _NOT_FOUND.finditer(text):
+            for match in _NOT_FOUND.finditer(text):
                 if len(self.missing) < MOST_MISSING:
-                    self.missing[found[1] or found[2]] = None
+                    self.missing[match[1] or match[2]] = None
 
 
 def _join_output(output: object) -> str:
@@ -337,4 +357,4 @@ def describe_call(tool: object, arguments: object, keys: tuple[str, ...]) -> str
     rows = as_object(arguments)
     subject = next((rows[key] for key in keys if rows.get(key)), "")
     words = " ".join(map(str, subject)) if isinstance(subject, list) else subject
-    return f"{tool} {words}"[:160].strip()
+    return f"{tool} {words}"[:LONGEST_PROGRESS].strip()

@@ -1,8 +1,8 @@
 """Claude Code: its command line, its environment, and what it prints.
 
 The rules of the CLI guide an honest agent; the sandbox is what holds a hostile one. Flags that skip
-permissions are never used. Facts about the CLI are those of 2.1.197.
-"""
+permissions are never used. The behavior of the CLI was measured with 2.1.197; the tests run the
+pinned version."""
 
 import json
 from collections.abc import Mapping
@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import (
+    LONGEST_SAID,
     TOOLS,
     UNUSABLE_STATUSES,
     AgentProgress,
+    BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
-    Report,
     check_key,
     check_program,
+    compute_command_s,
     describe_call,
     find_node_modules,
     find_program,
@@ -39,7 +41,8 @@ from gitlab_nightshift.text.untrusted_data import (
 )
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+CLOUD_VARIABLES = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+"""Variables by which the CLI uses a cloud, with that cloud's own credentials."""
 LEAST_BUDGET_USD = 0.01
 """The CLI crashes on a budget that prints as zero."""
 
@@ -64,13 +67,15 @@ class ClaudeCode(Provider):
             check_key(KEYS, env)
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
-        """The clouds whose credentials the team passes on by name."""
-        return tuple(name for name in CLOUDS if name in self._settings.agent_env and env.get(name))
+        """The variables for a cloud that the team passes on to agents."""
+        return tuple(
+            name for name in CLOUD_VARIABLES if name in self._settings.agent_env and env.get(name)
+        )
 
     def build_settings_env(self) -> dict[str, str]:
-        """Quiet and private: no updates, telemetry, memory, background tasks or commit texts of
-        its own. The gateway waits for an overloaded endpoint, so the CLI does not."""
-        command_ms = str(int(max(self._settings.idle_timeout * 0.9, 1.0) * 1000))
+        """Variables against updates, telemetry, memory, background tasks and commit texts of the
+        CLI's own, and for few retries: the gateway waits for an overloaded endpoint."""
+        command_ms = str(int(compute_command_s(self._settings) * 1000))
         return {
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -112,7 +117,7 @@ class ClaudeCode(Provider):
         ]
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """One message of two blocks. The service caches whole blocks up to a mark, and the CLI
+        """A message of two blocks. The service caches whole blocks up to a mark, and the CLI
         itself marks only the last one, which no other bead shares."""
         marked = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
         blocks = [marked, {"type": "text", "text": rest}]
@@ -145,19 +150,20 @@ def _build_rules(task: BeadTask) -> list[str]:
         rules.append("Edit(./**)")
     if task.any_command:
         return [*rules, "Bash"]
-    return rules + [_build_command_rule(command) for command in task.allowed_commands]
+    for command in task.allowed_commands:
+        # A single word allows that program with any arguments, several words exactly that command.
+        rules.append(f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})")
+    return rules
 
 
-def _build_command_rule(command: str) -> str:
-    """One word: that program with any arguments; several words: exactly that command."""
-    return f"Bash({command} *)" if len(command.split()) == 1 else f"Bash({command})"
-
-
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
 LARGEST_USD = 10**12
-"""Larger costs cannot be a bead's."""
-MOST_RECENT, LONGEST_NAME = 1_000, 200
+"""A larger figure counts as none: no bead costs so much."""
+MOST_RECENT = 1_000
+"""Messages whose tokens are kept one by one."""
+LONGEST_NAME = 200
+"""Characters of an id or a reason that the CLI prints."""
 KEY_REFUSALS = {401, 403}
 MOST_KEY_REFUSALS = 3
 """The CLI itself retries a refused key for more than 90 s; three refusals take about 4 s."""
@@ -168,11 +174,13 @@ UNUSABLE_ERRORS = {
     "rate_limit",
     "server_error",
 }
+"""The CLI's names of errors that would fail every other bead, too."""
 FINISHED_REASONS = {"end_turn", "stop_sequence", "tool_use"}
 """Why a model stops once its answer is complete."""
 _FINISHED_END = {"stop_reason": "end_turn", "terminal_reason": "completed"}
+"""Keys of a complete run's result."""
 _REPEATED_KEYS = ("subtype", "is_error", "result", "structured_output")
-"""What two results of one run have to agree on."""
+"""The keys on which two results of one run have to agree."""
 
 
 class ClaudeStreamReader(OutputLineReader):
@@ -184,7 +192,7 @@ class ClaudeStreamReader(OutputLineReader):
         self._result: dict[str, Any] = {}
         self._disagreed = self._answering = False
         self._tokens = TokenTally()
-        self._current = ""
+        self._message_id = ""
         self._api_error, self._key_refusals = "", 0
 
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
@@ -201,14 +209,14 @@ class ClaudeStreamReader(OutputLineReader):
             return self._handle_message(event["message"], str(event.get("error") or ""))
         return None
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
         """The report, with the commands that the CLI did not allow."""
         report = super().build_report(ended, stderr)
         rows = filter_objects(self._result.get("permission_denials"))[:50]
         denied = tuple(_describe_tool(row.get("tool_name"), row.get("tool_input")) for row in rows)
         return replace(report, denied=denied)
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         result = self._result
         if not result:
             return self._report_missing_end(ended, usage, stderr)
@@ -216,10 +224,10 @@ class ClaudeStreamReader(OutputLineReader):
         succeeded = result.get("subtype") == "success" and result.get("is_error") is False
         if not succeeded or ended.exit_status != 0:
             status, error = _classify_failure(result, self._api_error, ended.exit_status)
-            return Report(status, usage, error)
+            return BeadReport(status, usage, error)
         if why := self._describe_cut():
-            return Report(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {why}")
-        return Report(BeadStatus.OK, usage, "", result.get("structured_output"))
+            return BeadReport(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {why}")
+        return BeadReport(BeadStatus.OK, usage, "", result.get("structured_output"))
 
     def _handle_result(self, event: dict[str, Any]) -> None:
         if self._result and any(self._result.get(k) != event.get(k) for k in _REPEATED_KEYS):
@@ -227,10 +235,10 @@ class ClaudeStreamReader(OutputLineReader):
         self._result, self._last_message = event, as_text(event.get("result"))
 
     def _describe_cut(self) -> str:
-        """What shows that a successful run is not complete, "" if it is. The CLI also calls it a
-        success if the last answer stopped at a limit, or its stream broke off between two blocks
-        (stop_reason null). Older CLIs lack both keys, and ``stop_reason`` may be an earlier
-        answer's."""
+        """Why a run that the CLI calls a success is not complete, "" if it is."""
+        # It is a success to the CLI as well if the last answer stopped at a limit, or its stream
+        # broke off between two blocks (stop_reason null). Older CLIs have neither key, and
+        # stop_reason may be that of an earlier answer.
         stop, end = (self._result.get(key, whole) for key, whole in _FINISHED_END.items())
         if self._disagreed:
             return "two results that disagree"
@@ -255,18 +263,19 @@ class ClaudeStreamReader(OutputLineReader):
         return AgentProgress(text, unusable=self._unusable)
 
     def _handle_partial(self, part: dict[str, Any]) -> AgentProgress | None:
-        """An event of an unfinished message: only these have its output tokens so far."""
+        """An event of an unfinished message: only such events have its output tokens so far."""
         if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
-            self._current = str(part["message"].get("id"))
+            self._message_id = str(part["message"].get("id"))
             self._failing_since, self._answering = 0.0, True
         if part.get("type") != "message_delta":
             return None
         self._note_stop(as_object(part.get("delta")))
-        self._tokens.count(self._current, _count_tokens(part.get("usage")))
+        self._tokens.count(self._message_id, _count_tokens(part.get("usage")))
         return AgentProgress(tokens=self._tokens.total)
 
     def _note_stop(self, part: dict[str, Any]) -> None:
-        """Note the end of an answer. If the CLI repeats a request, the new answer comes whole."""
+        """Note that an answer is complete, if this part says so. Of a repeated request, the CLI
+        prints only the whole message, and no parts."""
         if part.get("stop_reason"):
             self._answering = False
 
@@ -282,7 +291,7 @@ class ClaudeStreamReader(OutputLineReader):
         texts = []
         for part in filter_objects(message.get("content")):
             if part.get("type") == "text":
-                texts.append(take_first_line(str(part.get("text", "")), 120))
+                texts.append(take_first_line(str(part.get("text", "")), LONGEST_SAID))
             if part.get("type") == "tool_use":
                 self._calls.add(part.get("id"), part.get("name"), part.get("input"))
                 texts.append(_describe_tool(part.get("name"), part.get("input")))
@@ -301,24 +310,24 @@ class ClaudeStreamReader(OutputLineReader):
             return Usage(None if seen else 0.0, seen)
         usd = result.get("total_cost_usd")
         # NaN, which Python's parser takes, is in no range.
-        known = isinstance(usd, int | float) and 0 <= usd < LARGEST_USD
-        return Usage(float(usd or 0) if known else None, max(_count_model_tokens(result), seen))
+        plausible = isinstance(usd, int | float) and 0 <= usd < LARGEST_USD
+        return Usage(float(usd or 0) if plausible else None, max(_count_model_tokens(result), seen))
 
 
 class TokenTally:
-    """The tokens of messages, each counted by its last figure. An agent can print millions of
-    messages: of older ones only the sum is kept."""
+    """The tokens of all messages, each counted by its last figure. Of older messages only the sum
+    is kept, as an agent can print millions."""
 
     def __init__(self) -> None:
         self.total = 0
         self._recent: dict[str, int] = {}
 
-    def count(self, name: str, tokens: int, *, grows: bool = False) -> None:
+    def count(self, message_id: str, tokens: int, *, grows: bool = False) -> None:
         """Count a message; if it ``grows``, a smaller figure than before is ignored."""
-        name = name[:LONGEST_NAME]
-        before = self._recent.pop(name, 0)
+        message_id = message_id[:LONGEST_NAME]
+        before = self._recent.pop(message_id, 0)
         now = max(tokens, before) if grows else tokens
-        self._recent[name] = now
+        self._recent[message_id] = now
         self.total += now - before
         if len(self._recent) > MOST_RECENT:
             del self._recent[next(iter(self._recent))]

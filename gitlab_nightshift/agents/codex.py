@@ -1,8 +1,8 @@
 """Codex: its command line, its environment, and what it prints.
 
-Within our sandbox its own cannot work and is switched off: ours protects the machine. If the team
-has switched ours off (``isolation: none``), its own is used where it works. Facts about the CLI are
-those of 0.169.0.
+The CLI's own sandbox cannot start within that of this program, which protects the machine, so it is
+switched off. With ``isolation: none`` it is used where it works. The behavior of the CLI was
+measured with 0.169.0; the tests run the pinned version.
 """
 
 import functools
@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import (
+    LONGEST_PROGRESS,
+    LONGEST_SAID,
     UNUSABLE_STATUSES,
     AgentProgress,
+    BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
-    Report,
     check_key,
     check_program,
     find_node_modules,
@@ -45,7 +47,7 @@ from gitlab_nightshift.text.untrusted_data import (
 KEY = "OPENAI_API_KEY"
 SCHEMA = "schema.json"
 WRITING_BEADS = ("implement", "verify")
-"""Beads whose commands write to the checkout: a build does, too."""
+"""Beads whose commands write to the checkout. Verify changes nothing, but builds."""
 _DISABLED_FEATURES = (
     *("apps", "auth_elicitation", "browser_use", "computer_use", "goals", "hooks"),
     *("image_generation", "in_app_browser", "memories", "multi_agent", "multi_agent_v2", "plugins"),
@@ -92,7 +94,7 @@ class Codex(Provider):
         check_key(self.keys, env)
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
-        """The placeholder; its own commands do not get it. The address is an argument."""
+        """The placeholder for the key. The gateway's address is an argument."""
         return {KEY: placeholder}
 
     def build_files(self, task: BeadTask) -> dict[str, str]:
@@ -112,14 +114,15 @@ class Codex(Provider):
             *self._build_sandbox_args(program, path, task),
             *(schema if task.schema else []),
             *_format_options(self._build_config(task)),
-            "-",
+            "-",  # the prompt comes on stdin
         ]
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """The ``node_modules`` folder that contains the CLI, else its package, else it alone."""
+        """The ``node_modules`` folder that contains the CLI, else its package, else the program
+        alone."""
         real = self._find_executable(path)
-        own = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
-        return (*find_node_modules(real), *own[:1], real)[:1]
+        packages = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
+        return (*find_node_modules(real), *packages[:1], real)[:1]
 
     def build_reader(self) -> OutputReader:
         """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
@@ -131,8 +134,8 @@ class Codex(Provider):
         return next(iter(_find_native_programs(real)), real)
 
     def _build_sandbox_args(self, program: Path, path: str, task: BeadTask) -> list[str]:
-        # Within our sandbox the CLI's own cannot start: all commands would fail, and the CLI still
-        # end with exit status 0.
+        # If the CLI cannot start its sandbox, every command fails, and the CLI still ends with exit
+        # status 0 and a cheerful message.
         if self._settings.isolation != "none" or not own_sandbox_works(str(program), path):
             return ["-s", "danger-full-access"]
         if task.bead not in WRITING_BEADS:
@@ -162,8 +165,7 @@ class Codex(Provider):
 
 @functools.cache
 def own_sandbox_works(program: str, path: str) -> bool:
-    """Try the CLI's own sandbox with a command that does nothing (0.1 s). If it fails in a bead,
-    every command fails, and the CLI still ends with exit status 0 and a cheerful message."""
+    """True if the CLI's own sandbox can run a command that does nothing (0.1 s)."""
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
         home, tmp = Path(folder, "home"), Path(folder, "tmp")
         home.mkdir()
@@ -200,7 +202,8 @@ def _format_toml(value: object) -> str:
 
 # --- the schema of its last message ---------------------------------------------------------------
 
-_KEPT = frozenset({"type", "enum", "const", "description", "$ref"})
+_COPIED = frozenset({"type", "enum", "const", "description", "$ref"})
+"""Keywords of the subset that are copied: their values are no schemas."""
 
 
 def restrict_schema(schema: Any) -> Any:
@@ -209,23 +212,24 @@ def restrict_schema(schema: Any) -> Any:
     is validated by the whole schema later, as the CLI does not check it."""
     if not isinstance(schema, dict):
         return schema
-    made = {key: value for key, value in schema.items() if key in _KEPT}
+    restricted = {key: value for key, value in schema.items() if key in _COPIED}
     if "anyOf" in schema:
-        made["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
+        restricted["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
     for key in ("$defs", "properties"):
         if key in schema:
-            made[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
+            restricted[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
     if "items" in schema:
-        made["items"] = restrict_schema(schema["items"])
+        restricted["items"] = restrict_schema(schema["items"])
     if schema.get("type") == "object":
-        made["required"] = list(schema.get("properties", {}))
-        made["additionalProperties"] = False
-    return made
+        restricted["required"] = list(schema.get("properties", {}))
+        restricted["additionalProperties"] = False
+    return restricted
 
 
-# --- what it prints -------------------------------------------------------------------------------
+# --- the CLI's output -----------------------------------------------------------------------------
 
-LONGEST = 500
+LONGEST_TEXT = 500
+"""Characters of a command or an error."""
 UNUSABLE_CODES = {
     "billing_hard_limit_reached",
     "insufficient_quota",
@@ -234,13 +238,14 @@ UNUSABLE_CODES = {
     "rate_limit_exceeded",
     "unsupported_model",
 }
+"""Codes of the endpoint's errors that would fail every other bead, too."""
 _STATUS = compile_lazily(r"(?:unexpected|last) status:? (\d{3})\b")
 # How the CLI describes a failing endpoint if it names no status.
 _NO_ANSWER = compile_lazily(
     r"(?i)experiencing high demand|connection failed|stream disconnected|error sending request"
     r"|usage limit|quota exceeded|at capacity"
 )
-# How it says that its own sandbox, or the system, did not let a command begin.
+# How the CLI says that its sandbox, or the system, did not let a command begin.
 _NOT_STARTED = compile_lazily(
     r"bwrap: |error building bubblewrap command|codex-linux-sandbox|Failed to create unified exec"
 )
@@ -252,7 +257,7 @@ class CodexStreamReader(OutputLineReader):
 
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
-        self._asked = self._ended = False
+        self._turn_began = self._turn_ended = False
         self._failure = ""
         self._tokens = 0
         self._commands = self._not_started = 0
@@ -261,7 +266,7 @@ class CodexStreamReader(OutputLineReader):
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         kind, item = event.get("type"), event.get("item")
         if kind == "turn.started":
-            self._asked, self._ended = True, False
+            self._turn_began, self._turn_ended = True, False
         if kind == "error":
             return self._handle_error(as_text(event.get("message")))
         if kind == "turn.failed":
@@ -273,21 +278,21 @@ class CodexStreamReader(OutputLineReader):
             return self._handle_item(item, done=kind == "item.completed")
         return None
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         if self._failure:
             return _report_failure(self._failure, usage)
-        if not self._ended or ended.exit_status != 0:
+        if not self._turn_ended or ended.exit_status != 0:
             return self._report_missing_end(ended, usage, stderr)
         if self._commands and self._not_started == self._commands:
             error = f"no command could be started: {self._why_not_started}"
-            return Report(BeadStatus.CRASHED, usage, error)
+            return BeadReport(BeadStatus.CRASHED, usage, error)
         answer = parse_json(self._last_message)  # if it is no object, the hand-off file counts
-        return Report(BeadStatus.OK, usage, "", answer if isinstance(answer, dict) else None)
+        return BeadReport(BeadStatus.OK, usage, "", answer if isinstance(answer, dict) else None)
 
     def _handle_error(self, message: str) -> AgentProgress | None:
-        """The CLI retries, or gives up: then ``turn.failed`` follows with the same text, or the
-        turn is already over."""
-        if self._ended:
+        """Handle an error after which the CLI retries or gives up. If it gives up within a turn,
+        ``turn.failed`` follows with the same text."""
+        if self._turn_ended:
             self._failure = self._failure or message or _NO_REASON
         if not message.startswith("Reconnecting"):
             return None
@@ -300,8 +305,8 @@ class CodexStreamReader(OutputLineReader):
         return AgentProgress(text, unusable=self._unusable)
 
     def _handle_completion(self, usage: dict[str, Any]) -> AgentProgress:
-        """A whole turn. Cached tokens are part of the input, reasoning tokens of the output."""
-        self._ended = True
+        self._turn_ended = True
+        # Cached tokens are part of the input, reasoning tokens of the output.
         self._tokens += sum(as_count(usage.get(key)) for key in ("input_tokens", "output_tokens"))
         return AgentProgress(tokens=self._tokens)
 
@@ -319,7 +324,7 @@ class CodexStreamReader(OutputLineReader):
         return AgentProgress(text) if text else None
 
     def _count_command(self, command: dict[str, Any]) -> None:
-        """Count a command, and whether it started: only this shows that the sandbox is broken."""
+        """Count a command, and whether it started: if none did, the sandbox is broken."""
         self._commands += 1
         name, status = command.get("id"), command.get("exit_code")
         self._calls.add(name, "command", command)
@@ -328,33 +333,34 @@ class CodexStreamReader(OutputLineReader):
         output = as_text(command.get("aggregated_output"))
         if status != 0 and _NOT_STARTED.match(output.lstrip()):
             self._not_started += 1
-            self._why_not_started = take_first_line(output, LONGEST)
+            self._why_not_started = take_first_line(output, LONGEST_TEXT)
 
     def _read_usage(self) -> Usage:
         """No dollars: the CLI knows no prices. It reports tokens at the end only."""
-        if not self._asked:
+        if not self._turn_began:
             return Usage()
-        return Usage(None, self._tokens if self._ended else None)
+        return Usage(None, self._tokens if self._turn_ended else None)
 
 
-def _report_failure(failure: str, usage: Usage) -> Report:
-    """A failed turn. If it is the endpoint's fault, no other bead could do better. The text is the
-    CLI's own or an error body of the endpoint; of it one line is kept, without our address."""
+def _report_failure(failure: str, usage: Usage) -> BeadReport:
+    """The report of a failed turn; if the endpoint is at fault, no other bead could do better.
+    ``failure`` is a text of the CLI or an error body of the endpoint."""
     error = as_object(as_object(parse_json(failure)).get("error"))
     text = as_text(error.get("message")) or failure
-    text = take_first_line(re.sub(r", url: \S+", "", text), LONGEST)
+    # Without the URL, which is the gateway's.
+    text = take_first_line(re.sub(r", url: \S+", "", text), LONGEST_TEXT)
     if (
         _find_http_status(failure) in UNUSABLE_STATUSES
         or as_text(error.get("code")) in UNUSABLE_CODES
         or _NO_ANSWER.search(failure)
     ):
-        return Report(BeadStatus.UNAVAILABLE, usage, text)
-    return Report(BeadStatus.CRASHED, usage, f"the CLI reports: {text}")
+        return BeadReport(BeadStatus.UNAVAILABLE, usage, text)
+    return BeadReport(BeadStatus.CRASHED, usage, f"the CLI reports: {text}")
 
 
 def _find_http_status(text: str) -> int:
-    found = _STATUS.search(text)
-    return int(found[1]) if found else 0
+    match = _STATUS.search(text)
+    return int(match[1]) if match else 0
 
 
 def _describe_item(item: dict[str, Any]) -> str:
@@ -362,10 +368,14 @@ def _describe_item(item: dict[str, Any]) -> str:
     kind, text = item.get("type"), as_text(item.get("text"))
     if kind == "command_execution":
         command = unwrap_command(as_text(item.get("command")))
-        return f"runs {take_first_line(command, LONGEST)}"[:160]
+        return f"runs {take_first_line(command, LONGEST_TEXT)}"[:LONGEST_PROGRESS]
     if kind == "file_change":
         paths = [as_text(row.get("path")) for row in filter_objects(item.get("changes"))]
-        return f"edits {', '.join(paths)}"[:160]
+        return f"edits {', '.join(paths)}"[:LONGEST_PROGRESS]
     if kind == "agent_message":
-        return "reports" if isinstance(parse_json(text), dict) else take_first_line(text, 120)
-    return take_first_line(as_text(item.get("message")), 160) if kind == "error" else ""
+        return (
+            "reports" if isinstance(parse_json(text), dict) else take_first_line(text, LONGEST_SAID)
+        )
+    if kind == "error":
+        return take_first_line(as_text(item.get("message")), LONGEST_PROGRESS)
+    return ""

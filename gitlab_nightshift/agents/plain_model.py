@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import (
+    LONGEST_PROGRESS,
     TOOLS,
     UNUSABLE_STATUSES,
     AgentProgress,
+    BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
     Provider,
     ProviderInfo,
-    Report,
+    compute_command_s,
     describe_call,
 )
 from gitlab_nightshift.agents.model import inside
@@ -34,10 +36,14 @@ from gitlab_nightshift.text.untrusted_data import as_text, take_first_line
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 SPEC = "bead.json"
-LONGEST_NOTE, MOST_KINDS = 300, 10
+LONGEST_NOTE = 300
+"""Characters of a note for the log."""
+MOST_KINDS = 10
+"""Kinds of mistakes that are counted apart."""
 PROGRAM = Path(inside.__file__)
 PACKAGE = PROGRAM.parents[2]
 _SUBJECTS = ("command", "path", "pattern")
+"""The arguments of a call that a line of progress shows."""
 
 
 class Model(Provider):
@@ -56,7 +62,7 @@ class Model(Provider):
     )
 
     def check(self, env: Mapping[str, str]) -> None:
-        """Check that there is a model, and a key or an endpoint, which may need none."""
+        """Check that a model is named, and a key or an endpoint, which may need no key."""
         if not self._settings.models.implement:
             raise build_config_error(
                 "models.implement: name the model of your endpoint; the agent"
@@ -88,8 +94,7 @@ class Model(Provider):
             "allowed": list(task.allowed_commands),
             "any_command": task.any_command,
             "answer_tokens": self._settings.max_answer_tokens,
-            # Less than the silence after which the bead is ended.
-            "command_s": max(self._settings.idle_timeout * 0.9, 1.0),
+            "command_s": compute_command_s(self._settings),
             "usd": task.budget_usd,
             "tokens": task.budget_tokens,
             "seconds": task.left_s,
@@ -98,12 +103,12 @@ class Model(Provider):
         return {SPEC: json.dumps(spec)}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """This package's own program, with the standard library alone."""
+        """The command of this package's own program (``inside.py``)."""
         spec = task.handoff_file.with_name(SPEC)
         return build_python_command(str(PROGRAM), str(spec))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """This package and its Python."""
+        """The folders of this package and its Python."""
         return (PACKAGE, *list_interpreter_paths())
 
     def build_reader(self) -> OutputReader:
@@ -112,7 +117,7 @@ class Model(Provider):
 
 
 class Patch(Model):
-    """The agent ``patch``: the same endpoint, asked once for each bead."""
+    """The agent ``patch``: a model without tools, asked once for each bead."""
 
     name = "patch"
     one_request = True
@@ -139,7 +144,7 @@ class ModelStreamReader(OutputLineReader):
     def _handle_event(self, event: dict[str, Any]) -> AgentProgress | None:
         self._record_event(event)
         text = _describe_event(event)
-        return AgentProgress(text[:160]) if text else None
+        return AgentProgress(text[:LONGEST_PROGRESS]) if text else None
 
     def _record_event(self, event: dict[str, Any]) -> None:
         kind, call_id = event.get("type"), str(event.get("id"))[:100]
@@ -159,12 +164,12 @@ class ModelStreamReader(OutputLineReader):
             if name in self._mistakes or len(self._mistakes) < MOST_KINDS:
                 self._mistakes[name] = self._mistakes.get(name, 0) + 1
         elif kind == "trimmed":
-            most = str(event.get("tokens"))[:20]
-            self._notes["trimmed"] = f"too much for this model: shortened to {most} tokens"
+            tokens = str(event.get("tokens"))[:20]
+            self._notes["trimmed"] = f"too much for this model: shortened to {tokens} tokens"
         elif kind == "repeated":
             self._notes["repeated"] = clean_line(event.get("why"), LONGEST_NOTE)
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
         """The report, with a note of what went wrong on the way."""
         counts = ", ".join(f"{count} × {name}" for name, count in self._mistakes.items())
         unusable = f"calls that could not be used: {counts}" if counts else ""
@@ -174,18 +179,18 @@ class ModelStreamReader(OutputLineReader):
     def _read_usage(self) -> Usage:
         return UNKNOWN_USAGE  # only the gateway counts them
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> Report:
+    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         result = self._result
         if not result:
             return self._report_missing_end(ended, usage, stderr)
         if result.get("ok") is True and ended.exit_status == 0:
-            return Report(BeadStatus.OK, usage, structured=result.get("structured"))
+            return BeadReport(BeadStatus.OK, usage, structured=result.get("structured"))
         status = BeadStatus.CRASHED
         if result.get("what") == "answer":
             status = BeadStatus.BAD_OUTPUT
         if result.get("what") == "endpoint" and result.get("status") in UNUSABLE_STATUSES:
             status = BeadStatus.UNAVAILABLE
-        return Report(status, usage, str(result.get("error"))[:2000])
+        return BeadReport(status, usage, str(result.get("error"))[:2000])
 
 
 def _list_files(event: Mapping[str, Any]) -> list[object]:
@@ -202,11 +207,11 @@ def _describe_event(event: Mapping[str, Any]) -> str:
         case "receiving":
             return f"the model answers: {event.get('characters')} characters"
         case "refused":
-            return f"asks once more: {take_first_line(str(event.get('problem')), 160)}"
+            return f"asks once more: {take_first_line(str(event.get('problem')), LONGEST_PROGRESS)}"
         case "call":
             call = describe_call(event.get("tool"), event.get("input"), _SUBJECTS)
-            return clean_line(call, 160)
+            return clean_line(call, LONGEST_PROGRESS)
         case "said":
-            return take_first_line(str(event.get("text", "")), 160)
+            return take_first_line(str(event.get("text", "")), LONGEST_PROGRESS)
         case _:
             return ""

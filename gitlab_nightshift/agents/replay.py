@@ -45,7 +45,7 @@ class Replay(Provider):
         expected = {"version": FORMAT, "agent": self._recorded_agent.name}
         if not isinstance(data, dict) or {key: data.get(key) for key in expected} != expected:
             raise build_config_error(
-                f"replay_dir: {index}: version {FORMAT} of claude_code is expected"
+                f"replay_dir: {index}: a recording of claude_code in format {FORMAT} is expected"
             )
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:

@@ -27,14 +27,14 @@ def play(folder: Path, checkout: Path, handoff: Path) -> int:
         sys.stderr.write(f"the recording has no bead {folder.name}\n")
         return 3
     bead = json.loads((folder / "bead.json").read_bytes())
-    _print(folder / "stdout.jsonl", checkout, float(bead.get("pace_s", 0.0)))
-    _change(folder / "files", checkout, bead.get("deleted", []))
+    _print_output(folder / "stdout.jsonl", checkout, float(bead.get("pace_s", 0.0)))
+    _change_files(folder / "files", checkout, bead.get("deleted", []))
     if (folder / "handoff.json").exists():
         shutil.copyfile(folder / "handoff.json", handoff)
     return int(bead.get("exit_status", 0))
 
 
-def _print(stdout: Path, checkout: Path, pace_s: float) -> None:
+def _print_output(stdout: Path, checkout: Path, pace_s: float) -> None:
     lines = stdout.read_bytes().splitlines(keepends=True) if stdout.exists() else []
     for line in lines:
         sys.stdout.buffer.write(
@@ -44,7 +44,7 @@ def _print(stdout: Path, checkout: Path, pace_s: float) -> None:
         time.sleep(pace_s)
 
 
-def _change(files: Path, checkout: Path, deleted: list[str]) -> None:
+def _change_files(files: Path, checkout: Path, deleted: list[str]) -> None:
     for name in deleted:
         (checkout / name).unlink(missing_ok=True)
     for file in sorted(files.rglob("*")) if files.is_dir() else []:

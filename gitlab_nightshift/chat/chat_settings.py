@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.text.printable_text import make_printable
 
 # 64 bits in decimal, counted in milliseconds since 2015 (Discord's API reference, "Snowflakes").
@@ -14,28 +14,20 @@ SNOWFLAKE = r"[0-9]{15,22}"
 
 @dataclass(frozen=True)
 class ValueForm:
-    """What is valid for a variable: in words, as a pattern, and by an example."""
+    """The valid values of a variable, in words and as a pattern."""
 
     expected: str
     pattern: str
-    example: str
 
 
-_ID = ValueForm("an id of Discord, 15 to 22 digits", SNOWFLAKE, "123456789012345678")
-_URL = ValueForm(
-    "an http(s) address without credentials",
-    r"https?://[^\s/@?#]+(/[^\s@?#]*)?",
-    "https://git.example/lab/",
-)
+_ID = ValueForm("an id of Discord, 15 to 22 digits", SNOWFLAKE)
+_URL = ValueForm("an http(s) address without credentials", r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 _KEY = ValueForm(  # of Ed25519
-    "the public key of the application, 64 hexadecimal digits", r"[0-9a-fA-F]{64}", "0f" * 32
+    "the public key of the application, 64 hexadecimal digits", r"[0-9a-fA-F]{64}"
 )
-_WORD = ValueForm("one word without spaces", r"[\x21-\x7e]+", "a.word")
-_PROJECT = ValueForm(
-    "a project's path, such as group/name, or its number", r"[\w.][\w./-]*", "group/name"
-)
-_BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*", "release/1")  # git check-ref-format
-FORMS = (_ID, _URL, _KEY, _WORD, _PROJECT, _BRANCH)
+_WORD = ValueForm("one word without spaces", r"[\x21-\x7e]+")
+_PROJECT = ValueForm("a project's path, such as group/name, or its number", r"[\w.][\w./-]*")
+_BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*")  # git check-ref-format
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class ChatSettings:
 
 @dataclass(frozen=True)
 class DiscordApplication:
-    """The settings to register the command."""
+    """The settings to register the command at Discord."""
 
     application_id: str
     guild: str
@@ -142,7 +134,7 @@ def read_address(text: str) -> tuple[str, int]:
 
 
 def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
-    """A check of signatures (64 bytes) of messages, by the application's public key (hex).
+    """A function that checks a signature (64 bytes) of a message by the public key (hex).
 
     Raises ``E_CONFIG`` if the extra is not installed, or the key is invalid.
     """
@@ -150,7 +142,7 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise _build_extra_error() from None
+        raise build_config_error("the chat needs the extra `chat`: docs/chat-discord.md") from None
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
     except ValueError:
@@ -164,7 +156,3 @@ def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
         return True
 
     return check_signature
-
-
-def _build_extra_error() -> NightshiftError:
-    return build_config_error("the chat needs the extra `chat`: docs/chat-discord.md")

@@ -1,20 +1,260 @@
-"""The part of Discord's REST API that the service needs. Imports aiohttp."""
+"""Discord's interface: its requests, and the part of its REST API that the service needs.
+
+Of its requests, those are admitted that are signed, recent, new, and not too many of a person.
+Everything in them is validated, unknown kinds are refused. Imports aiohttp.
+"""
 
 import asyncio
+import hashlib
+import json
+import re
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import aiohttp
+from pydantic import BaseModel, Field, ValidationError
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.chat.chat_settings import SNOWFLAKE
+from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
+from gitlab_nightshift.records.request import TaskCommand, check_task_command, parse_task_command
 from gitlab_nightshift.system.retry import RemoteFailure, RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.printable_text import make_printable
 
+WINDOW_S = 300.0
+"""Seconds by which the signed time of a request may differ from now."""
+MOST_REMEMBERED = 20_000
+"""Requests of the last minutes; while there are more, none is admitted."""
+MOST_TASKS, PERIOD_S = 10, 3600.0
+"""A person may start so many tasks in so many seconds."""
+
+
+@dataclass
+class RequestVerifier:
+    """Checks requests; ``check_signature`` verifies a signature, ``now`` is the time of day in
+    seconds."""
+
+    check_signature: Callable[[bytes, bytes], bool]
+    now: Callable[[], float]
+    _seen: dict[bytes, float] = field(default_factory=dict)
+
+    def is_valid(self, signature: str, timestamp: str, body: bytes) -> bool:
+        """True for a signed, recent request that was not sent before."""
+        now = self.now()
+        if not re.fullmatch(r"[0-9a-fA-F]{128}", signature):
+            return False
+        # Not isdigit, which is true for digits of other scripts too.
+        if not re.fullmatch(r"[0-9]{1,12}", timestamp) or abs(now - int(timestamp)) > WINDOW_S:
+            return False
+        # What Discord signs (its documentation of interactions, "Security and Authorization").
+        message = timestamp.encode() + body
+        return self.check_signature(bytes.fromhex(signature), message) and self._is_new(
+            message, now
+        )
+
+    def _is_new(self, message: bytes, now: float) -> bool:
+        """Remember a message for as long as its time would be accepted; True if it is new.
+
+        By message, not by signature: a message may have more than one valid Ed25519 signature. If
+        the memory is full, nothing is admitted: a forgotten message could be replayed.
+        """
+        self._seen = {known: until for known, until in self._seen.items() if until > now}
+        digest = hashlib.sha256(message).digest()
+        if digest in self._seen or len(self._seen) >= MOST_REMEMBERED:
+            return False
+        # Twice: a clock may be ahead by the window, and such a request is valid until one after it.
+        self._seen[digest] = now + 2 * WINDOW_S
+        return True
+
+
+@dataclass
+class RateLimiter:
+    """Counts the tasks that each person has started; ``now`` are monotonic seconds."""
+
+    now: Callable[[], float]
+    _started: dict[str, deque[float]] = field(default_factory=dict)
+
+    def allow(self, user: str) -> bool:
+        """Count a task and return True, unless the person has started too many lately."""
+        since = self.now() - PERIOD_S
+        times = self._started.setdefault(user, deque())
+        while times and times[0] <= since:
+            times.popleft()
+        if len(times) >= MOST_TASKS:
+            return False
+        times.append(self.now())
+        return True
+
+
+# --- interactions ---------------------------------------------------------------------------------
+
+COMMAND = "coder"
+# Types of interactions: PING, APPLICATION_COMMAND and MESSAGE_COMPONENT in Discord's API reference.
+PING, CALLED, CLICKED = 1, 2, 3
+
+Snowflake = Annotated[str, Field(pattern=f"^{SNOWFLAKE}$")]
+
+
+@dataclass(frozen=True)
+class Person:
+    """A member of a server (guild) with the ids of their roles; ``guild`` is "" outside of any.
+    ``name`` is "" unless it has the form of Discord's user names."""
+
+    user: str
+    name: str
+    guild: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Discord's check that the endpoint works."""
+
+
+@dataclass(frozen=True)
+class CommandCall:
+    """A call of ``/coder`` with its options; ``token`` allows answers for 15 minutes."""
+
+    person: Person
+    channel: str
+    token: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ButtonClick:
+    """A click on a button of the message with the id ``message`` and the text ``content``."""
+
+    person: Person
+    channel: str
+    token: str
+    custom_id: str
+    message: str
+    content: str
+
+
+class _User(BaseModel):
+    id: Snowflake
+    username: str = ""
+
+
+class _Member(BaseModel):
+    user: _User
+    roles: list[Snowflake] = Field(default=[], max_length=1000)
+
+
+class _Option(BaseModel):
+    name: str = Field(max_length=32)
+    value: str | bool | int | float | None = None
+
+
+class _Data(BaseModel):
+    name: str = ""
+    options: list[_Option] = Field(default=[], max_length=25)
+    custom_id: str = Field(default="", max_length=100)
+
+
+class _Message(BaseModel):
+    id: Snowflake
+    content: str = Field(default="", max_length=4000)
+
+
+class _Interaction(BaseModel):
+    type: Literal[2, 3]
+    token: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,1000}$")
+    application_id: Snowflake
+    guild_id: Snowflake | None = None
+    channel_id: Snowflake
+    member: _Member | None = None
+    user: _User | None = None
+    data: _Data
+    message: _Message | None = None
+
+
+def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | ButtonClick:
+    """Parse an interaction. Raises ValueError if it is invalid, of an unknown kind, or meant for
+    another application."""
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
+    if isinstance(data, dict) and data.get("type") == PING:
+        return Ping()
+    try:
+        interaction = _Interaction.model_validate(data)
+    except ValidationError:
+        raise ValueError("no interaction of a known kind") from None
+    if interaction.application_id != application_id:
+        raise ValueError("an interaction of another application")
+    build = _build_click if interaction.type == CLICKED else _build_call
+    return build(interaction)
+
+
+def _build_call(interaction: _Interaction) -> CommandCall:
+    if interaction.data.name != COMMAND:
+        raise ValueError("another command")
+    options = {option.name: option.value for option in interaction.data.options}
+    return CommandCall(
+        _build_person(interaction), interaction.channel_id, interaction.token, options
+    )
+
+
+def _build_click(interaction: _Interaction) -> ButtonClick:
+    if interaction.message is None:
+        raise ValueError("a button without its message")
+    return ButtonClick(
+        _build_person(interaction),
+        interaction.channel_id,
+        interaction.token,
+        interaction.data.custom_id,
+        interaction.message.id,
+        interaction.message.content,
+    )
+
+
+def _build_person(interaction: _Interaction) -> Person:
+    user = interaction.member.user if interaction.member else interaction.user
+    if user is None:
+        raise ValueError("nobody")
+    roles = frozenset(interaction.member.roles if interaction.member else ())
+    # The name goes into a comment in GitLab, so it must not be able to mention or link anything.
+    name = user.username if re.fullmatch(r"[a-z0-9_.]{2,32}", user.username) else ""
+    return Person(user.id, name, interaction.guild_id or "", roles)
+
+
+def parse_options(options: Mapping[str, Any]) -> TaskCommand:
+    """The task in the options of ``/coder``; an option overrides a flag in the task's text.
+
+    Raises ``E_CONFIG`` for an invalid option.
+    """
+    command = parse_task_command(_read_text(options, "task"))
+    if provider := _read_text(options, "provider"):
+        command = replace(command, provider=provider)
+    if model := _read_text(options, "model"):
+        command = replace(command, model=model)
+    if options.get("dry_run") is True:
+        command = replace(command, dry_run=True)
+    if test := _read_text(options, "test").split():
+        command = replace(command, test_id=test[0], test_args=tuple(test[1:]))
+    return check_task_command(command)
+
+
+def _read_text(options: Mapping[str, Any], name: str) -> str:
+    value = options.get(name, "")
+    if not isinstance(value, str):
+        raise build_config_error(f"{name}: a text is expected")
+    return value.strip()
+
+
+# --- requests to Discord --------------------------------------------------------------------------
+
 URL = "https://discord.com/api/v10"
 AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
-"""Discord asks for a URL there, but takes any text; the project has no page of its own yet."""
+"""The ``User-Agent``. Discord asks for a URL in it, but takes any text; the project has no page of
+its own yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0
 PATIENCE_S = 90.0
@@ -48,12 +288,13 @@ class Discord:
         The answer to a button is the message with the button.
         """
         path = f"/webhooks/{self._application_id}/{token}/messages/@original"
-        sent = await self._send("PATCH", path, message, {}, "an answer")
-        return str(sent.get("id", ""))
+        answer = await self._send("PATCH", path, message, {}, "an answer")
+        return str(answer.get("id", ""))
 
     async def post(self, channel: str, message: Json, reply_to: str) -> None:
         """Post a message in a channel, as the bot: an interaction's token expires after 15
         minutes."""
+        # If somebody has deleted that message, this one is posted all the same.
         reference = {"message_id": reply_to, "fail_if_not_exists": False}
         body = {**message, "message_reference": reference} if reply_to else message
         await self._send("POST", f"/channels/{channel}/messages", body, self._as_bot, "a message")
@@ -70,7 +311,9 @@ class Discord:
         # Discord's limits of requests are per route, and tell how long to wait (429, Retry-After).
         patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
         return await patience.await_with_retries(
-            lambda: self._send_once(method, path, body, headers, what), _transient, asyncio.sleep
+            lambda: self._send_once(method, path, body, headers, what),
+            lambda error: error.status is None or error.status in _TRANSIENT,
+            asyncio.sleep,
         )
 
     async def _send_once(
@@ -91,10 +334,6 @@ class Discord:
         if response.status >= 300:
             raise _build_refusal(response, answer, what)
         return answer
-
-
-def _transient(error: DiscordError) -> bool:
-    return error.status is None or error.status in _TRANSIENT
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:

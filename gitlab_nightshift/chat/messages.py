@@ -1,5 +1,5 @@
-"""The service's texts: answers to interactions, and messages, in Discord's JSON. Text from
-elsewhere is made harmless: it pings nobody, links nowhere, hides nothing."""
+"""The service's answers and messages in Discord's JSON. Text from elsewhere is made harmless: it
+pings nobody, links nowhere, hides nothing."""
 
 import hashlib
 import hmac
@@ -23,20 +23,23 @@ Redact = Callable[[str], str]
 
 NO_MENTIONS: Json = {"parse": []}
 """Pings nobody, whatever a text says."""
-# Types of interaction responses: PONG, and the deferred ones, by which Discord shows that the
-# service works until the answer is edited: with a new message, or by changing the message with the
-# button.
+# Types of interaction responses (Discord's API reference, "Interaction Callback Type"): PONG; a new
+# message, or another text for the message with the button; and the same two deferred: then Discord
+# shows that the service works until the answer is edited.
 PONG: Json = {"type": 1}
+_MESSAGE, _UPDATE = 4, 7
 DEFERRED: Json = {"type": 5}
 DEFERRED_UPDATE: Json = {"type": 6}
 MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
 # Discord's numbers (its API documentation): the message flag EPHEMERAL, the component types action
-# row and button, the button styles success and danger, the option types string and boolean.
+# row and button, the button styles success and danger, the option types string and boolean, the
+# context of a command in a server.
 _EPHEMERAL = 1 << 6
 _ROW, _BUTTON, _SUCCESS, _DANGER = 1, 2, 3, 4
 _STRING, _BOOLEAN = 3, 5
+_GUILD = 0
 _BUTTON_ID = compile_lazily(r"ns:(approve|refuse):([0-9]{1,19}):([0-9a-f]{32})")
 
 HEADLINES = {
@@ -60,7 +63,7 @@ _MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
 def build_private_answer(text: str) -> Json:
     """An answer that only the person sees."""
     data = {"content": format_message([text]), "flags": _EPHEMERAL, "allowed_mentions": NO_MENTIONS}
-    return {"type": 4, "data": data}
+    return {"type": _MESSAGE, "data": data}
 
 
 def build_content(lines: list[str], components: list[Json] | None = None) -> Json:
@@ -99,19 +102,19 @@ def describe_missing_result(pipeline: Pipeline, why: str) -> Json:
 def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], redact: Redact) -> Json:
     """The run's change, its tests and its result."""
 
-    def clean_text(text: str, most: int) -> str:
+    def redact_line(text: str, most: int) -> str:
         return escape_text(redact(text), most)
 
     result, gitlab_url = run.result, parse_origin(pipeline)
     reason = result.reason or result.summary
-    error = f" ({clean_text(result.error_code, 40)})" if result.error_code else ""
+    error = f" ({redact_line(result.error_code, 40)})" if result.error_code else ""
     lines = [f"**{HEADLINES[result.outcome]}**{error}"]
     if result.mr_url:
         lines.append(format_link(redact(result.mr_url), gitlab_url))
     if run.title:
-        lines.append(clean_text(run.title, 200))
+        lines.append(redact_line(run.title, 200))
     if reason:
-        lines.append(clean_text(reason, 500))
+        lines.append(redact_line(reason, 500))
     lines += [*_describe_change(run, redact), *_describe_commands(run, redact)]
     lines.append(f"{_describe_usage(run)}{format_link(pipeline.web_url, gitlab_url)}")
     if run.patch:
@@ -119,15 +122,15 @@ def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], reda
     return build_content(lines, buttons)
 
 
-def describe_approval(before: str, user: str) -> Json:
-    """The message with the buttons, after Approve; ``before`` is its text."""
-    return build_content([f"Approved by <@{user}>, is being published.", *before.split("\n")])
+def describe_approval(text: str, user: str) -> Json:
+    """The message with the buttons, after Approve; ``text`` is its former text."""
+    return build_content([f"Approved by <@{user}>, is being published.", *text.split("\n")])
 
 
-def describe_refusal(before: str, user: str) -> Json:
-    """The message with the buttons, after Refuse."""
+def build_refusal(text: str, user: str) -> Json:
+    """The answer to Refuse: the message without buttons; ``text`` is its former text."""
     line = f"Refused by <@{user}>: nothing is published. The job that waits stays in the pipeline."
-    return build_content([line, *before.split("\n")])
+    return {"type": _UPDATE, "data": build_content([line, *text.split("\n")])}
 
 
 def describe_approval_failure(why: str, redact: Redact) -> Json:
@@ -152,8 +155,8 @@ def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
         return []
     lines = [f"{count_words(len(size.files), 'file')} changed, {size.delta}:"]
     lines += [f"- {format_code(redact(name), 120)}" for name in size.files[:MOST_FILES]]
-    left = len(size.files) - MOST_FILES
-    return [*lines, f"- and {left} more"] if left > 0 else lines
+    more = len(size.files) - MOST_FILES
+    return [*lines, f"- and {more} more"] if more > 0 else lines
 
 
 def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
@@ -166,9 +169,9 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
         f" {format_code(redact(each.command), 120)}"
         for each in commands[:MOST_COMMANDS]
     ]
-    left = len(commands) - MOST_COMMANDS
+    more = len(commands) - MOST_COMMANDS
     failed = sum(each.exit_status != 0 for each in commands[MOST_COMMANDS:])
-    return [*lines, f"and {left} more, {failed} failed"] if left > 0 else lines
+    return [*lines, f"and {more} more, {failed} failed"] if more > 0 else lines
 
 
 def _describe_usage(run: EndedRun) -> str:
@@ -192,7 +195,7 @@ class Press:
 
 def build_buttons(pipeline: int, key: bytes) -> list[Json]:
     """Buttons to approve or refuse a pipeline's change; ``key`` signs their ids."""
-    made = [
+    buttons = [
         {
             "type": _BUTTON,
             "style": style,
@@ -201,18 +204,18 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
         }
         for verb, label, style in (("approve", "Approve", _SUCCESS), ("refuse", "Refuse", _DANGER))
     ]
-    return [{"type": _ROW, "components": made}]
+    return [{"type": _ROW, "components": buttons}]
 
 
 def read_press(custom_id: str, key: bytes) -> Press | None:
     """The click on a button by its id; None if this service did not make the button."""
-    found = _BUTTON_ID.fullmatch(custom_id)
+    match = _BUTTON_ID.fullmatch(custom_id)
     # The id comes back from the person's own client, which may send any.
-    if not found or not hmac.compare_digest(
-        _sign_button_id(found[1], int(found[2]), key), custom_id
+    if not match or not hmac.compare_digest(
+        _sign_button_id(match[1], int(match[2]), key), custom_id
     ):
         return None
-    return Press(found[1] == "approve", int(found[2]))
+    return Press(match[1] == "approve", int(match[2]))
 
 
 def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
@@ -236,23 +239,27 @@ def build_command(name: str) -> Json:
         ),
     ]
     text = "Give the night shift a task: it opens a merge request"
-    return {"name": name, "type": 1, "description": text, "contexts": [0], "options": options}
+    return {"name": name, "type": 1, "description": text, "contexts": [_GUILD], "options": options}
 
 
 def _build_option(name: str, description: str, kind: int = _STRING, **more: Any) -> Json:
     return {"name": name, "description": description, "type": kind, **more}
 
 
+# --- harmless text --------------------------------------------------------------------------------
+
+
 def escape_text(text: str, most: int) -> str:
     """One line of at most ``most`` characters (before escaping), shown literally."""
     line = " ".join(_clean_text(text).split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+    # A space of no width after @ and within :// keeps Discord from a mention and a link.
     line = _MARKDOWN.sub(r"\\\g<0>", line)
     return line.replace("@", f"@{_ZERO_WIDTH}").replace("://", f":{_ZERO_WIDTH}//")
 
 
 def format_code(text: str, most: int) -> str:
-    """Such a line as inline code."""
+    """One line of at most ``most`` characters, as inline code."""
     line = " ".join(_clean_text(text).split()).replace("`", "'")
     line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
     return f"`{line.replace('@', f'@{_ZERO_WIDTH}') or ' '}`"
@@ -267,8 +274,8 @@ def format_diff(patch: str, most: int) -> str:
         if sum(map(len, kept)) + len(kept) + len(line) > most:
             break
         kept.append(line.replace("@", f"@{_ZERO_WIDTH}"))
-    rest = [CUT_NOTE] if len(kept) < len(lines) else []
-    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *rest])
+    note = [CUT_NOTE] if len(kept) < len(lines) else []
+    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *note])
 
 
 def format_link(url: str, gitlab_url: str) -> str:
@@ -283,15 +290,12 @@ def format_message(lines: list[str]) -> str:
     """The lines as one message; "…" replaces those that do not fit."""
     kept: list[str] = []
     for line in lines:
-        if _measure_length([*kept, line, _CUT]) > LONGEST_MESSAGE:
+        # In UTF-16 units, as Discord's own clients count.
+        units = len("\n".join([*kept, line, _CUT]).encode("utf-16-le", "replace")) // 2
+        if units > LONGEST_MESSAGE:
             return "\n".join([*kept, _CUT])
         kept.append(line)
     return "\n".join(kept)
-
-
-def _measure_length(lines: list[str]) -> int:
-    """The length in UTF-16 units, as Discord's own clients count."""
-    return len("\n".join(lines).encode("utf-16-le", "replace")) // 2
 
 
 def _clean_text(text: str) -> str:

@@ -67,7 +67,8 @@ class _Bundle(BaseModel):
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended: its result, and its change if there is one; a dry run's as a patch."""
+    """A run that ended: its result, the title and size of its change, and the change of a dry run
+    as a patch."""
 
     result: Result
     title: str = ""
@@ -76,12 +77,12 @@ class EndedRun:
 
 
 def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
-    """The two files as a record; None if the first is not a run's result."""
-    parsed = _read(Result, result)
+    """A run by its ``result.json`` and ``bundle.json``; None if the first is not a result."""
+    parsed = _parse(Result, result)
     if parsed is None:
         return None
-    whole = _read(_Bundle, bundle) if bundle else None
-    proposal = whole.proposal if whole else None
+    parsed_bundle = _parse(_Bundle, bundle) if bundle else None
+    proposal = parsed_bundle.proposal if parsed_bundle else None
     if proposal is None:
         return EndedRun(parsed)
     return EndedRun(parsed, proposal.draft.title, proposal.change)
@@ -90,7 +91,7 @@ def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _read(kind: type[_Model], data: bytes) -> _Model | None:
+def _parse(kind: type[_Model], data: bytes) -> _Model | None:
     try:
         return kind.model_validate(json.loads(data))
     except (ValueError, ValidationError, RecursionError):
@@ -158,10 +159,10 @@ class GitLab:
     def record_approval(self, ended: EndedRun, who: str) -> None:
         """Comment on the merge request who approved it in the chat: GitLab only knows that this
         service started the job."""
-        found = re.search(r"/-/merge_requests/([0-9]{1,9})$", ended.result.mr_url)
-        if found:
+        match = re.search(r"/-/merge_requests/([0-9]{1,9})$", ended.result.mr_url)
+        if match:
             text = f"Approved in Discord by {who}."
-            self._open_project().threads.add_comment("merge_requests", int(found[1]), text)
+            self._open_project().threads.add_comment("merge_requests", int(match[1]), text)
 
     def _open_project(self) -> Project:
         settings = self.settings
@@ -189,9 +190,9 @@ def has_ended(jobs: Sequence[Job], only: str = "") -> bool:
     name from the template."""
     if only:
         return all(job.finished for job in select_jobs(jobs, only))
-    known = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE_JOB]
-    if known:
-        return all(job.finished for job in known)
+    last_jobs = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE_JOB]
+    if last_jobs:
+        return all(job.finished for job in last_jobs)
     return bool(jobs) and all(job.finished or job.status == MANUAL for job in jobs)
 
 

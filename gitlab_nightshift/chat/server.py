@@ -1,7 +1,7 @@
-"""``nightshift chat discord``: answers to interactions, at once and in the background, and the HTTP
-endpoint that Discord calls. Imports aiohttp.
+"""``nightshift chat discord``: the HTTP endpoint that Discord calls, immediate answers, and the
+runs in the background. Imports aiohttp.
 
-Immediate answers need only memory, so that they are in time whatever GitLab does.
+Immediate answers wait for nothing else, so that they are in time whatever GitLab does.
 """
 
 import asyncio
@@ -25,13 +25,14 @@ from gitlab_nightshift.chat.chat_settings import (
     DiscordApplication,
     build_signature_check,
 )
-from gitlab_nightshift.chat.discord import URL, Discord
-from gitlab_nightshift.chat.interaction import (
+from gitlab_nightshift.chat.discord import (
     COMMAND,
+    MOST_TASKS,
     PERIOD_S,
-    TASKS,
+    URL,
     ButtonClick,
     CommandCall,
+    Discord,
     Person,
     Ping,
     RateLimiter,
@@ -53,6 +54,7 @@ WATCH_S = 5 * 3600.0
 """Seconds. The template's job ends after three hours, but may wait for a runner first."""
 MOST_RUNS = 20
 MOST_THREADS = 4
+"""Requests to GitLab at a time."""
 THREAD = "nightshift-chat"
 
 Json = dict[str, Any]
@@ -61,8 +63,9 @@ Value = TypeVar("Value")
 
 @dataclass
 class ChatService:
-    """The current runs. ``key`` signs buttons, ``redact`` removes secrets from texts, ``log`` takes
-    a line for the operator."""
+    """Answers interactions and follows ``runs``, each a task of the event loop. ``key`` signs
+    buttons, ``redact`` removes secrets from texts, ``log`` takes a line for the operator.
+    ``_decided`` are pipelines with a pressed button."""
 
     settings: ChatSettings
     discord: Discord
@@ -92,7 +95,7 @@ class ChatService:
         if not self.rate_limiter.allow(call.person.user):
             hours = PERIOD_S / 3600
             return messages.build_private_answer(
-                f"At most {TASKS} tasks in {hours:.0f} h: try again later."
+                f"At most {MOST_TASKS} tasks in {hours:.0f} h: try again later."
             )
         self._start_task(self._run(call, command))
         return messages.DEFERRED
@@ -108,7 +111,7 @@ class ChatService:
         self._decided.add(press.pipeline)
         if not press.approve:
             self.log(f"pipeline {press.pipeline}: refused by {click.person.user}")
-            return {"type": 7, "data": messages.describe_refusal(click.content, click.person.user)}
+            return messages.build_refusal(click.content, click.person.user)
         self._start_task(self._approve(click, press.pipeline))
         return messages.DEFERRED_UPDATE
 
@@ -324,12 +327,12 @@ async def _listen(runner: web.AppRunner, address: tuple[str, int]) -> int:
 
 async def _stop_runs(service: ChatService, log: Log) -> None:
     service.gitlab.stopping.set()
-    left = list(service.runs)
-    for run in left:
+    unfinished = list(service.runs)
+    for run in unfinished:
         run.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    if left:
-        log(f"{len(left)} run(s) continue in GitLab; their results will not be posted")
+    await asyncio.gather(*unfinished, return_exceptions=True)
+    if unfinished:
+        log(f"{len(unfinished)} run(s) continue in GitLab; their results will not be posted")
 
 
 def _build_application(service: ChatService, verifier: RequestVerifier) -> web.Application:
@@ -357,12 +360,12 @@ def _build_application(service: ChatService, verifier: RequestVerifier) -> web.A
 
 def _answer(service: ChatService, body: bytes) -> web.Response:
     try:
-        sent = read_interaction(body, service.settings.application_id)
+        interaction = read_interaction(body, service.settings.application_id)
     except ValueError as error:
         service.log(f"refused: {error}")
         return web.Response(status=400, text=str(error))
-    if isinstance(sent, Ping):
+    if isinstance(interaction, Ping):
         return web.json_response(messages.PONG)
-    if isinstance(sent, CommandCall):
-        return web.json_response(service.answer_command(sent))
-    return web.json_response(service.answer_click(sent))
+    if isinstance(interaction, CommandCall):
+        return web.json_response(service.answer_command(interaction))
+    return web.json_response(service.answer_click(interaction))

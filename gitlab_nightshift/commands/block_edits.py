@@ -14,12 +14,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.blocks import MalformedError, parse, render
+from gitlab_nightshift.agents.model.answers import MalformedError, parse_blocks, render_blocks
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.checkout_files import Workspace
-from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
 from gitlab_nightshift.agents.model.edits import Edit, NotApplicableError, plan_edits, write_blocks
-from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
+from gitlab_nightshift.agents.model.loop import AgentLoop, ContextTooSmallError, LoopLimits
 from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
@@ -235,7 +234,7 @@ def execute(call: Invocation, text: str, *, dry_run: bool, allow_dirty: bool) ->
     """
     top = find_checkout_top(call.folder)
     try:
-        blocks = parse(text)
+        blocks = parse_blocks(text)
         if not blocks:
             raise MalformedError(NO_BLOCKS)
         edits = plan_edits(blocks, checkout_files.make_reader(top))
@@ -274,7 +273,7 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
     """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
     if form == "diff":
         return "".join(map(format_diff, proposal.edits))
-    blocks = render(write_blocks(proposal.edits))
+    blocks = render_blocks(write_blocks(proposal.edits))
     if form != "json":
         return blocks
     whole = {

@@ -261,7 +261,7 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
 def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
     """The description as GitLab has it now; "" if nothing in it may count: its author is a bot or
     no Developer, the branch is a night's, or GitLab does not answer."""
-    from gitlab_nightshift.gitlab.access import DEVELOPER
+    from gitlab_nightshift.gitlab.accounts import DEVELOPER
     from gitlab_nightshift.gitlab.project import open_project
     from gitlab_nightshift.job.job_facts import read_job
     from gitlab_nightshift.records.request import CommentAddress

@@ -112,12 +112,14 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.errors import Code
     from gitlab_nightshift.fleet.switch import is_off
     from gitlab_nightshift.fleet.tonights_plan import start_nights
-    from gitlab_nightshift.gitlab.fleet_switch import SWITCH
+    from gitlab_nightshift.gitlab.fleet_switch import ENABLED_VARIABLE
     from gitlab_nightshift.records.fleet_records import FleetPlan
     from gitlab_nightshift.records.storage import read_record
 
-    if is_off(env.get(SWITCH)):  # the control project's own group is stopped: nights would skip
-        print(f"nothing is started: {SWITCH} is {env[SWITCH]}")
+    if is_off(
+        env.get(ENABLED_VARIABLE)
+    ):  # the control project's own group is stopped: nights would skip
+        print(f"nothing is started: {ENABLED_VARIABLE} is {env[ENABLED_VARIABLE]}")
         return 0
     made = read_record(FleetPlan, Path(args.plan))
     shard = _read_shard(env)

@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.access import parse_day
+from gitlab_nightshift.gitlab.accounts import parse_day
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.project_settings import CiVariable, HeldToken, NewSecret

@@ -14,7 +14,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.fleet_api import FleetApi
 from gitlab_nightshift.gitlab.fleet_switch import (
-    SWITCH,
+    ENABLED_VARIABLE,
     GroupSwitch,
     SwitchedProject,
     SwitchSetting,
@@ -72,9 +72,9 @@ def _stop_group(api: FleetApi, group: str) -> SwitchLine:
     switch = GroupSwitch(api.client, group)
     before = switch.read()
     if is_off(before):
-        return SwitchLine("stopped", f"{group}: {SWITCH}=false was set before")
+        return SwitchLine("stopped", f"{group}: {ENABLED_VARIABLE}=false was set before")
     switch.write("false", new=before is None)
-    return SwitchLine("stopped", f"{group}: {SWITCH}=false")
+    return SwitchLine("stopped", f"{group}: {ENABLED_VARIABLE}=false")
 
 
 def _start_group(api: FleetApi, group: str) -> SwitchLine:
@@ -84,9 +84,9 @@ def _start_group(api: FleetApi, group: str) -> SwitchLine:
     if before is None:
         return SwitchLine("started", f"{group}: it was not stopped")
     if not is_off(before):
-        return SwitchLine("started", f"{group}: {SWITCH}={before} is not ours, and stays")
+        return SwitchLine("started", f"{group}: {ENABLED_VARIABLE}={before} is not ours, and stays")
     switch.delete()
-    return SwitchLine("started", f"{group}: {SWITCH} is gone")
+    return SwitchLine("started", f"{group}: {ENABLED_VARIABLE} is gone")
 
 
 def is_off(value: str | None) -> bool:
@@ -153,7 +153,9 @@ def _list_differing(
 def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
     value = "a hidden value" if setting.value is None else setting.value
     word = "overrides" if off else "still off"
-    return SwitchLine(word, f"{setting.place}: {setting.level} variable {SWITCH}={value}", off)
+    return SwitchLine(
+        word, f"{setting.place}: {setting.level} variable {ENABLED_VARIABLE}={value}", off
+    )
 
 
 def _cancel_below(

@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import Tokens
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, build_tool_call
 from gitlab_nightshift.text.endpoint_answers import ChatCalls, find_written_calls
 from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_objects, parse_json
@@ -16,6 +16,7 @@ from gitlab_nightshift.text.untrusted_data import as_object, as_text, filter_obj
 LARGEST_INPUT = 256_000
 """Characters of a call's input; of longer input only the tool's name is kept."""
 MOST_OPEN = 64
+"""Calls of an answer whose input is still arriving."""
 _SCRIPTED, MOST_SCRIPTED = "exec_command(", 20
 """How a script for codex's tool ``exec`` runs a command, and the most that are read per script."""
 
@@ -36,7 +37,7 @@ class CallLog:
 
 
 class CallReader:
-    """Reads the events of one answer, of any interface and with any JSON."""
+    """Finds the tool calls in the events of one answer, of any interface and with any JSON."""
 
     def __init__(self, log: CallLog) -> None:
         self._log = log
@@ -69,13 +70,14 @@ class CallReader:
 
     def end(self) -> None:
         """Keep the calls that were begun but not ended, because the stream was cut, and those of
-        Chat Completions, which have no end mark. If there are none, its text may contain them."""
+        Chat Completions, which have no end mark. Without any, its text may contain calls."""
         for index in list(self._open):
             self._finish(index)
         for call in self._chat.calls:
             self._log.add(build_tool_call(call.name, call.parse_arguments(), call.call_id))
-        for name, arguments in () if self._chat.calls else find_written_calls(self._text):
-            self._log.add(build_tool_call(name, arguments))
+        if not self._chat.calls:
+            for name, arguments in find_written_calls(self._text):
+                self._log.add(build_tool_call(name, arguments))
         self._log.more += self._chat.more
         self._chat, self._text = ChatCalls(MOST_CALLS), ""
 
@@ -135,7 +137,7 @@ def _parse_input(text: object) -> object:
 # --- usage ----------------------------------------------------------------------------------------
 
 MOST_TOKENS = 10**9
-_ENDS = frozenset(
+_LAST_EVENTS = frozenset(
     {"response.completed", "response.incomplete", "response.failed", "message_stop", "error"}
 )
 """The last events of a stream; that of Chat Completions has no type."""
@@ -147,9 +149,10 @@ _TEXTS = ("delta", "choices", "content", "output")
 
 @dataclass(frozen=True)
 class ReportedUsage:
-    """What an answer has reported. ``final``: it reported its output at its end; otherwise the
-    model may have produced more than was seen (hidden thinking, the rest of a broken stream).
-    ``closed``: its closing mark was seen, so ``text_bytes`` is all of its text."""
+    """The usage that an answer has reported. ``final``: it reported its output at its end;
+    otherwise the model may have produced more than was seen (hidden thinking, the rest of a broken
+    stream). ``closed``: its closing mark was seen, so ``text_bytes`` is the size of all its
+    text."""
 
     tokens: Tokens
     final: bool
@@ -168,10 +171,11 @@ class Meter:
 
     ``longest`` is the size in bytes beyond which a line, or a whole answer, is not read. With
     ``cache_1h`` the request may write into the cache for an hour: if the endpoint does not tell the
-    two kinds of cache writes apart, all count as this one, which costs more. ``ended``: an agent
-    that has read this far has all of the answer. ``closed``: the protocol's closing mark has come,
-    or all of one JSON object; an answer without it was cut off, however cleanly its connection
-    ended. ``text_bytes`` is the size of its texts.
+    two kinds of cache writes apart, all count as this one, which costs more.
+
+    ``ended``: all of the answer's text has come, so the agent may go on. ``closed``: the protocol's
+    closing mark has come, or all of one JSON object; an answer without it was cut off, however
+    cleanly its connection ended. ``final`` and ``text_bytes`` are as in ReportedUsage.
     """
 
     api: Api
@@ -200,19 +204,19 @@ class Meter:
         self._keep(rest)
 
     def end(self) -> ReportedUsage:
-        """What was reported, after the last byte."""
+        """The reported usage, after the last byte."""
         self._finish_line()
         if self.calls:
             self.calls.end()
         return self.read_usage()
 
     def read_usage(self) -> ReportedUsage:
-        """What is reported so far."""
-        tokens, long = self._tokens, self._tokens.written_1h
+        """The usage that was reported so far."""
+        tokens, for_hour = self._tokens, self._tokens.written_1h
         if self.cache_1h and not self._has_split:
-            long = tokens.written
-        written = max(tokens.written - long, 0)
-        tokens = replace(tokens, written=written, written_1h=long)
+            for_hour = tokens.written
+        written = max(tokens.written - for_hour, 0)
+        tokens = replace(tokens, written=written, written_1h=for_hour)
         return ReportedUsage(tokens, self.final, self.closed, self.text_bytes)
 
     def _keep(self, data: bytes) -> None:
@@ -243,8 +247,10 @@ class Meter:
     def _read(self, event: dict[str, Any]) -> None:
         if self.calls:
             self.calls.read(event)
-        self.ended = self.ended or not self.stream or _ends(event)
-        self.closed = self.closed or not self.stream or _closes(event)
+        self.ended = self.ended or not self.stream or _ends_text(event)
+        # An error may come in place of the mark, and every client takes it for the end.
+        closes = _is_last_event(event) or bool(event.get("error"))
+        self.closed = self.closed or not self.stream or closes
         self.text_bytes += sum(_count_text(event.get(name)) for name in _TEXTS)
         inner = [event.get(name) for name in ("message", "response")]
         for part in (event, *(x for x in inner if isinstance(x, dict))):
@@ -259,30 +265,26 @@ class Meter:
                 self.final = self.final or (self.ended and used.output > 0)
 
 
-def _closes(event: dict[str, Any]) -> bool:
-    """True for a closing mark, and for an error in its place, which every client takes for one."""
-    return _is_last(event) or bool(event.get("error"))
-
-
-def _is_last(event: dict[str, Any]) -> bool:
+def _is_last_event(event: dict[str, Any]) -> bool:
     kind = event.get("type")
-    return isinstance(kind, str) and kind in _ENDS
+    return isinstance(kind, str) and kind in _LAST_EVENTS
 
 
 def _count_text(value: object) -> int:
     """Bytes of all texts in a part of an event."""
-    size, left = 0, [value]
-    while left:
-        part = left.pop()
-        if isinstance(part, str):
-            size += len(part.encode("utf-8", "surrogatepass"))
-        elif isinstance(part, dict | list):
-            left += part.values() if isinstance(part, dict) else part
+    size, values = 0, [value]
+    while values:
+        inner = values.pop()
+        if isinstance(inner, str):
+            size += len(inner.encode("utf-8", "surrogatepass"))
+        elif isinstance(inner, dict | list):
+            values += inner.values() if isinstance(inner, dict) else inner
     return size
 
 
-def _ends(event: dict[str, Any]) -> bool:
-    """True for the event that closes an answer: its usage, or the one after it, is the last."""
+def _ends_text(event: dict[str, Any]) -> bool:
+    """True for an event after which no more text comes: its own usage, or that of the next event,
+    is the last."""
     delta, choices = event.get("delta"), event.get("choices")
     parts = [delta, *(choices if isinstance(choices, list) else ())]
     reasons = [
@@ -293,38 +295,39 @@ def _ends(event: dict[str, Any]) -> bool:
     ]
     # With include_usage, the last chunk of Chat Completions has no choices, only the usage of the
     # whole request (OpenAI API reference, "stream_options").
-    ended = _is_last(event) or choices == []
+    ended = _is_last_event(event) or choices == []
     return ended or any(isinstance(reason, str) for reason in reasons)
 
 
 def _read_anthropic_usage(usage: dict[str, Any]) -> Tokens:
-    """``written`` counts both kinds: the events of one stream report the split only once."""
+    """The tokens of Anthropic's usage. ``written`` counts both kinds of cache writes, as the events
+    of one stream report the split only once."""
     split = usage.get("cache_creation")
     parts = split if isinstance(split, dict) else {}
-    long = _read_number(parts, "ephemeral_1h_input_tokens")
-    short = _read_number(parts, "ephemeral_5m_input_tokens")
+    for_hour = _read_number(parts, "ephemeral_1h_input_tokens")
+    for_minutes = _read_number(parts, "ephemeral_5m_input_tokens")
     return Tokens(
         # Input without what was written to the cache or read from it (Anthropic, "Prompt caching").
         input=_read_number(usage, "input_tokens"),
         output=_read_number(usage, "output_tokens"),
-        written=max(_read_number(usage, "cache_creation_input_tokens"), long + short),
-        written_1h=long,
+        written=max(_read_number(usage, "cache_creation_input_tokens"), for_hour + for_minutes),
+        written_1h=for_hour,
         cached=_read_number(usage, "cache_read_input_tokens"),
     )
 
 
 def _read_openai_usage(usage: dict[str, Any]) -> Tokens:
-    """Some endpoints count reasoning in the total alone."""
-    sent = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
+    """The tokens of OpenAI's usage. Some endpoints count reasoning in the total alone."""
+    input_tokens = _read_number(usage, "input_tokens") or _read_number(usage, "prompt_tokens")
     details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
     parts = details if isinstance(details, dict) else {}
-    # OpenAI counts them within the input, Anthropic beside it. The bounds keep a server that
-    # reports nonsense from making the rest negative.
-    cached = min(_read_number(parts, "cached_tokens"), sent)
-    written = min(_read_number(parts, "cache_write_tokens"), sent - cached)
+    # OpenAI counts cache reads and writes within the input, Anthropic beside it. The bounds keep a
+    # server that reports nonsense from making the rest negative.
+    cached = min(_read_number(parts, "cached_tokens"), input_tokens)
+    written = min(_read_number(parts, "cache_write_tokens"), input_tokens - cached)
     output = _read_number(usage, "output_tokens") or _read_number(usage, "completion_tokens")
-    output = max(output, _read_number(usage, "total_tokens") - sent)
-    return Tokens(sent - cached - written, output, written, cached=cached)
+    output = max(output, _read_number(usage, "total_tokens") - input_tokens)
+    return Tokens(input_tokens - cached - written, output, written, cached=cached)
 
 
 def _read_number(usage: dict[str, Any], name: str) -> int:

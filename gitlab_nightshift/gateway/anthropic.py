@@ -179,8 +179,8 @@ def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequ
 def _check_request(
     body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
 ) -> CheckedRequest:
-    known = list_plain_models(models)
-    checked = check_body(body, known, checks, output_key=limit, server_side=SERVER_SIDE)
+    plain_models = list_plain_models(models)
+    checked = check_body(body, plain_models, checks, output_key=limit, server_side=SERVER_SIDE)
     for tool in checked.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
@@ -191,14 +191,14 @@ def _check_request(
 
 
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:
-    """If there are too many marks, remove the first ones of the conversation, where this program
-    adds one to those of the CLI."""
-    fixed = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
+    """If there are too many marks, remove the first ones of the conversation, to which this program
+    adds one of its own (``claude_code.py: build_stdin``)."""
+    shared = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
     conversation = [
         part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))
     ]
-    # Those of tools and system come last: every request shares these parts.
-    marked = [part for part in (*conversation, *fixed) if part.get("cache_control")]
+    # Tools and system come last, so their marks stay: every request shares these parts.
+    marked = [part for part in (*conversation, *shared) if part.get("cache_control")]
     most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
     for part in marked[: max(len(marked) - most, 0)]:
         del part["cache_control"]
@@ -209,19 +209,20 @@ def _list_blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def fit_thinking(body: dict[str, Any], limit: int) -> None:
-    """Lower a fixed thinking budget with the limit, which the service requires to be larger."""
+    """Lower a fixed thinking budget that is not below ``limit`` (tokens), as the service
+    requires."""
     thinking = body.get("thinking") or {}
     budget = thinking.get("budget_tokens")
     if isinstance(budget, int) and budget >= limit:
-        # Thinking counts as output: half of it is left for the answer.
-        least = limit // 2 >= LEAST_THINKING
+        # Thinking counts as output: half of the limit is left for the answer.
+        fits = limit // 2 >= LEAST_THINKING
         body["thinking"] = (
-            {**thinking, "budget_tokens": limit // 2} if least else {"type": "disabled"}
+            {**thinking, "budget_tokens": limit // 2} if fits else {"type": "disabled"}
         )
 
 
 def list_plain_models(models: Iterable[str]) -> set[str]:
-    """The model ids as they are in requests."""
+    """The model ids as requests have them, without the mark of the long context."""
     return {model.removesuffix(LONG_CONTEXT) for model in models}
 
 
@@ -230,10 +231,10 @@ def filter_betas(header: str, models: Collection[str]) -> tuple[str, tuple[str, 
 
     Names that enable a provider-side tool, a store or a higher price are not known here.
     """
-    known = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
+    allowed = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
     kept: list[str] = []
     dropped: list[str] = []
     for name in (part.strip() for part in header.split(",")):
         match = _BETA.fullmatch(name)
-        (kept if match and match[1] in known else dropped).append(name)
+        (kept if match and match[1] in allowed else dropped).append(name)
     return ",".join(kept), tuple(name for name in dropped if name)

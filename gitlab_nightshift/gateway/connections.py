@@ -14,13 +14,14 @@ import aiohttp
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.upstream import Api
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
-HEADERS = 64
+"""The longest request line, and the longest header."""
+MOST_HEADERS = 64
 # Seconds to read on after an answer: closing a socket with unread data resets the connection, and
 # the client may lose the answer (RFC 9112, 9.6).
 LINGER_S = 2.0
@@ -49,13 +50,13 @@ class Connections(web.Server):
             auto_decompress=False,  # a small body could become any size
             max_line_size=LINE_BYTES,
             max_field_size=LINE_BYTES,
-            max_headers=HEADERS,
+            max_headers=MOST_HEADERS,
             lingering_time=LINGER_S,
         )
         self._handle, self._limits = handle, limits
         self._listening: list[asyncio.Server] = []
         self._open: dict[RequestHandler, asyncio.Transport] = {}
-        self._waits: dict[Any, asyncio.TimerHandle] = {}
+        self._idle_timers: dict[Any, asyncio.TimerHandle] = {}
 
     async def listen(self, unix: socket.socket | None) -> int:
         """Listen on 127.0.0.1 and on a bound UNIX socket; returns the port."""
@@ -73,7 +74,7 @@ class Connections(web.Server):
             server.close()
         for transport in list(self._open.values()):
             transport.abort()
-        for timer in self._waits.values():
+        for timer in self._idle_timers.values():
             timer.cancel()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.shutdown(0.1), self._limits.stop_s)
@@ -84,28 +85,28 @@ class Connections(web.Server):
         if len(self._open) > self._limits.connections:
             transport.abort()  # at once, so that waiting connections cannot add up
         else:
-            self._wait(transport)
+            self._start_idle_timer(transport)
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        self._cancel_wait(self._open.pop(handler, None))
+        self._cancel_idle_timer(self._open.pop(handler, None))
         super().connection_lost(handler, exc)
 
     async def _serve_request(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
-        self._cancel_wait(transport)
+        self._cancel_idle_timer(transport)
         try:
             return await self._handle(request)
         finally:
             if transport and not transport.is_closing():
-                self._wait(transport)
+                self._start_idle_timer(transport)
 
-    def _wait(self, transport: asyncio.Transport) -> None:
+    def _start_idle_timer(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
         # Our own timer: keepalive_timeout counts only between two requests.
-        self._waits[transport] = loop.call_later(self._limits.idle_s, transport.abort)
+        self._idle_timers[transport] = loop.call_later(self._limits.idle_s, transport.abort)
 
-    def _cancel_wait(self, transport: asyncio.BaseTransport | None) -> None:
-        if (timer := self._waits.pop(transport, None)) is not None:
+    def _cancel_idle_timer(self, transport: asyncio.BaseTransport | None) -> None:
+        if (timer := self._idle_timers.pop(transport, None)) is not None:
             timer.cancel()
 
 
@@ -155,8 +156,8 @@ def _check_length(request: web.BaseRequest) -> int:
 
 
 class AnswerReceiver:
-    """Passes an answer to the agent until the agent disconnects, then drops the rest: the
-    endpoint's answer is read to its end anyway.
+    """Passes an answer to the agent. Once the agent has disconnected, the rest is dropped: the
+    endpoint's answer is read to its end anyway, for its usage.
 
     ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
     ``patience_s`` seconds (then ``slow`` is true too).
@@ -187,10 +188,9 @@ class AnswerReceiver:
         """End the answer."""
         if self._response is None or self.gone.is_set():
             return web.Response()
+        # Some agents hang up once they have read the last event.
         with contextlib.suppress(aiohttp.ClientError, ConnectionError):
-            await (
-                self._response.write_eof()
-            )  # some agents hang up once they have read the last event
+            await self._response.write_eof()
         return self._response
 
     async def _write_in_time(self, writing: Awaitable[object]) -> None:

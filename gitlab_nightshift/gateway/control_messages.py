@@ -6,10 +6,9 @@ gateway. So every message is a record of this module, read by the codec, of boun
 
 import json
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from gitlab_nightshift.gateway.keys import Word
 from gitlab_nightshift.records.codec import (
     Between,
     InvalidRecordError,
@@ -21,13 +20,15 @@ from gitlab_nightshift.records.codec import (
 )
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, Usage
 
-LONGEST = 64 * 1024
-"""Bytes of a message."""
+LONGEST_MESSAGE = 64 * 1024
+"""Bytes."""
 MOST_MODELS = 16
 _LARGEST = 10**12
+"""USD, tokens or seconds: more than any run has, but finite."""
 Record = TypeVar("Record")
 
 Name = Annotated[str, Pattern(r"[!-~]{1,200}")]
+Word = Annotated[str, Pattern(r"[!-~]{1,2000}")]
 Text = Annotated[str, Length(2000)]
 Count = Annotated[int, Between(0, 1 << 53)]
 Amount = Annotated[float, Between(-_LARGEST, _LARGEST)]
@@ -71,7 +72,7 @@ class CloseBead(ControlRequest):
 
 @dataclass(frozen=True)
 class ListCalls(ControlRequest):
-    """Some of a bead's tool calls, from number ``start`` on."""
+    """Ask for some of a bead's tool calls, from number ``start`` on."""
 
     placeholder: Name
     start: Annotated[int, Between(0, MOST_CALLS)]
@@ -96,9 +97,28 @@ _KINDS = {kind.__name__: kind for kind in ControlRequest.__subclasses__()}
 
 @dataclass(frozen=True)
 class ListeningPort:
-    """The port on loopback."""
+    """The port on loopback where a service listens."""
 
     port: Annotated[int, Between(1, 65535)]
+
+
+@dataclass(frozen=True)
+class BeadTicket:
+    """The access of a bead's agent to the gateway; ``base_url`` has no ``/v1``."""
+
+    bead: Word
+    placeholder: Word = field(repr=False)
+    base_url: Word
+
+
+@dataclass(frozen=True)
+class EgressTicket:
+    """The access of a bead's tools to the egress proxy; ``url`` is their ``HTTPS_PROXY`` and
+    ``HTTP_PROXY``."""
+
+    bead: Word
+    url: Word = field(repr=False)
+    credential: Word = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -120,7 +140,8 @@ class ClosedBead:
 
 @dataclass(frozen=True)
 class SomeCalls:
-    """Some of a bead's tool calls, how many the gateway kept, and how many it did not keep."""
+    """Some of a bead's tool calls; ``count`` are all that the gateway has kept, ``more`` the calls
+    that it has only counted."""
 
     calls: tuple[ToolCall, ...]
     count: Count
@@ -187,7 +208,7 @@ def _send(link: socket.socket, message: object, attached: socket.socket | None) 
 
 
 def _receive(link: socket.socket) -> tuple[bytes, socket.socket | None]:
-    data, descriptors, flags, _ = socket.recv_fds(link, LONGEST, 1)
+    data, descriptors, flags, _ = socket.recv_fds(link, LONGEST_MESSAGE, 1)
     attached = [socket.socket(fileno=each) for each in descriptors]
     # The kernel cuts a longer message, and drops more descriptors, without an error: recvmsg(2).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):

@@ -15,11 +15,10 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
+from gitlab_nightshift.gateway.control_messages import BeadTicket, EgressTicket
 from gitlab_nightshift.gateway.cost_account import Account, Budget
-from gitlab_nightshift.gateway.egress.company_proxy import make_proxy_chooser
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy
-from gitlab_nightshift.gateway.gateway_config import GatewayConfig
-from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
+from gitlab_nightshift.gateway.gateway_config import GatewayConfig, make_proxy_chooser
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
 from gitlab_nightshift.gateway.usage_reports import MOST_BEADS, UsageWriter
@@ -73,7 +72,7 @@ class ControlServer:
         self.ended = asyncio.Event()
 
     def list_usage(self) -> list[Usage]:
-        """What each bead so far can have used at most."""
+        """The most that each bead can have used so far."""
         accounts = self._gateway.list_accounts() if self._gateway else ()
         return [account.compute_most() for account in accounts]
 
@@ -228,15 +227,16 @@ LAST_REPORT_S = 5.0
 
 
 def serve(raw: bytes, link: socket.socket, report: int) -> None:
-    """Serve the configuration ``raw`` until the client is gone."""
+    """Serve until the client is gone. ``raw`` is the configuration as JSON, ``report`` the
+    descriptor of the pipe for usage."""
     config = decode_record(GatewayConfig, raw)
     confine(config)  # before the first byte of an agent is read
     asyncio.run(_serve(config, link, report))
 
 
 def confine(config: GatewayConfig) -> None:
-    """Drop all rights but those of its row in the process table, and to the CA files of the model's
-    endpoint. Raises OSError."""
+    """Keep only the rights of the gateway's row in the process table, and read access to the CA
+    files for the model's endpoint. Raises OSError."""
     endpoint = config.upstream
     named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
     places = {"named": [str(path) for path in named if path]}
@@ -246,7 +246,12 @@ def confine(config: GatewayConfig) -> None:
 async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
     reports, loop = UsageWriter(pipe), asyncio.get_running_loop()
     control = ControlServer(link, config, lambda: reports.write(control.list_usage()))
-    loop.set_exception_handler(lambda _, context: control.keep_note(_build_fault_note(context)))
+
+    def note_fault(_: object, context: dict[str, Any]) -> None:
+        name = type(context.get("exception")).__name__
+        control.keep_note(Note(f"the model gateway failed: {name}", warning=True))
+
+    loop.set_exception_handler(note_fault)
     # A pipe's write end gets ready (POLLERR) once its reader has closed it: poll(2).
     loop.add_reader(pipe, control.ended.set)
     reporting = asyncio.create_task(_report_regularly(reports, control))
@@ -263,8 +268,3 @@ async def _report_regularly(reports: UsageWriter, control: ControlServer) -> Non
     while True:
         await asyncio.sleep(REPORT_S)
         reports.write(control.list_usage())
-
-
-def _build_fault_note(context: dict[str, Any]) -> Note:
-    name = type(context.get("exception")).__name__
-    return Note(f"the model gateway failed: {name}", warning=True)

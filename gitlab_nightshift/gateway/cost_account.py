@@ -34,15 +34,15 @@ class Reservation:
 
 @dataclass
 class Budget:
-    """What all beads of a run may use together, besides each one's own budget. ``on_usage`` is
-    called before a request is forwarded, and once its cost is known."""
+    """A limit on what some accounts use together: all beads of a run, or a single one. ``on_usage``
+    is called before a request is forwarded, and once its cost is known."""
 
     limit: SpendingLimit = SpendingLimit()
     accounts: list["Account"] = field(default_factory=list)
     on_usage: Callable[[], object] = lambda: None
 
     def compute_remaining(self) -> SpendingLimit:
-        """What is neither used nor reserved."""
+        """The part of the limit that is neither used nor reserved."""
         return self.limit.subtract(account.compute_committed() for account in self.accounts)
 
     def can_exceed_reserved(self) -> bool:
@@ -71,8 +71,8 @@ class Account:
         self._run_budget.accounts.append(self)
         self._budgets = (Budget(limit, [self]), self._run_budget)
         self.reserved: list[Reservation] = []
-        self._used, self._unknown = Usage(), False
-        self._reported: set[str] = set()
+        self._used, self._has_unpriced = Usage(), False
+        self._reported_refusals: set[str] = set()
 
     def has_placeholder(self, given: bytes) -> bool:
         """True for this bead's placeholder. Compares in constant time."""
@@ -81,20 +81,20 @@ class Account:
 
     def read_usage(self) -> Usage:
         """The usage of all answers so far; the cost is None if a price is unknown."""
-        return replace(self._used, cost_usd=None) if self._unknown else self._used
+        return replace(self._used, cost_usd=None) if self._has_unpriced else self._used
 
     def remember_refusal(self, text: str) -> bool:
         """True for a refusal to report: a new one, within ``NOTES_PER_BEAD``."""
-        if text in self._reported or len(self._reported) >= NOTES_PER_BEAD:
+        if text in self._reported_refusals or len(self._reported_refusals) >= NOTES_PER_BEAD:
             return False
-        self._reported.add(text)
+        self._reported_refusals.add(text)
         return True
 
     def has_price(self, model: str) -> bool:
         """True if the price of a model is known."""
         return model in self._rates
 
-    def reserve(self, model: str, sent: InputTokens, wanted: int | None) -> Reservation:
+    def reserve(self, model: str, input_tokens: InputTokens, wanted: int | None) -> Reservation:
         """Reserve the cost of a request.
 
         Its input counts with the usual number of tokens; but with the highest possible number if
@@ -105,15 +105,15 @@ class Account:
         """
         if self._is_unbounded(model):
             raise RequestRefusal(f"no price is known for {model}: set `prices` or max_tokens")
-        count = sent.most if self._run_budget.can_exceed_reserved() else sent.usual
-        held = self._find_most_expensive(model, count, sent.cache_1h)
+        count = input_tokens.most if self._run_budget.can_exceed_reserved() else input_tokens.usual
+        held = self._find_most_expensive(model, count, input_tokens.cache_1h)
         remaining = self._compute_remaining_output(model, held)
         if remaining is not None and remaining < min(LEAST_OUTPUT, wanted or LEAST_OUTPUT):
             raise self._build_budget_refusal()
         limit = wanted if remaining is None else min(wanted or USUAL_OUTPUT, remaining)
         held = replace(held, output=limit or USUAL_OUTPUT)
-        most = self._find_most_expensive(model, sent.most, sent.cache_1h)
-        worst = replace(most, output=held.output)
+        worst_input = self._find_most_expensive(model, input_tokens.most, input_tokens.cache_1h)
+        worst = replace(worst_input, output=held.output)
         reserved = Reservation(model, held, worst, limit, self._compute_cost(model, held))
         self.reserved.append(reserved)
         self._run_budget.on_usage()
@@ -136,11 +136,11 @@ class Account:
     def replace(self, reserved: Reservation, cost: Tokens) -> Reservation:
         """Replace the reserved worst case by the actual cost of an answer."""
         usd = self._compute_cost(reserved.model, cost)
-        known = replace(reserved, held=cost, worst=cost, usd=usd)
+        replaced = replace(reserved, held=cost, worst=cost, usd=usd)
         with contextlib.suppress(ValueError):  # its bead was closed, so all is billed already
-            self.reserved[self.reserved.index(reserved)] = known
+            self.reserved[self.reserved.index(reserved)] = replaced
             self._run_budget.on_usage()
-        return known
+        return replaced
 
     def settle(self, reserved: Reservation, reported: Tokens, assumed: Tokens = NOTHING) -> None:
         """Replace a reservation by the usage of its answer, once.
@@ -151,9 +151,9 @@ class Account:
             self.reserved.remove(reserved)
             total = reported + assumed
             usd = self._compute_cost(reserved.model, total)
-            guess = usd - self._compute_cost(reserved.model, reported) if assumed.total else 0.0
-            self._used += Usage(usd, total.total, max(guess, 0.0), assumed.total)
-            self._unknown = self._unknown or self._is_unpriced(reserved.model, total)
+            known_usd = self._compute_cost(reserved.model, reported) if assumed.total else usd
+            self._used += Usage(usd, total.total, max(usd - known_usd, 0.0), assumed.total)
+            self._has_unpriced = self._has_unpriced or self._is_unpriced(reserved.model, total)
             self._run_budget.on_usage()
 
     def settle_rest(self) -> None:
@@ -162,12 +162,12 @@ class Account:
             self.settle(reserved, NOTHING, reserved.worst)
 
     def compute_committed(self) -> Usage:
-        """What is used and reserved, in USD as far as prices are known."""
+        """The usage and all that is reserved, in USD as far as prices are known."""
         usd, tokens = (sum(r.usd for r in self.reserved), sum(r.held.total for r in self.reserved))
         return self._used + Usage(usd, tokens)
 
     def compute_most(self) -> Usage:
-        """The usage if nothing more is heard of all pending requests: their worst case is used."""
+        """The usage if no pending request reports any: each at its worst case."""
         usd = sum(self._compute_cost(r.model, r.worst) for r in self.reserved)
         tokens = sum(r.worst.total for r in self.reserved)
         unpriced = any(self._is_unpriced(r.model, r.worst) for r in self.reserved)
@@ -187,7 +187,7 @@ class Account:
         return RequestRefusal("the night's budget is reached: this request does not fit into it")
 
     def _find_most_expensive(self, model: str, count: int, cache_1h: bool) -> Tokens:
-        """This many input tokens, as the most expensive kind that they can become."""
+        """So many input tokens, as the most expensive kind that they can become."""
         # Nobody knows before the answer how much of it the endpoint will cache.
         kinds = [Tokens(written=count), Tokens(input=count)]
         kinds += [Tokens(written_1h=count)] if cache_1h else []
@@ -197,19 +197,19 @@ class Account:
         rates = self._rates.get(model)
         return rates.compute_cost(tokens) if rates else 0.0
 
-    def _compute_remaining_output(self, model: str, sent: Tokens) -> int | None:
+    def _compute_remaining_output(self, model: str, held_input: Tokens) -> int | None:
         """Output tokens that the remaining budget allows after the input; None: no limit."""
         limits, rates = [], self._rates.get(model)
         for remaining in (budget.compute_remaining() for budget in self._budgets):
             if remaining.usd is not None and rates:
-                left = remaining.usd - rates.compute_cost(sent)
+                left_usd = remaining.usd - rates.compute_cost(held_input)
                 # Free output has no limit by price.
-                if output := rates.pick_rates(sent).output:
-                    limits.append(int(left * 1_000_000 / output))
-                elif left < 0:
+                if output := rates.pick_rates(held_input).output:
+                    limits.append(int(left_usd * 1_000_000 / output))
+                elif left_usd < 0:
                     limits.append(0)
             if remaining.tokens is not None:
-                limits.append(remaining.tokens - sent.total)
+                limits.append(remaining.tokens - held_input.total)
         return min(limits, default=None)
 
 
@@ -219,10 +219,10 @@ def compute_billed_tokens(worst: Tokens, metered: ReportedUsage) -> tuple[Tokens
     A complete answer without any usage has at most as many tokens as bytes of text, plus
     ``FRAME_TOKENS``.
     """
-    sent = replace(worst, output=0)
+    worst_input = replace(worst, output=0)
     reported, assumed = metered.tokens, NOTHING
     if reported.total == reported.output:
-        assumed = sent
+        assumed = worst_input
     if metered.unreported:
         assumed = replace(assumed, output=min(worst.output, metered.text_bytes + FRAME_TOKENS))
     elif not metered.final:
@@ -232,9 +232,9 @@ def compute_billed_tokens(worst: Tokens, metered: ReportedUsage) -> tuple[Tokens
 
 @dataclass
 class Bill:
-    """One request with all its tries. ``reserved`` is None if nothing is billed, and once it is
-    settled. ``assumed`` becomes true if a worst case was billed, ``unreported`` if a whole answer
-    reported no usage."""
+    """The bill of a request with all its tries. ``reserved`` is None if nothing is billed, and once
+    it is settled. ``assumed`` becomes true if a worst case was billed, ``unreported`` if a whole
+    answer reported no usage."""
 
     account: Account
     reserved: Reservation | None
@@ -263,7 +263,7 @@ class Bill:
             self.reserved = self.account.replace(self.reserved, sum(billed, NOTHING))
 
     def settle(self) -> None:
-        """Once; before the agent sees the end of its answer."""
+        """Bill the request, once; before the agent sees the end of its answer."""
         if self.reserved is None:
             return
         reserved, self.reserved = self.reserved, None

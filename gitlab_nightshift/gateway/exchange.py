@@ -24,9 +24,9 @@ from gitlab_nightshift.gateway.anthropic import (
 from gitlab_nightshift.gateway.connections import NO_RETRY, AnswerReceiver, build_error_response
 from gitlab_nightshift.gateway.cost_account import Account, Bill, Reservation
 from gitlab_nightshift.gateway.forward import (
+    KEY_REFUSED,
     OVERLOADED,
     REDACTED,
-    REFUSED,
     AbandonedRequest,
     ForwardedRequest,
     Retries,
@@ -35,25 +35,22 @@ from gitlab_nightshift.gateway.forward import (
     pick_agent_headers,
     read_start,
 )
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
-from gitlab_nightshift.gateway.refused_fields import (
+from gitlab_nightshift.gateway.request_body import (
     BY_BYTES,
     TOOLS,
+    CheckedRequest,
     RefusedFieldError,
+    RequestRefusal,
     choose_limit,
     choose_limit_key,
     find_refused_fields,
-    remove_fields,
-)
-from gitlab_nightshift.gateway.request_body import (
-    CheckedRequest,
-    RequestRefusal,
     quote_text,
+    remove_fields,
     write_object,
 )
-from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.text.endpoint_answers import parse_error
 
@@ -94,7 +91,7 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     return route, query
 
 
-# --- what is known of the endpoint ----------------------------------------------------------------
+# --- the state of the endpoint --------------------------------------------------------------------
 
 
 class EndpointState:
@@ -134,9 +131,9 @@ class EndpointState:
     def warn_bead(self, account: Account | None, text: str) -> None:
         """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
         is attributed to the first running bead."""
-        known = account or next(iter(self.list_running()), None)
-        if known and known.remember_refusal(text):
-            self._emit(Note(f"model gateway, {known.bead}: {text}", warning=True))
+        account = account or next(iter(self.list_running()), None)
+        if account and account.remember_refusal(text):
+            self._emit(Note(f"model gateway, {account.bead}: {text}", warning=True))
 
 
 # --- an exchange ----------------------------------------------------------------------------------
@@ -153,8 +150,8 @@ class BrokenAnswer(Exception):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A checked request: ``size`` is that of the body as received, in bytes, ``betas`` are the beta
-    features that it may use."""
+    """An agent's checked request. ``size`` is that of its body as received, in bytes; ``betas`` are
+    the beta features that it may use."""
 
     http: web.BaseRequest
     receiver: AnswerReceiver
@@ -168,7 +165,8 @@ class AgentRequest:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What all requests share: connections, endpoint and limits."""
+    """Forwards requests and passes their answers back. All requests share these connections, the
+    endpoint and its state, and the limits."""
 
     session: aiohttp.ClientSession
     upstream: Upstream
@@ -190,7 +188,7 @@ class Exchange:
                 return await self._send_limited(request)
 
     async def _send_limited(self, request: AgentRequest) -> web.StreamResponse:
-        """Forward it without the fields that the endpoint has refused so far. Raises
+        """Forward a request without the fields that the endpoint has refused so far. Raises
         RefusedFieldError if it refuses another one."""
         path, refused = request.route.path, self.endpoint.refused_fields
         key, is_last_key = choose_limit_key(request.checked, path, refused)
@@ -241,8 +239,8 @@ class Exchange:
         key: str,
         max_bytes: int | None,
     ) -> web.StreamResponse:
-        """Forward it. ``key`` is the limit's field if the endpoint may refuse it; ``max_bytes``
-        limits the answer's text."""
+        """Send a request. ``key`` is the field of its limit, "" if no other one can be tried;
+        ``max_bytes`` limits the answer's text, None for no limit."""
         receiver, account = request.receiver, request.account
         report = functools.partial(self.endpoint.report_pause, account)
         retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), report)
@@ -330,7 +328,7 @@ class Exchange:
         """Pass an error of the endpoint on, once, with secrets redacted. Raises RefusedFieldError
         if it refuses ``key`` or a field that can be left out."""
         status = response.status
-        if status in REFUSED:
+        if status in KEY_REFUSED:
             self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
             return self._build_error(
                 status, "the model endpoint refused the key", "authentication_error"
@@ -354,10 +352,12 @@ class Exchange:
     def _remember_refused_fields(
         self, status: int, error: str, request: AgentRequest, key: str
     ) -> None:
-        path, known = request.route.path, self.endpoint.refused_fields
+        """Remember the fields that an error refuses. Raises RefusedFieldError for a new one: then
+        the request can be sent again without it."""
+        path, before = request.route.path, self.endpoint.refused_fields
         names = find_refused_fields(status, error, request.checked, key)
-        new = {(path, name) for name in names} - known
-        self.endpoint.refused_fields = known | new
+        new = {(path, name) for name in names} - before
+        self.endpoint.refused_fields = before | new
         if new - {(path, TOOLS)}:
             for name in sorted(names):
                 self.endpoint.warn_once(request.account, f"the model endpoint refuses {name}")

@@ -15,17 +15,16 @@ import tenacity  # noqa: F401 - loaded before the first request, not by it
 from yarl import URL
 
 from gitlab_nightshift.gateway.cost_account import Bill
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.openai import LIGHT
 from gitlab_nightshift.gateway.request_body import RequestRefusal
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import Api, Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.endpoint_answers import find_pause_s, is_empty_account, parse_error
 
 OVERLOADED = frozenset({429, 502, 503, 529})
 """Statuses that are worth a retry; 529 is Anthropic's."""
-REFUSED = frozenset({401, 403})
+KEY_REFUSED = frozenset({401, 403})
 FREE_FAILURES = frozenset({503, 529})
 """Statuses above 499 after which no answer was produced, whichever server reports them."""
 # 499 is nginx's own: the client closed the request (ngx_http_request.h).
@@ -39,7 +38,9 @@ REDACTED = b"[redacted]"
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """A request as it is forwarded; path and query are the gateway's own."""
+    """A request as it is forwarded; path and query are the gateway's own. ``agent`` is its
+    ``User-Agent``, ``betas`` and ``version`` are for Anthropic, ``light`` is for codex
+    (``LIGHT``)."""
 
     path: str
     query: str
@@ -193,7 +194,7 @@ def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
 async def _send_billed(
     session: aiohttp.ClientSession, upstream: Upstream, request: ForwardedRequest, bill: Bill
 ) -> aiohttp.ClientResponse:
-    """Send it once, and bill it if it may have cost something."""
+    """Send a request once, and bill it if it may have cost something."""
     bill.begin()  # before it is sent: from then on it may cost something
     try:
         response = await _send_request(session, upstream, request)
@@ -220,7 +221,7 @@ async def _send_request(
 
 
 def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, str]:
-    known = {
+    headers = {
         "Content-Type": "application/json",
         "Accept": "text/event-stream" if request.stream else "application/json",
         "Accept-Encoding": "identity",
@@ -228,17 +229,17 @@ def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, s
         **({"anthropic-version": request.version} if upstream.api is Api.ANTHROPIC else {}),
         **({LIGHT: "true"} if request.light and upstream.api is Api.OPENAI else {}),
     }
-    return {**known, **upstream.build_headers(request.betas)}
+    return {**headers, **upstream.build_headers(request.betas)}
 
 
 async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
     """The first bytes of a body."""
-    found = b""
+    start = b""
     async for chunk in response.content.iter_chunked(most):
-        found += chunk
-        if len(found) >= most:
+        start += chunk
+        if len(start) >= most:
             break
-    return found[:most]
+    return start[:most]
 
 
 def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:

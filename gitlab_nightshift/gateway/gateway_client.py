@@ -1,4 +1,4 @@
-"""The client of the gateway's process, which alone holds the keys. It uses the control socket."""
+"""The client of the gateway's process, over the control socket: the keys stay in that process."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages as messages
-from gitlab_nightshift.gateway.keys import BeadTicket, EgressTicket
+from gitlab_nightshift.gateway.control_messages import BeadTicket, EgressTicket
 from gitlab_nightshift.records.codec import InvalidRecordError, make_record
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.usage import (
@@ -55,13 +55,15 @@ class RemoteGateway:
         self._control.settimeout(ANSWER_S)
         self._lock, self._gone = threading.Lock(), False
 
-    def listen(self, what: str, path: Path) -> Gate:
-        """Let it serve the ``model``, or the ``egress`` proxy, once: on loopback, and on a socket
-        at ``path`` that only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
+    def listen(self, service: str, path: Path) -> Gate:
+        """Let it serve ``model`` or ``egress``, once: on loopback, and on a socket at ``path`` that
+        only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
             path.chmod(0o600)  # connect needs write permission on the socket file (unix(7))
-            return Gate(self._ask(messages.Listen(what), messages.ListeningPort, bound).port, path)
+            return Gate(
+                self._ask(messages.Listen(service), messages.ListeningPort, bound).port, path
+            )
 
     def open_bead(
         self,
@@ -94,14 +96,14 @@ class RemoteGateway:
         until, used = time.monotonic() + wait_s, None
         report_at = time.monotonic() + QUIET_S
         while used is None:
-            left = max(until - time.monotonic(), 0.0)
+            left_s = max(until - time.monotonic(), 0.0)
             if report_at < time.monotonic() < until:
                 report_at = until
-                text = f"waiting for the end of an answer, {left:.0f} s at most"
+                text = f"waiting for the end of an answer, {left_s:.0f} s at most"
                 self._emit(Note(f"model gateway, {ticket.bead}: {text}"))
             try:
                 used = self._ask(
-                    messages.CloseBead(ticket.placeholder, left), messages.ClosedBead
+                    messages.CloseBead(ticket.placeholder, left_s), messages.ClosedBead
                 ).usage
             except GatewayGone:
                 return UNKNOWN_USAGE

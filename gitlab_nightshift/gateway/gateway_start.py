@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from gitlab_nightshift.sandbox import stage_process
@@ -47,7 +48,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
 
     It also ends once all copies of ``control``, or of ``report``, are closed. Raises OSError.
     """
-    own = {name: env[name] for name in _VARIABLES if name in env}
+    gateway_env = {name: env[name] for name in _VARIABLES if name in env}
     # SOCK_SEQPACKET keeps message boundaries: unix(7).
     control, its_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     (its_config, config), (report, its_report) = os.pipe(), os.pipe()
@@ -58,8 +59,13 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         contextlib.ExitStack() as stack,
     ):
         descriptors = {"config": its_config, "control": its_control.fileno(), "report": its_report}
+        data = {"descriptors": descriptors, "likely": likely}
+        streams = (subprocess.DEVNULL,) * 3
+        start = partial(
+            stage_process.start_stage, GATEWAY, data, gateway_env, descriptors.values(), streams
+        )
         try:
-            process = stack.enter_context(start_process(lambda: _start(descriptors, own, likely)))
+            process = stack.enter_context(start_process(start))
         finally:
             # Our copies: the process sees the end of a pipe only when its last copy is closed
             # (pipe(7)).
@@ -75,15 +81,6 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
             control.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_S)
-
-
-def _start(
-    descriptors: Mapping[str, int], env: Mapping[str, str], likely: bool
-) -> "subprocess.Popen[bytes]":
-    """Start the process, without output."""
-    streams = (subprocess.DEVNULL,) * 3
-    data = {"descriptors": dict(descriptors), "likely": likely}
-    return stage_process.start_stage(GATEWAY, data, env, descriptors.values(), streams)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,9 @@ class GatewayLimits:
     ``body_parts`` limits what a small body can become once it is parsed (a list of a million empty
     lists), ``held_bytes`` all request bodies in memory at a time. The retry times are for an
     overloaded endpoint, before the first byte of an answer. ``linger_s``: how long a connection may
-    stay open after the closing mark of its answer.
+    stay open after the closing mark of its answer. ``silent_s`` is for an endpoint that sends
+    nothing, ``agent_reads_s`` for an agent that reads nothing. ``metered_bytes`` limits a line of a
+    stream, and an answer without a stream.
     """
 
     connections: int = 64

@@ -19,6 +19,7 @@ from gitlab_nightshift.gateway.connections import (
     Connections,
     build_error_response,
 )
+from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.cost_account import Account, Budget
 from gitlab_nightshift.gateway.exchange import (
     CHAT,
@@ -29,16 +30,16 @@ from gitlab_nightshift.gateway.exchange import (
     find_route,
 )
 from gitlab_nightshift.gateway.forward import open_session, read_start
-from gitlab_nightshift.gateway.keys import Api, BeadTicket, make_placeholder
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
 from gitlab_nightshift.gateway.prices import KNOWN, Rates
 from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
-from gitlab_nightshift.gateway.upstream import Upstream
+from gitlab_nightshift.gateway.upstream import Api, Upstream, make_placeholder
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 REQUESTS_PER_BEAD = 16
+"""Requests of a bead at a time."""
 LIST_S, LIST_BYTES = 10.0, 1024 * 1024
 """Seconds that the endpoint's list of models may take, and its size."""
 
@@ -148,8 +149,8 @@ class Gateway:
         return tuple(self._endpoint.accounts.values())
 
     async def _drain(self, account: Account, wait_s: float) -> bool:
-        """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end.
-        True if all ended: then what they have used is settled."""
+        """Pass nothing more on to a bead's agent, but read the endpoint's answers to their end, for
+        ``wait_s`` seconds at most. True if all ended, so that their usage is known."""
         open_requests = dict(self._open_requests.get(account, {}))
         for receiver in open_requests.values():
             receiver.disconnect()
@@ -202,10 +203,10 @@ class Gateway:
             keys.append(token.strip() if kind.lower() == "bearer" else "")
         key = keys[0].encode("utf-8", "replace") if len(set(keys)) == 1 else b""
         running = self._endpoint.list_running()
-        found = [account for account in running if account.has_placeholder(key)]
-        if not found:
+        accounts = [account for account in running if account.has_placeholder(key)]
+        if not accounts:
             raise RequestRefusal("no running bead has this key", 401, "authentication_error")
-        return found[0]
+        return accounts[0]
 
     async def _answer_request(
         self, request: web.BaseRequest, receiver: AnswerReceiver, account: Account
@@ -239,7 +240,7 @@ class Gateway:
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
         task = asyncio.current_task()
         assert task
-        # By bead, so that its end can wait for its requests, or end them.
+        # By bead: when a bead is closed, its requests are awaited or cancelled.
         tasks = self._open_requests.setdefault(account, {})
         if len(tasks) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(

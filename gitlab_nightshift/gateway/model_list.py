@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gateway.keys import Api
-from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Upstream
+from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream
 from gitlab_nightshift.text.untrusted_data import as_count, as_object, filter_objects, parse_json
 
 _NAMES = ("max_model_len", "n_ctx", "context_length")
@@ -23,7 +22,7 @@ def parse_contexts(body: bytes) -> dict[str, int]:
 
 
 def pick_context(listed: Mapping[str, int], model: str) -> int | None:
-    """One model's context: 0 if unknown, None if the model is not listed. A server with a single
+    """The context of a model: 0 if unknown, None if the model is not listed. A server with a single
     model may list it under another name, and Ollama with the tag ``latest``."""
     if len(listed) == 1:
         return next(iter(listed.values()))
@@ -88,10 +87,10 @@ def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
         return ProbedModel(status, why)
     status, body, why = _get(upstream, "/v1/models")
     contexts = parse_contexts(body)
-    found = pick_context(contexts, model)
-    if status == 200 and found is None:
+    context = pick_context(contexts, model)
+    if status == 200 and context is None:
         status = 404
-    return ProbedModel(status, why, found or 0, tuple(contexts)[:5])
+    return ProbedModel(status, why, context or 0, tuple(contexts)[:5])
 
 
 def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:
@@ -105,7 +104,7 @@ def _get(upstream: Upstream, path: str) -> tuple[int, bytes, str]:
         _NoRedirects(),
     )
     url = upstream.build_url(path)
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), checked there
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s), by build_upstream
     try:
         with opener.open(request, timeout=TIMEOUT_S) as answer:
             return int(answer.status), answer.read(MOST_BYTES), ""

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
-from gitlab_nightshift.gateway.refused_fields import MESSAGE_FIELDS
 from gitlab_nightshift.gateway.request_body import (
+    MESSAGE_FIELDS,
     Check,
     CheckedRequest,
     RequestRefusal,
@@ -229,7 +229,7 @@ _CHAT: Mapping[str, Check] = {
         {
             "text": {},
             "json_object": {},
-            "json_schema": {"json_schema": allow_record("f", **_SCHEMA)},
+            "json_schema": {"json_schema": allow_record("json_schema", **_SCHEMA)},
         },
     ),
 }
@@ -246,7 +246,7 @@ def check_responses(body: Mapping[str, Any], models: Collection[str]) -> Checked
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Chat Completions, and have a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
-    # Two limits would leave open which of them counts.
+    # It would be open which of the two counts.
     if len(limits) == 2:
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]

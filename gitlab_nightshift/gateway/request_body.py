@@ -1,17 +1,32 @@
-"""An agent's request body: read strictly, checked against an allowlist, written anew.
+"""An agent's request body: read strictly, checked against an allowlist, and written anew, without
+the fields that the endpoint refuses.
 
 An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
 request would mean something else without it.
+
+Fields that the endpoint refuses are left out for the rest of the night. An answer is limited by the
+field that the client sent, by its other name, or by counting bytes: OpenAI's newer models take only
+``max_completion_tokens``, older servers only ``max_tokens``, some neither, and vLLM refuses a limit
+that exceeds its context together with the prompt (vllm-project/vllm#42474).
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.gateway.keys import Api
-from gitlab_nightshift.gateway.limits import BYTES_PER_TOKEN, FRAME_TOKENS, GatewayLimits
+from gitlab_nightshift.gateway.limits import (
+    BYTES_PER_TOKEN,
+    FRAME_TOKENS,
+    USUAL_OUTPUT,
+    USUAL_TOKEN_BYTES,
+    GatewayLimits,
+)
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
+from gitlab_nightshift.text.endpoint_answers import refuses_tools
+from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 class RequestRefusal(Exception):
@@ -54,7 +69,7 @@ class InputTokens:
 
 @dataclass
 class RequestTraits:
-    """What was found in a request: keys that were left out, the size of its images in bytes and in
+    """Findings in a request: keys that were left out, the size of its images in bytes and in
     tokens, whether it writes into the cache for an hour."""
 
     dropped: set[str] = field(default_factory=set)
@@ -169,7 +184,7 @@ def check_text(traits: RequestTraits, value: Any) -> str:
 
 
 def allow_one_of(*known: object) -> Check:
-    """One of these values."""
+    """Any of these values."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         # By type, too: True equals 1.
@@ -254,18 +269,20 @@ def check_body(
             raise RequestRefusal(f"{name} is not allowed: agents have client-side tools only")
     _check_limit(body, output_key)
     traits = RequestTraits()
-    made = check_fields(traits, dict(body), "body", checks)
+    checked = check_fields(traits, dict(body), "body", checks)
     dropped = tuple(sorted(traits.dropped.difference(silent)))
     stream = body.get("stream") is True and bool(output_key)
-    return CheckedRequest(model, made, stream, output_key, traits, dropped)
+    return CheckedRequest(model, checked, stream, output_key, traits, dropped)
 
 
 def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
     """The model, which has to be one of the bead's."""
     model = body.get("model")
     if not isinstance(model, str) or model not in models:
-        known = ", ".join(sorted(models))
-        raise RequestRefusal(f"the model {quote_text(model)} is not allowed; this bead has {known}")
+        allowed = ", ".join(sorted(models))
+        raise RequestRefusal(
+            f"the model {quote_text(model)} is not allowed; this bead has {allowed}"
+        )
     return model
 
 
@@ -274,3 +291,104 @@ def _check_limit(body: Mapping[str, Any], name: str) -> None:
     limit = body.get(name)
     if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
         raise RequestRefusal(f"{name}: expected a number of tokens")
+
+
+# --- fields that the endpoint refuses -------------------------------------------------------------
+
+REFUSALS, FAILURES = (400, 422), (400, 404, 415, 422, 500, 501)
+"""HTTP statuses by which servers refuse a limit, and any other field (llama.cpp: 500)."""
+BY_BYTES = ""
+"""Instead of a key: no field is sent, and the answer is cut after so many bytes."""
+TOOLS = "tools"
+"""Never left out: the agent itself has to ask in another way."""
+MESSAGE_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
+"""Fields of messages that some servers require, and others refuse."""
+_OTHER_NAMES = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
+"""Other names of a field in servers' errors, as alternatives of a pattern."""
+_ECHOED = ("input", "ctx", "request")
+"""Keys of an error under which FastAPI servers repeat the request."""
+_UNKNOWN_FIELD = compile_lazily(
+    r"unrecogni[sz]ed|unknown|unsupported|not (supported|permitted|allowed)|unexpected|extra_"
+    r"|invalid (argument|parameter|field|key)",
+    re.IGNORECASE,
+)
+_TOO_LARGE = compile_lazily(
+    r"too (large|many|long)|maximum|exceed|context|at most|less than", re.IGNORECASE
+)
+
+
+class RefusedFieldError(Exception):
+    """The endpoint refuses a field of the request, or the value of its limit."""
+
+
+def choose_limit_key(
+    checked: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
+) -> tuple[str, bool]:
+    """The first key for an answer's limit that was not ``refused``, and true if it is the last."""
+    keys = (checked.output_key, *checked.other_keys)
+    untried = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
+    return untried[0], len(untried) == 1
+
+
+def choose_limit(checked: CheckedRequest, key: str) -> int | None:
+    """The limit to send, in tokens; None if the client wants none. Without a ``key``, it is counted
+    in bytes, of which a token has at least one."""
+    if key or not checked.output_key:
+        return checked.max_output
+    return (checked.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
+
+
+def remove_fields(body: JsonObject, names: Collection[str]) -> JsonObject:
+    """The body without these fields, also in its messages and their calls."""
+    kept = {name: value for name, value in body.items() if name not in names or name == TOOLS}
+    message_fields = MESSAGE_FIELDS.intersection(names)
+    if message_fields and "messages" in kept:
+        kept["messages"] = _remove_below(kept["messages"], message_fields)
+    return kept
+
+
+def _remove_below(value: Any, names: Collection[str]) -> Any:
+    if isinstance(value, list):
+        return [_remove_below(each, names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _remove_below(each, names) for key, each in value.items() if key not in names}
+
+
+def find_refused_fields(
+    status: int, error: str, checked: CheckedRequest, key: str
+) -> tuple[str, ...]:
+    """The fields that an endpoint's error refuses; none if it is about something else.
+
+    A limit that the client itself chose too large is for the client to correct.
+    """
+    if status in REFUSALS and key and key in error and _UNKNOWN_FIELD.search(error):
+        return (key,)
+    if status in REFUSALS and key and checked.max_output is None and _TOO_LARGE.search(error):
+        return tuple(k for k in (checked.output_key, *checked.other_keys) if k)
+    # Other fields are only looked for in the server's own words: it may repeat the whole request.
+    words = " ".join(_list_words(error))
+    named = tuple(
+        name
+        for name in checked.optional
+        if re.search(rf"\b{name}\b{_OTHER_NAMES.get(name, '')}", words, re.IGNORECASE)
+    )
+    if status not in FAILURES or named or TOOLS not in checked.body:
+        return named if status in FAILURES else ()
+    return (TOOLS,) if refuses_tools(words) else ()
+
+
+def _list_words(error: str) -> Iterator[str]:
+    """The texts of an error, without the request that it repeats."""
+    try:
+        values = [json.loads(error)]
+    except (ValueError, RecursionError):
+        values = [error]
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            values += [each for name, each in value.items() if name not in _ECHOED]
+        elif isinstance(value, str):
+            yield value

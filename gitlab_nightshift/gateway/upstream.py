@@ -1,20 +1,90 @@
-"""The model endpoint behind the gateway: its URL, its key, and how to connect to it."""
+"""The model endpoint behind the gateway: its key, its URL, and how to connect to it.
+
+An agent gets a placeholder instead of the key: ``model_gateway.py: open_bead`` hands it out.
+"""
 
 import ipaddress
-import ssl
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gateway.keys import OAUTH, Api, ModelKey
 from gitlab_nightshift.system.network_settings import find_job_proxy
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
+if TYPE_CHECKING:
+    import ssl
+
+
+class Api(StrEnum):
+    """The provider whose interface an endpoint has."""
+
+    ANTHROPIC = "anthropic"
+    OPENAI = "openai"
+
+
+OAUTH = "CLAUDE_CODE_OAUTH_TOKEN"
+_APIS = {
+    "ANTHROPIC_API_KEY": Api.ANTHROPIC,
+    "ANTHROPIC_AUTH_TOKEN": Api.ANTHROPIC,
+    OAUTH: Api.ANTHROPIC,
+    "OPENAI_API_KEY": Api.OPENAI,
+}
+_PLACEHOLDER_PREFIXES = {Api.ANTHROPIC: "sk-ant-placeholder-", Api.OPENAI: "sk-placeholder-"}
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """A key and its variable, which determines the header that carries it, unless ``header_name``
+    is set. Its repr hides the key."""
+
+    variable: str
+    value: str
+    header_name: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ``E_CONFIG`` if it cannot be sent in a header."""
+        object.__setattr__(self, "value", self.value.strip())
+        if self.variable not in _APIS:
+            raise build_config_error(f"{self.variable} is not a variable for a model key")
+        if not self.value or not self.value.isascii() or not self.value.isprintable():
+            raise build_config_error(f"{self.variable} is empty or has characters that no key has")
+
+    def __repr__(self) -> str:
+        return f"ModelKey({self.variable})"
+
+    @property
+    def api(self) -> Api:
+        """The interface that the key is for."""
+        return _APIS[self.variable]
+
+    @property
+    def header(self) -> tuple[str, str]:
+        """The header that carries the key to the endpoint."""
+        # Anthropic takes API keys in X-Api-Key, other tokens as Bearer, as OpenAI does its keys.
+        name = self.header_name or (
+            "X-Api-Key" if self.variable == "ANTHROPIC_API_KEY" else "Authorization"
+        )
+        if name.lower() != "authorization":
+            return name, self.value
+        return "Authorization", f"Bearer {self.value}"
+
+
+def make_placeholder(api: Api) -> str:
+    """A random placeholder: CLIs accept it as a key, people see that it is not one."""
+    return _PLACEHOLDER_PREFIXES[api] + secrets.token_hex(24)
+
+
+# --- the endpoint ---------------------------------------------------------------------------------
+
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
 SHORTEST_SECRET = 8
+"""Characters of a header's value: shorter ones are no secrets, and would occur in many answers."""
+# Azure's base URL names a version of its API in the query.
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
 _OWN_VERSION = compile_lazily(r"/v\d+\w*(/openai)?$|/deployments/[^/]+$")
 """Base URLs with a version of their own, to which ``/chat/completions`` is added directly: Gemini's
@@ -79,8 +149,10 @@ class Upstream:
         """True if certificates are needed. Loading the system's takes longer than starting."""
         return any(url.startswith("https:") for url in (self.base_url, self.proxy))
 
-    def build_tls_context(self) -> ssl.SSLContext:
+    def build_tls_context(self) -> "ssl.SSLContext":
         """A context that checks certificates. Raises ``E_CONFIG`` if a CA file cannot be read."""
+        import ssl  # 10 ms: only where a connection is made
+
         context = ssl.create_default_context()
         for file in self.ca_files:
             try:
@@ -109,7 +181,7 @@ def build_upstream(
     ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
     ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
     """
-    # OpenAI's clients are given a URL with /v1, Anthropic's one without: both are taken for both.
+    # OpenAI's clients are given a URL with /v1, Anthropic's a URL without it: either form will do.
     url, query = (base_url or DEFAULTS[key.api]).rstrip("/"), ""
     if key.api is Api.OPENAI and (found := _API_VERSION.fullmatch(url)):
         url, query = found["url"].rstrip("/"), found["query"]
@@ -167,7 +239,7 @@ def _is_local(host: str) -> bool:
 
 def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """``Name: value`` lines, as the CLI reads them."""
-    found = []
+    headers = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, colon, value = (part.strip() for part in line.partition(":"))
         # A subset of what RFC 9110, 5.6.2 calls a token.
@@ -178,5 +250,5 @@ def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
             )
         if name.lower() in _RESERVED_HEADERS:
             raise build_config_error(f"ANTHROPIC_CUSTOM_HEADERS: {name} is set by this program")
-        found.append((name, value))
-    return tuple(found)
+        headers.append((name, value))
+    return tuple(headers)

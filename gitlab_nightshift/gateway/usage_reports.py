@@ -78,7 +78,7 @@ class UsageReader:
             self._take(line)
 
     def list_usage(self) -> tuple[Usage, ...]:
-        """What each bead can have used at most, the oldest bead first."""
+        """The most that each bead can have used, the oldest bead first."""
         return tuple(self._beads[number] for number in sorted(self._beads))
 
     def _take(self, line: bytes) -> None:

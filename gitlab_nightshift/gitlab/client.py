@@ -29,8 +29,8 @@ NO_CONTENT = 204
 class Client(gitlab.Gitlab):
     """A connection whose requests end in an answer or in an :class:`ApiError`.
 
-    Reads are retried after every error that may pass. Writes are retried only if GitLab said that
-    it did nothing: after a timeout, the caller has to check first.
+    Reads are retried after every error that may be temporary. Writes are retried only if GitLab
+    said that it did nothing: after a timeout, the caller has to look first.
     """
 
     def __init__(
@@ -40,9 +40,10 @@ class Client(gitlab.Gitlab):
         *,
         timeout_s: float,
         patience: RetryPolicy,
-        of_job: bool = False,
+        is_job_token: bool = False,
     ) -> None:
-        """``of_job``: the token is a ``CI_JOB_TOKEN``, which GitLab accepts for few requests."""
+        """``is_job_token``: the token is a ``CI_JOB_TOKEN``, which GitLab accepts for few
+        requests."""
         session = requests.Session()
         # requests drops only Authorization on a redirect to another host, not PRIVATE-TOKEN.
         session.max_redirects = 0
@@ -52,8 +53,8 @@ class Client(gitlab.Gitlab):
         self._secret, self._retry_after_s = token, 0.0
         super().__init__(
             server_url,
-            private_token=None if of_job else token,
-            job_token=token if of_job else None,
+            private_token=None if is_job_token else token,
+            job_token=token if is_job_token else None,
             timeout=timeout_s,
             session=session,
             # Behind a proxy, GitLab's links to next pages name another host.
@@ -72,8 +73,8 @@ class Client(gitlab.Gitlab):
 
     def read_object(self, path: str, **query: Any) -> dict[str, Any]:
         """The JSON object at a path; empty for anything else."""
-        found = self.http_get(path, query_data=query)
-        return found if isinstance(found, dict) else {}
+        answer = self.http_get(path, query_data=query)
+        return answer if isinstance(answer, dict) else {}
 
     def read_rows(self, path: str, **query: Any) -> list[dict[str, Any]]:
         """The objects on the first page of a list."""
@@ -82,13 +83,13 @@ class Client(gitlab.Gitlab):
 
     def read_pages(self, path: str, pages: int, **query: Any) -> list[dict[str, Any]]:
         """The objects on the first ``pages`` pages of a list."""
-        found: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
         for page in range(1, pages + 1):
             rows = self.read_rows(path, page=page, **query)
-            found += rows
+            objects += rows
             if len(rows) < PAGE:
                 break
-        return found
+        return objects
 
     def read_all_rows(self, path: str) -> list[dict[str, Any]]:
         """The objects of a whole list."""
@@ -96,7 +97,7 @@ class Client(gitlab.Gitlab):
         return [row for row in rows if isinstance(row, dict)]
 
     def http_request(self, verb: str, path: str, *args: Any, **kwargs: Any) -> requests.Response:
-        """One request of python-gitlab, with our retries instead of its own: these follow any
+        """One request of python-gitlab, with our retries instead of its own, which follow any
         ``Retry-After`` without a limit, and repeat writes too."""
         kwargs |= {"obey_rate_limit": False, "max_retries": 0}
         again = transient if verb == "get" else not_performed

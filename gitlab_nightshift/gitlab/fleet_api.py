@@ -30,19 +30,20 @@ Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 
 LEAST_PAGE = 10
+"""Projects of a page, if GitLab takes too long for more."""
 MOST_PATHS = 50
 """Paths in one query for projects (``app/graphql/resolvers/projects_resolver.rb``)."""
 MOST_NIGHTS, MOST_MERGE_REQUESTS = 6, 10
 """The newest of each project; older nights are read only when needed."""
 MOST_PIPELINES = 5
 """Earlier pipelines of the control project that are searched for the last plan."""
-LARGEST, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
+LARGEST_RESULT, LARGEST_PLAN = 4 * 1024 * 1024, 64 * 1024 * 1024
 """Bytes of a night's result, and of the last plan."""
 FILES = ("nightshift.yaml", ".gitlab-ci.yml")
 THREADS = 8
 """Requests at a time."""
 PATIENCE_S = 300.0
-"""For one request with its retries: GitLab's rate limits are per minute."""
+"""Seconds for one request with its retries: GitLab's rate limits are per minute."""
 OPTIONAL_FIELDS = ("isForked", "markedForDeletionOn")
 """Fields that older versions of GitLab lack."""
 _NIGHT = """
@@ -155,10 +156,10 @@ class FleetApi:
     @property
     def client(self) -> "Client":
         """This thread's connection: a session of requests is not thread-safe."""
-        found: Client | None = getattr(self._of_thread, "client", None)
-        if found is None:
-            found = self._of_thread.client = self._connect(self._patience)
-        return found
+        client: Client | None = getattr(self._of_thread, "client", None)
+        if client is None:
+            client = self._of_thread.client = self._connect(self._patience)
+        return client
 
     def _connect(self, patience: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
@@ -184,36 +185,32 @@ class FleetApi:
         """The token's user name."""
         return str(self.client.own_user.get("username") or "")
 
-    def list_group_projects(
-        self, group: str, label: str, nights: int = MOST_NIGHTS
-    ) -> Iterator[Node] | None:
+    def list_group_projects(self, group: str, label: str) -> Iterator[Node] | None:
         """The projects of a group and its subgroups; None for an unknown group."""
-        values = {"group": group, "labels": [label], "nights": nights}
+        values = {"group": group, "labels": [label], "nights": MOST_NIGHTS}
         return self.list_nodes(GROUP_QUERY, values, ("group", "projects"))
 
-    def list_projects(
-        self, paths: Sequence[str], label: str, nights: int = MOST_NIGHTS
-    ) -> Iterator[Node]:
+    def list_projects(self, paths: Sequence[str], label: str) -> Iterator[Node]:
         """The projects with these paths, without unknown ones."""
-        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": nights})
+        return self.list_by_paths(_BY_PATH, paths, {"labels": [label], "nights": MOST_NIGHTS})
 
     def list_by_paths(
         self, query: str, paths: Sequence[str], values: Mapping[str, Any]
     ) -> Iterator[Node]:
         """The nodes of a query for projects by ``$paths``, in batches that GitLab accepts."""
-        for at in range(0, len(paths), MOST_PATHS):
-            batch = {"paths": list(paths[at : at + MOST_PATHS]), **values}
+        for start in range(0, len(paths), MOST_PATHS):
+            batch = {"paths": list(paths[start : start + MOST_PATHS]), **values}
             yield from self.list_nodes(query, batch, ("projects",)) or ()
 
     def list_older_nights(self, project: str, cursor: str) -> Iterator[Node]:
         """The scheduled pipelines of a project from this cursor on, newest first."""
         while cursor:
             values = {"project": project, "nights": PAGE, "older": cursor}
-            found = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
-            if found is None:
+            page = _follow(self.client.send_query(_MORE_NIGHTS, values), ("project", "pipelines"))
+            if page is None:
                 return
-            yield from _list_found(found)
-            cursor = read_next(found)
+            yield from _list_visible(page)
+            cursor = read_next(page)
 
     # --- schedules ----------------------------------------------------------------------------
 
@@ -225,12 +222,12 @@ class FleetApi:
 
     def list_started(self, project: int, schedule: int, since: str) -> tuple[int, ...]:
         """The ids of a schedule's pipelines since a moment (ISO 8601), newest first."""
-        at = f"/projects/{project}/pipeline_schedules/{schedule}"
-        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, at, since))
+        path = f"/projects/{project}/pipeline_schedules/{schedule}"
+        return tuple(int(row["id"]) for row in list_schedule_pipelines(self.client, path, since))
 
     def play(self, project: int, schedule: int) -> None:
-        """Ask GitLab to start a schedule's pipeline. It is never retried: after a lost answer, the
-        caller looks for the pipeline first."""
+        """Ask GitLab to start a schedule's pipeline. This is never retried: after a lost answer,
+        the caller looks for the pipeline first."""
         self._connect(replace(self._patience, for_s=0.0)).http_post(
             f"/projects/{project}/pipeline_schedules/{schedule}/play"
         )
@@ -239,7 +236,9 @@ class FleetApi:
 
     def download_artifact(self, project: int, job: int, path: str) -> bytes:
         """A small file from a job's artifacts."""
-        return self.client.download(f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST)
+        return self.client.download(
+            f"/projects/{project}/jobs/{job}/artifacts/{path}", LARGEST_RESULT
+        )
 
     def read_json_artifact(self, project: int, job: int, path: str) -> object:
         """The content of a JSON file from a job's artifacts; None if it is missing or invalid."""
@@ -258,17 +257,21 @@ class FleetApi:
         """A file from the artifacts of the last job of this name in an earlier pipeline of the
         control project; None if the newest ``most`` pipelines have none, or this token does not see
         them. The pipeline may still run, and the job may have ended with a warning."""
-        at = build_project_path(control.project)
-        asked = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
-        rows = call_or_none(lambda: self.client.read_rows(f"{at}/pipelines", **asked)) or []
+        project_path = build_project_path(control.project)
+        query = {"ref": control.ref, "order_by": "id", "sort": "desc", "per_page": most + 1}
+        rows = (
+            call_or_none(lambda: self.client.read_rows(f"{project_path}/pipelines", **query)) or []
+        )
         earlier = [row["id"] for row in rows if str(row["id"]) != control.pipeline]
         for pipeline in earlier[:most]:
-            jobs = call_or_none(partial(self.client.read_rows, f"{at}/pipelines/{pipeline}/jobs"))
+            jobs = call_or_none(
+                partial(self.client.read_rows, f"{project_path}/pipelines/{pipeline}/jobs")
+            )
             # A job that ended with a warning (allow_failure) is "failed", and has its artifacts.
             ended = (each for each in jobs or () if each["status"] in ("success", "failed"))
-            if made := [each["id"] for each in ended if each["name"] == job]:
-                place = f"{at}/jobs/{max(made)}/artifacts/{path}"
-                if data := call_or_none(partial(self.client.download, place, LARGEST_PLAN)):
+            if job_ids := [each["id"] for each in ended if each["name"] == job]:
+                artifact_path = f"{project_path}/jobs/{max(job_ids)}/artifacts/{path}"
+                if data := call_or_none(partial(self.client.download, artifact_path, LARGEST_PLAN)):
                     return data
         return None
 
@@ -287,18 +290,18 @@ class FleetApi:
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], page: Node, size: int
     ) -> Iterator[Node]:
         while True:
-            yield from _list_found(page)
+            yield from _list_visible(page)
             if not (after := read_next(page)):
                 return
-            found = self._ask_page(query, {**values, "after": after}, path, size)
-            if found is None:  # deleted in the meantime
+            next_page = self._ask_page(query, {**values, "after": after}, path, size)
+            if next_page is None:  # deleted in the meantime
                 return
-            page, size = found
+            page, size = next_page
 
     def _ask_page(
         self, query: str, values: Mapping[str, Any], path: tuple[str, ...], size: int
     ) -> tuple[Node, int] | None:
-        """A page, and the size with which GitLab returned it."""
+        """A page, and the number of nodes for which GitLab was asked in the end."""
         while True:
             fields = (each for each in OPTIONAL_FIELDS if each not in self.missing_fields)
             text = query.replace("OPTIONAL", " ".join(fields))
@@ -310,7 +313,10 @@ class FleetApi:
                 # An unknown field fails the whole query, so it is left out from here on.
                 if unknown and unknown[1] in OPTIONAL_FIELDS:
                     self.missing_fields += (unknown[1],)
-                elif size > LEAST_PAGE and _is_too_much(error):
+                # GitLab, or a proxy before it, gives up on a query that takes too long.
+                elif size > LEAST_PAGE and (
+                    error.status in (502, 503, 504) or "Timeout on" in error.message
+                ):
                     size = max(LEAST_PAGE, size // 2)
                 else:
                     raise
@@ -321,27 +327,23 @@ class FleetApi:
         page = _follow(self.client.send_query(text, values, problems), path)
         nodes, depth = list((page or {}).get("nodes") or ()), len(path)
         for place, why in problems:
-            at = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
+            index = place[depth + 1] if place[: depth + 1] == (*path, "nodes") else len(nodes)
             # A timeout is an error of the field at which it struck: the rest is missing as well.
-            if at >= len(nodes) or not nodes[at] or "Timeout on" in why:
+            if index >= len(nodes) or not nodes[index] or "Timeout on" in why:
                 raise ApiError(f"GitLab's GraphQL refused the query: {why}", lasting=True)
-            nodes[at] = {**nodes[at], "problem": why}
+            nodes[index] = {**nodes[index], "problem": why}
         return page and {**page, "nodes": nodes}
 
 
-def _is_too_much(error: ApiError) -> bool:
-    """True if GitLab, or a proxy before it, gave up on a query that took too long."""
-    return error.status in (502, 503, 504) or "Timeout on" in error.message
-
-
 def _follow(answer: Any, path: tuple[str, ...]) -> Node | None:
+    """The object under a path of keys; None without one."""
     for name in path:
         answer = answer.get(name) if isinstance(answer, Mapping) else None
     return answer if isinstance(answer, Mapping) else None
 
 
-def _list_found(page: Node) -> Iterator[Node]:
-    """The nodes; GitLab shows null for one that the token may not see."""
+def _list_visible(page: Node) -> Iterator[Node]:
+    """The nodes of a page, without those that the token may not see: GitLab shows null for them."""
     yield from (each for each in page.get("nodes") or () if isinstance(each, Mapping))
 
 

@@ -1,8 +1,7 @@
 """The switch for all nights below a group, a group variable, and the variables that override it.
 
-By GitLab's precedence (doc/ci/variables), variables of a pipeline and its schedule override the
-project's, these the nearest group's, and that a parent group's. Variables in ``.gitlab-ci.yml`` are
-weaker than all of them.
+GitLab takes a variable from the first of these that has it (doc/ci/variables): the pipeline and its
+schedule, the project, the nearest group, each parent group, and last ``.gitlab-ci.yml``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +17,8 @@ from gitlab_nightshift.gitlab.pipelines import NightJob
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-SWITCH = "NIGHTSHIFT_ENABLED"
-EVERYWHERE = "*"
+ENABLED_VARIABLE = "NIGHTSHIFT_ENABLED"
+ALL_ENVIRONMENTS = "*"
 DESCRIPTION = "false stops all nights below this group (nightshift fleet stop)"
 Level = Literal["subgroup", "project", "schedule", "pipeline"]
 _VARIABLES = "ciVariables(first: 100) { nodes { key value environmentScope } }"
@@ -69,8 +68,8 @@ class SwitchedProject:
 
 
 class GroupSwitch:
-    """The variable in one group. Every method may raise ApiError; only Owners may read or change it
-    (``admin_cicd_variables`` in ``lib/api/group_variables.rb``)."""
+    """The switch's variable in one group. Every method may raise ApiError; only Owners may read or
+    change it (``admin_cicd_variables`` in ``lib/api/group_variables.rb``)."""
 
     def __init__(self, client: "Client", group: str) -> None:
         self._client, self._path = client, f"/groups/{quote(group, safe='')}/variables"
@@ -78,15 +77,17 @@ class GroupSwitch:
     def read(self) -> str | None:
         """The variable's value; None if it is not set for all environments."""
         rows = self._client.read_all_rows(self._path)
-        found = (row for row in rows if row.get("key") == SWITCH and _is_everywhere(row))
-        return next((str(row.get("value")) for row in found), None)
+        values = (
+            row for row in rows if row.get("key") == ENABLED_VARIABLE and _has_all_environments(row)
+        )
+        return next((str(row.get("value")) for row in values), None)
 
     def write(self, value: str, *, new: bool) -> None:
         """Set it, for protected and other branches. It is safe to repeat."""
-        shown = {"protected": False, "masked": False, "description": DESCRIPTION}
+        attributes = {"protected": False, "masked": False, "description": DESCRIPTION}
         if new:
             try:
-                data = {"key": SWITCH, "value": value, "raw": True, **shown}
+                data = {"key": ENABLED_VARIABLE, "value": value, "raw": True, **attributes}
                 self._client.http_post(self._path, post_data=data)
                 return
             except ApiError as error:  # the answer was lost, or somebody else created it
@@ -96,14 +97,14 @@ class GroupSwitch:
                     raise
         # Without the filter, GitLab would change a variable of this key with any scope
         # (lib/api/group_variables.rb).
-        data = {"value": value, "filter": {"environment_scope": EVERYWHERE}, **shown}
-        path = f"{self._path}/{SWITCH}"
+        data = {"value": value, "filter": {"environment_scope": ALL_ENVIRONMENTS}, **attributes}
+        path = f"{self._path}/{ENABLED_VARIABLE}"
         self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def delete(self) -> None:
         """Delete it. A missing one was deleted before, by a request whose answer was lost."""
-        query = {"filter[environment_scope]": EVERYWHERE}
-        path, client = f"{self._path}/{SWITCH}", self._client
+        query = {"filter[environment_scope]": ALL_ENVIRONMENTS}
+        path, client = f"{self._path}/{ENABLED_VARIABLE}", self._client
         delete = partial(client.send_idempotent, client.http_delete, path, query_data=query)
         call_or_none(delete, 404)
 
@@ -137,7 +138,7 @@ def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, 
 def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSetting]:
     """The settings with which a job's pipeline was started."""
     for key, value in job.variables:
-        if key == SWITCH:
+        if key == ENABLED_VARIABLE:
             yield SwitchSetting("pipeline", f"{project}, pipeline {job.pipeline}", value)
 
 
@@ -157,16 +158,16 @@ def _read_project(node: Node) -> SwitchedProject:
 
 def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:
     for row in _list_rows(node, "ciVariables"):
-        scope = "" if _is_everywhere(row) else f", environment {row['environmentScope']}"
+        scope = "" if _has_all_environments(row) else f", environment {row['environmentScope']}"
         yield SwitchSetting(level, f"{place}{scope}", row.get("value"))
 
 
 def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     for row in (node.get(name) or {}).get("nodes") or ():
-        if isinstance(row, Mapping) and row.get("key") == SWITCH:
+        if isinstance(row, Mapping) and row.get("key") == ENABLED_VARIABLE:
             yield row
 
 
-def _is_everywhere(row: Mapping[str, Any]) -> bool:
+def _has_all_environments(row: Mapping[str, Any]) -> bool:
     scope = row.get("environment_scope", row.get("environmentScope"))
-    return scope in (None, EVERYWHERE)
+    return scope in (None, ALL_ENVIRONMENTS)

@@ -1,21 +1,277 @@
-"""Many nights of a project, by GitLab: merge requests, and results until artifacts expire."""
+"""Earlier nights, by GitLab: open, merged and rejected merge requests, and why they were rejected;
+and the history of many nights, with their results until artifacts expire.
+
+For a night's memory, the number of requests does not grow with the project: lists are one page
+each, newest first, and details of many merge requests come in one GraphQL query.
+"""
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from gitlab_nightshift.gitlab.accounts import find_developers, is_bot_name
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.memory import is_night_request, read_memory
-from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts
+from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts, read_global_id
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
+
+BATCH = 30
+"""Merge requests of one query, which asks for as many."""
+MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
+"""Merge requests whose files and comments are read."""
+MOST_BY_REST = 2
+"""Merge requests that are read if GraphQL fails: each then takes two requests."""
+MOST_COMMENTS, LONGEST_COMMENT = 3, 300
+"""Comments that are given as reasons, the last ones, and characters of one."""
+MOST_FILES = 100
+REJECTED_LABELS = frozenset(
+    ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
+)
+"""Labels of a rejection (of a scoped one, its value), in lower case without apostrophes."""
+
+_QUERY = """
+query($project: ID!, $iids: [String!]) {
+  project(fullPath: $project) {
+    mergeRequests(iids: $iids, first: 30) {
+      nodes {
+        iid
+        diffStats { path }
+        awardEmoji { nodes { name user { id username bot } } }
+        notes(last: 30) { nodes { body system author { id username bot } } }
+      }
+    }
+  }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Merge requests of earlier nights by state, and ``others`` that are open, newest first.
+
+    ``unknown`` names what could not be read.
+    """
+
+    opened: tuple[KnownMergeRequest, ...] = ()
+    rejected: tuple[KnownMergeRequest, ...] = ()
+    merged: tuple[KnownMergeRequest, ...] = ()
+    others: tuple[KnownMergeRequest, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def restore(self, iids: Collection[int]) -> "Memory":
+        """Without these rejections, which somebody has withdrawn."""
+        return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
+
+
+@dataclass(frozen=True)
+class _Details:
+    """The details of a merge request that no list has: files, comments (author's id, text), and the
+    ids of those who gave a thumbs-down, or acted (pushed, approved, changed a label)."""
+
+    files: tuple[str, ...] = ()
+    comments: tuple[tuple[int, str], ...] = ()
+    thumbs_down: tuple[int, ...] = ()
+    acted: tuple[int, ...] = ()
+
+    @property
+    def unread(self) -> bool:
+        """True if nobody has commented or acted."""
+        return not (self.comments or self.thumbs_down or self.acted)
+
+    def leave_out(self, author: int | None) -> "_Details":
+        """Without the comments and actions of the merge request's author, which is this program."""
+        comments = tuple(each for each in self.comments if each[0] != author)
+        return replace(self, comments=comments, acted=tuple(a for a in self.acted if a != author))
+
+
+def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
+    """Read the memory with at most eight requests. Raises ApiError if the lists cannot be read.
+
+    A night's merge request has the marker or ``label``, and a source branch of this project that
+    begins with ``prefix``. The author does not count, as it changes with the token; anybody can
+    write a marker in a fork.
+    """
+    # Searching descriptions is slow, so it is done only if labels are off.
+    night_filters = {"labels": label} if label else {"search": "nightshift", "in": "description"}
+    opened = _list_page(client, project, state="opened")
+    rows = _list_page(client, project, state="all", **night_filters)
+    # With a full page, open ones of nights may be missing from both lists.
+    if len(opened) == PAGE:
+        rows += _list_page(client, project, state="opened", **night_filters)
+    rows = list({row["iid"]: row for row in (*opened, *rows)}.values())
+    nightly = [row for row in rows if is_night_request(row, project, prefix, label)]
+    others = [row for row in opened if row not in nightly][:MOST_OTHERS]
+    wanted = [
+        row
+        for state, most in (("closed", MOST_REJECTED), ("opened", MOST_OPENED))
+        for row in [each for each in nightly if each["state"] == state][:most]
+    ]
+    details, unknown = _read_details(client, project, wanted, others)
+    developers = _find_developers(client, project, details.values())
+    by_state: dict[str, list[KnownMergeRequest]] = {"opened": [], "closed": [], "merged": []}
+    for row in nightly:
+        by_state.get(row["state"], []).append(_build_known(row, details, developers))
+    return Memory(
+        tuple(by_state["opened"]),
+        tuple(by_state["closed"]),
+        tuple(by_state["merged"]),
+        tuple(_build_known(row, details, frozenset()) for row in others),
+        unknown,
+    )
+
+
+def _is_bot(account: Mapping[str, Any]) -> bool:
+    return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
+
+
+def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
+    path = f"/projects/{project.id}/merge_requests"
+    rows = client.read_rows(path, order_by="updated_at", **filters)
+    return [row for row in rows if "iid" in row]
+
+
+def is_night_request(
+    row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str
+) -> bool:
+    """True for a night's merge request; see ``read_memory``."""
+    if row.get("source_project_id") != project.id:
+        return False
+    marked = read_marker(row.get("description")) or (label and label in (row.get("labels") or ()))
+    return bool(marked) and str(row["source_branch"]).startswith(prefix)
+
+
+def _build_known(
+    row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
+) -> KnownMergeRequest:
+    marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
+    own_details = details.get(row["iid"], _Details()).leave_out(author)
+    return KnownMergeRequest(
+        iid=row["iid"],
+        title=row["title"],
+        web_url=row["web_url"],
+        category=find_category(row["title"], marker),
+        source_branch=row["source_branch"],
+        files=own_details.files,
+        symbols=marker.symbols if marker else (),
+        digest=marker.digest if marker else "",
+        reasons=tuple(_list_reasons(row, own_details, developers)),
+        day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
+        opened=str(row.get("created_at") or "")[:10],
+        unread=row["iid"] in details and own_details.unread,
+    )
+
+
+def _list_reasons(
+    row: Mapping[str, Any], details: _Details, developers: frozenset[int]
+) -> Iterable[str]:
+    """Why people rejected a merge request. Only Developers and above count, who may close it."""
+    comments = [text for author, text in details.comments if author in developers]
+    yield from comments[-MOST_COMMENTS:]
+    if thumbs := len(developers.intersection(details.thumbs_down)):
+        yield f"thumbs down by {thumbs}"
+    for name in row.get("labels") or ():
+        plain = re.sub(r"['’]", "", name.rpartition("::")[2]).strip().lower()
+        if plain in REJECTED_LABELS:
+            yield f"label {name}"
+
+
+# --- files and comments ---------------------------------------------------------------------------
+
+
+def _read_details(
+    client: "Client",
+    project: ProjectFacts,
+    nightly: Sequence[Mapping[str, Any]],
+    others: Sequence[Mapping[str, Any]],
+) -> tuple[dict[int, _Details], tuple[str, ...]]:
+    iids = [row["iid"] for row in (*nightly, *others)]
+    found: dict[int, _Details] = {}
+    try:
+        for start in range(0, len(iids), BATCH):
+            found |= _ask_graphql(client, project, iids[start : start + BATCH])
+    except ApiError as error:
+        # REST takes two requests each, so only for the last rejections: they matter most.
+        closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
+        found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
+        missing = len(iids) - len(found)
+        text = f"files and comments of {missing} merge requests: {error}"
+        return found, (text,) if missing else ()
+    return found, ()
+
+
+def _ask_graphql(
+    client: "Client", project: ProjectFacts, iids: Sequence[int]
+) -> dict[int, _Details]:
+    values = {"project": project.path, "iids": list(map(str, iids))}
+    answer = client.send_query(_QUERY, values)
+    try:
+        nodes = answer["project"]["mergeRequests"]["nodes"]
+        return {int(node["iid"]): _read_node(node) for node in nodes}
+    except (TypeError, KeyError, ValueError):
+        raise ApiError("GraphQL's answer does not have the expected form", lasting=True) from None
+
+
+def _read_node(node: Mapping[str, Any]) -> _Details:
+    thumbs = (
+        each["user"]
+        for each in node["awardEmoji"]["nodes"]
+        if each["name"] == "thumbsdown" and not _is_bot(each["user"])
+    )
+    notes = [
+        (note, read_global_id((note.get("author") or {}).get("id")))
+        for note in node["notes"]["nodes"]
+    ]
+    return _Details(
+        tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
+        tuple(_read_comments(notes)),
+        tuple(read_global_id(each.get("id")) for each in thumbs),
+        tuple(_list_acting(notes)),
+    )
+
+
+def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
+    path = f"/projects/{project.id}/merge_requests/{iid}"
+    notes = client.read_rows(f"{path}/notes", per_page=30, sort="desc")
+    diffs = client.read_rows(f"{path}/diffs", per_page=MOST_FILES)
+    # Oldest first, as GraphQL lists them.
+    pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
+    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
+
+
+def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
+    """People's comments, one line each, without commands for this program."""
+    for note, author in notes:
+        text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
+        bot = _is_bot(note.get("author") or {})
+        if text and not (note.get("system") or bot or text.startswith("/")):
+            yield author, text[:LONGEST_COMMENT]
+
+
+def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
+    """The people whose actions GitLab's system notes tell, by their ids."""
+    for note, author in notes:
+        if note.get("system") and author and not _is_bot(note.get("author") or {}):
+            yield author
+
+
+def _find_developers(
+    client: "Client", project: ProjectFacts, details: Iterable[_Details]
+) -> frozenset[int]:
+    spoke = itertools.chain.from_iterable(
+        (*each.thumbs_down, *(author for author, _ in each.comments)) for each in details
+    )
+    return find_developers(client, str(project.id), spoke)
+
+
+# --- many nights, with their results --------------------------------------------------------------
 
 MOST_MERGE_REQUESTS = 1000
 LONGEST_REASON = 300
@@ -26,9 +282,9 @@ JOBS = ("nightshift", "nightshift:publish")
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """What to read: from ``since`` on at most ``most_nights`` nights (two requests each);
-    ``prefix`` of nights' branches, their ``label`` ("" for none), and the path of the result in the
-    artifacts."""
+    """Which history to read: from ``since`` on, at most ``most_nights`` nights (two requests each).
+    Nights' branches begin with ``prefix``, their merge requests have ``label`` ("" for none), and
+    their results lie at ``result_path`` in the artifacts."""
 
     since: date
     most_nights: int
@@ -39,8 +295,8 @@ class HistoryRequest:
 
 def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
     """Read the history. Raises ApiError if the merge requests cannot be read."""
-    known = read_memory(client, project, wanted.prefix, wanted.label)
-    reasons = {each.iid: each.reasons for each in known.rejected}
+    memory = read_memory(client, project, wanted.prefix, wanted.label)
+    reasons = {each.iid: each.reasons for each in memory.rejected}
     merge_requests = tuple(
         _build_merge_request(row, project, reasons)
         for row in _list_merge_requests(client, project, wanted)
@@ -50,8 +306,8 @@ def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest
         nights = tuple(filter(None, (_read_night(client, project, p, wanted) for p in pipelines)))
     except ApiError as error:
         text = f"the nights of {project.path}: {error}"
-        return NightHistory(merge_requests, (), (*known.unknown, text))
-    unknown = known.unknown
+        return NightHistory(merge_requests, (), (*memory.unknown, text))
+    unknown = memory.unknown
     if len(pipelines) == wanted.most_nights:
         unknown += (f"nights of {project.path} before the last {wanted.most_nights} pipelines",)
     return NightHistory(merge_requests, nights, unknown)
@@ -60,16 +316,16 @@ def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest
 def _list_merge_requests(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> Iterator[Mapping[str, Any]]:
-    own = {"labels": wanted.label} if wanted.label else {}
-    found = client.projects.get(project.id, lazy=True).mergerequests.list(
+    filters = {"labels": wanted.label} if wanted.label else {}
+    requests = client.projects.get(project.id, lazy=True).mergerequests.list(
         iterator=True,
         state="all",
         order_by="created_at",
         per_page=PAGE,
         created_after=f"{wanted.since}T00:00:00Z",
-        **own,
+        **filters,
     )
-    for each in itertools.islice(found, MOST_MERGE_REQUESTS):
+    for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
         if is_night_request(each.attributes, project, wanted.prefix, wanted.label):
             yield each.attributes
 
@@ -97,7 +353,7 @@ def _list_pipelines(
     client: "Client", project: ProjectFacts, wanted: HistoryRequest
 ) -> list[Mapping[str, Any]]:
     """The newest scheduled pipelines of the default branch, whatever ran in them."""
-    found = client.projects.get(project.id, lazy=True).pipelines.list(
+    pipelines = client.projects.get(project.id, lazy=True).pipelines.list(
         source="schedule",
         ref=project.default_branch,
         order_by="id",
@@ -108,7 +364,9 @@ def _list_pipelines(
     # "9" comes after every date: a pipeline without one counts.
     since = str(wanted.since)
     return [
-        each.attributes for each in found if str(each.attributes.get("created_at") or "9") >= since
+        each.attributes
+        for each in pipelines
+        if str(each.attributes.get("created_at") or "9") >= since
     ]
 
 
@@ -118,24 +376,23 @@ def _read_night(
     path = f"/projects/{project.id}"
     jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
-    own = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
-    if not own:
+    job_ids = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
+    if not job_ids:
         return None
-    # Of a retried job, the last try has the result that counts.
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
-    lost = PastNight(project.path, str(pipeline["id"]), url, started)
+    without_result = PastNight(project.path, str(pipeline["id"]), url, started)
+    # Of a retried job, the last try has the result that counts.
+    artifact = f"{path}/jobs/{max(job_ids)}/artifacts/{wanted.result_path}"
     try:
-        data = client.download(
-            f"{path}/jobs/{max(own)}/artifacts/{wanted.result_path}", LARGEST_RESULT
-        )
-        return read_result(json.loads(data), lost)
+        data = client.download(artifact, LARGEST_RESULT)
+        return read_result(json.loads(data), without_result)
     except (ApiError, ValueError, RecursionError):
-        return lost
+        return without_result
 
 
 def read_result(result: Any, night: PastNight) -> PastNight:
-    """The night with what its ``result.json``, of any version, says. A job may have written
-    anything there, so each field is checked."""
+    """The night, with the data of its ``result.json`` (of any version), each field of which is
+    checked: a job may have written anything."""
     if not isinstance(result, dict):
         return night
     outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
@@ -154,8 +411,8 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 
 
 def find_cost(result: object) -> float | None:
-    """The cost of a night in USD, by its result; None if that has no plausible one."""
+    """The cost of a night in USD, by its result; None if the result has no plausible figure."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
     # In Python, True is an int.
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return float(cost) if known and cost is not None else None
+    plausible = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
+    return float(cost) if plausible and cost is not None else None

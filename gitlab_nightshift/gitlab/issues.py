@@ -39,20 +39,20 @@ class Issues:
         """The issue of this author with the marker in its description: an open one first, then the
         oldest. Others may copy the marker, but not its author."""
         # GitLab orders by creation, unless it is asked otherwise (doc/api/issues.md).
-        found = self._client.read_rows(self._path, author_id=author, sort="asc")
-        own = [
+        rows = self._client.read_rows(self._path, author_id=author, sort="asc")
+        issues = [
             each
-            for each in found
+            for each in rows
             if (each.get("author") or {}).get("id") == author
             and marker in str(each.get("description") or "")
         ]
-        best = min(own, key=lambda each: (each["state"] != "opened", each["iid"]), default=None)
+        best = min(issues, key=lambda each: (each["state"] != "opened", each["iid"]), default=None)
         return _read_issue(best) if best else None
 
     def find(self, iid: int) -> KeptIssue | None:
         """The issue with this number; None if there is none."""
-        found = call_or_none(lambda: self._client.http_get(f"{self._path}/{iid}"), 404)
-        return None if found is None else _read_issue(found)
+        issue = call_or_none(lambda: self._client.http_get(f"{self._path}/{iid}"), 404)
+        return None if issue is None else _read_issue(issue)
 
     def open_issue(self, title: str, description: str, *, confidential: bool) -> KeptIssue:
         """Open an issue."""
@@ -67,10 +67,10 @@ class Issues:
     def list_system_notes(self, iid: int, pages: int = 1) -> tuple[SystemNote, ...]:
         """The newest system notes, from at most ``pages`` pages of all notes."""
         # GitLab has no filter for system notes: comments fill the pages too.
-        found = self._client.read_pages(
+        notes = self._client.read_pages(
             f"{self._path}/{iid}/notes", pages, sort="desc", order_by="created_at"
         )
-        return tuple(_read_note(each) for each in found if each.get("system"))
+        return tuple(_read_note(each) for each in notes if each.get("system"))
 
 
 def _read_issue(data: Any) -> KeptIssue:

@@ -46,9 +46,9 @@ def encode_for_comment(data: object) -> str:
 def read_marker(description: str | None) -> Marker | None:
     """The last marker of a description; None if it has no valid one."""
     # The last one: text before it is an agent's, and may contain a marker.
-    found = _MARKER.findall(description or "")
+    markers = _MARKER.findall(description or "")
     try:
-        data = json.loads(found[-1]) if found else None
+        data = json.loads(markers[-1]) if markers else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 BRANCH_APPEARS_S = 75.0
-"""How long GitLab may not know a branch after its push: others reported 37 s."""
+"""How long after its push GitLab may not know a branch: 37 s were reported."""
 MOST_MERGE_REQUESTS = 1000
 
 
@@ -36,18 +36,20 @@ class MergeRequests:
 
     def find_by_run(self, run_id: str) -> MergeRequest | None:
         """The newest merge request that a run has opened, in any state."""
-        found = self._list(search=run_id, state="all")
-        return next((each for each in found if each.marker and each.marker.run_id == run_id), None)
+        requests = self._list(search=run_id, state="all")
+        return next(
+            (each for each in requests if each.marker and each.marker.run_id == run_id), None
+        )
 
     def find_from(self, branch: str, sha: str) -> MergeRequest | None:
         """The merge request from ``branch``, to any target: an open one, else one at this
         commit."""
-        found = [
+        requests = [
             each
             for each in self._list(source_branch=branch, state="all")
             if each.sha == sha or each.state == "opened"
         ]
-        return min(found, key=lambda each: each.state != "opened", default=None)
+        return min(requests, key=lambda each: each.state != "opened", default=None)
 
     def find_open(self, branch: str) -> MergeRequest | None:
         """The open merge request from a branch."""
@@ -56,16 +58,16 @@ class MergeRequests:
     def find_closed(self, branch: str) -> MergeRequest | None:
         """The last merge request from a branch that was closed unmerged; None if the branch is
         gone."""
-        found = next(self._list(source_branch=branch, state="closed"), None)
-        exists = found and call_or_none(lambda: self._remote.branches.get(branch), 404)
-        return found if exists else None
+        request = next(self._list(source_branch=branch, state="closed"), None)
+        exists = request and call_or_none(lambda: self._remote.branches.get(branch), 404)
+        return request if exists else None
 
     def find(self, iid: int) -> MergeRequest | None:
         """A merge request by its number; None if it is from a fork."""
-        found = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
-        if found is None or found.attributes.get("source_project_id") != self._project:
+        request = call_or_none(lambda: self._remote.mergerequests.get(iid), 404)
+        if request is None or request.attributes.get("source_project_id") != self._project:
             return None
-        return read_merge_request(found.attributes)
+        return read_merge_request(request.attributes)
 
     def create(self, new: NewMergeRequest, sha: str) -> MergeRequest:
         """Open a merge request from a branch at ``sha``, or return the one that exists.
@@ -79,11 +81,14 @@ class MergeRequests:
 
         def find_or_create() -> MergeRequest:
             nonlocal first
-            looked, first = None if first else self.find_from(new.source_branch, sha), False
-            return looked or self._create_once(new, sha)
+            existing = None if first else self.find_from(new.source_branch, sha)
+            first = False
+            return existing or self._create_once(new, sha)
 
         def again(error: ApiError) -> bool:
-            if _branch_unseen(error):
+            # "400 source branch does not exist", in any of GitLab's forms.
+            words = error.reason.lower()
+            if error.status == 400 and all(each in words for each in ("source", "branch", "exist")):
                 return clock.now() < appears
             return transient(error)
 
@@ -113,19 +118,13 @@ class MergeRequests:
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
         """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""
         # The list has forks' merge requests too.
-        found = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
-        for each in itertools.islice(found, MOST_MERGE_REQUESTS):
+        requests = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
+        for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:
                 yield read_merge_request(each.attributes)
 
 
-def _branch_unseen(error: ApiError) -> bool:
-    """True for ``400 source branch does not exist``, in any of GitLab's forms."""
-    text = error.reason.lower()
-    return error.status == 400 and "source" in text and "branch" in text and "exist" in text
-
-
-# --- the state of open ones -----------------------------------------------------------------------
+# --- the state of merge requests ------------------------------------------------------------------
 
 
 MOST_JOBS, MOST_FILES = 3, 30
@@ -170,7 +169,8 @@ class FailedJob:
 
 
 class Reviews:
-    """The merge requests of one project. Every method may raise :class:`ApiError`."""
+    """The state of a project's merge requests, those from forks included, and GitLab's rebase of
+    one. Every method may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str, clock: Clock) -> None:
         self._client, self._clock = client, clock
@@ -181,18 +181,18 @@ class Reviews:
         return _read_state(self._get(f"/merge_requests/{iid}"))
 
     def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
-        """The states of several, after GitLab's merge check. Half a minute for all together; after
-        that, ``conflict`` stays None."""
+        """The states of these merge requests, after GitLab's merge check. If it takes longer than
+        half a minute for all together, ``conflict`` stays None."""
         # The first request only queues the check (lib/api/entities/merge_request_basic.rb:
         # check_mergeability(async: true)), so all are requested once before the first pause.
-        found = {iid: self.read_state(iid) for iid in iids}
+        states = {iid: self.read_state(iid) for iid in iids}
         for pause_s in CHECK_PAUSES_S:
-            unchecked = [iid for iid, state in found.items() if state.conflict is None]
+            unchecked = [iid for iid, state in states.items() if state.conflict is None]
             if not unchecked:
                 break
             self._clock.sleep(pause_s)
-            found |= {iid: self.read_state(iid) for iid in unchecked}
-        return tuple(found.values())
+            states |= {iid: self.read_state(iid) for iid in unchecked}
+        return tuple(states.values())
 
     def is_approved(self, iid: int) -> bool:
         """True if anybody has approved it."""
@@ -200,8 +200,8 @@ class Reviews:
 
     def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
         """The first failed jobs of a pipeline that a commit may fix."""
-        at = f"{self._project}/pipelines/{pipeline}/jobs"
-        failed = filter(_is_own_failure, self._client.read_rows(at))
+        path = f"{self._project}/pipelines/{pipeline}/jobs"
+        failed = filter(_is_own_failure, self._client.read_rows(path))
         return tuple(
             FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
             for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
@@ -224,14 +224,14 @@ class Reviews:
         return None
 
     def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
-        at = f"{self._project}/merge_requests/{iid}/diffs"
-        return self._client.read_rows(at, per_page=MOST_FILES)
+        path = f"{self._project}/merge_requests/{iid}/diffs"
+        return self._client.read_rows(path, per_page=MOST_FILES)
 
     def rebase(self, iid: int) -> str:
         """Have GitLab rebase the branch onto its target; returns why it failed, "" on success."""
-        at = f"{self._project}/merge_requests/{iid}"
+        path = f"{self._project}/merge_requests/{iid}"
         try:
-            self._client.http_put(f"{at}/rebase")
+            self._client.http_put(f"{path}/rebase")
         except ApiError as error:
             # 403: the branch is missing, or protected from pushes or force pushes
             # (app/services/merge_requests/rebase_service.rb). 409: GitLab is rebasing it now.
@@ -240,9 +240,9 @@ class Reviews:
             raise
         for pause_s in (0.0, *CHECK_PAUSES_S):
             self._clock.sleep(pause_s)
-            found = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
-            if not found.get("rebase_in_progress"):
-                return str(found.get("merge_error") or "")
+            request = self._get(f"/merge_requests/{iid}", include_rebase_in_progress="true")
+            if not request.get("rebase_in_progress"):
+                return str(request.get("merge_error") or "")
         raise ApiError(f"the rebase of !{iid} has not ended yet")
 
     def _read_log_tail(self, job: int) -> str:

@@ -1,13 +1,13 @@
 """Pipelines and jobs: start and list them, find nights' unfinished jobs, and who started a job."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.access import read_member_level
+from gitlab_nightshift.gitlab.accounts import read_member_level
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path, read_global_id
@@ -22,6 +22,7 @@ FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
 """Statuses of a pipeline that was no night."""
 MANUAL = "manual"
+"""The status of a job that waits for somebody to start it."""
 APPROVE_JOB = "nightshift:approve"
 """The template's manual job that publishes a change awaiting approval."""
 _EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
@@ -63,10 +64,10 @@ class Pipelines:
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
         pairs = [{"key": name, "value": escape_value(value)} for name, value in variables.items()]
         try:
-            made = self._remote.pipelines.create({"ref": ref, "variables": pairs})
+            pipeline = self._remote.pipelines.create({"ref": ref, "variables": pairs})
         except ApiError as error:
             raise _explain_error(error, ref) from None
-        return _read_pipeline(made.attributes)
+        return _read_pipeline(pipeline.attributes)
 
     def get(self, pipeline: int) -> Pipeline:
         """A pipeline of this project."""
@@ -74,20 +75,20 @@ class Pipelines:
 
     def list_scheduled(self, ref: str, most: int) -> tuple[int, ...]:
         """The ids of a branch's scheduled pipelines, newest first."""
-        found = self._remote.pipelines.list(
+        pipelines = self._remote.pipelines.list(
             source="schedule", ref=ref, order_by="id", sort="desc", per_page=most, get_all=False
         )
-        return tuple(int(each.id) for each in found)
+        return tuple(int(each.id) for each in pipelines)
 
     def list_fleet_pipelines(self, since: str) -> tuple[Pipeline, ...]:
         """The pipelines of the fleet's schedule since a moment (ISO 8601), newest first, without
         cancelled ones."""
-        at = f"{build_project_path(self._project)}/pipeline_schedules"
+        path = f"{build_project_path(self._project)}/pipeline_schedules"
         return tuple(
             _read_pipeline(row)
-            for each in self._client.read_all_rows(at)
+            for each in self._client.read_all_rows(path)
             if each.get("description") == FLEET_SCHEDULE
-            for row in list_schedule_pipelines(self._client, f"{at}/{each['id']}", since)
+            for row in list_schedule_pipelines(self._client, f"{path}/{each['id']}", since)
             if row["status"] not in NOT_RUN
         )
 
@@ -102,13 +103,13 @@ class Pipelines:
         ``whole``, only the first page."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
         again = str(retried).lower()
-        found = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
-        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in found)
+        jobs = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
+        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in jobs)
 
     def find_newest_job(self, pipeline: str, name: str) -> int | None:
         """The id of the last try of a job; None if the pipeline has no job of this name."""
-        found = call_or_none(lambda: self.list_jobs(pipeline), 404)
-        return max((job.id for job in found or () if job.name == name), default=None)
+        jobs = call_or_none(lambda: self.list_jobs(pipeline), 404)
+        return max((job.id for job in jobs or () if job.name == name), default=None)
 
     def play(self, job: int) -> None:
         """Start a manual job."""
@@ -117,13 +118,13 @@ class Pipelines:
 
 def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
     """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
-    at, first = f"{schedule}/pipelines", datetime.fromisoformat(since)
-    rows = client.read_rows(at, created_after=since, sort="desc")
+    path, since_time = f"{schedule}/pipelines", datetime.fromisoformat(since)
+    rows = client.read_rows(path, created_after=since, sort="desc")
     # An older GitLab ignores the filter and the order: then the first page may lack the newest.
-    if any(_read_creation(row) < first for row in rows):
-        rows = client.read_all_rows(at)
-    found = (row for row in rows if _read_creation(row) >= first)
-    return sorted(found, key=lambda row: int(row["id"]), reverse=True)
+    if any(_read_creation(row) < since_time for row in rows):
+        rows = client.read_all_rows(path)
+    newer = (row for row in rows if _read_creation(row) >= since_time)
+    return sorted(newer, key=lambda row: int(row["id"]), reverse=True)
 
 
 def _read_creation(row: Mapping[str, Any]) -> datetime:
@@ -131,8 +132,8 @@ def _read_creation(row: Mapping[str, Any]) -> datetime:
 
 
 def escape_value(value: str) -> str:
-    """Escape a pipeline variable's value: GitLab and the runner expand ``$NAME``, ``${NAME}`` and
-    ``%NAME%``, even to a token's value."""
+    """Escape the value of a pipeline's variable: GitLab and the runner expand ``$NAME``,
+    ``${NAME}`` and ``%NAME%``, even to the value of a token."""
     # The runner turns $$ back into $ (its common/variables.go), but leaves %% as it is: percent
     # signs are doubled only if the value would be expanded otherwise.
     value = value.replace("$", "$$")
@@ -172,6 +173,7 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
 NIGHT_JOB = "nightshift"
 """The template's job, and the prefix of its jobs in three stages (``nightshift:work``)."""
 MOST_PAGES = 20
+"""Pages of unfinished jobs that are read."""
 _VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
 # Project.jobs can be asked for one project per query: FieldCallCount, limit 1
 # (app/graphql/resolvers/project_jobs_resolver.rb).
@@ -204,21 +206,17 @@ class NightJob:
 
 def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
     """The unfinished jobs of nights in the project with this path. Raises ApiError."""
-    return tuple(_walk_jobs(client, project))
-
-
-def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
-    after = None
+    night_jobs, after = list[NightJob](), None
     for _ in range(MOST_PAGES):
         answer = _ask(client, {"project": project, "after": after})
         try:
             jobs = answer["project"]["jobs"]
             for row in jobs["nodes"]:
                 if row["name"] == NIGHT_JOB or str(row["name"]).startswith(f"{NIGHT_JOB}:"):
-                    yield _read_night_job(row)
+                    night_jobs.append(_read_night_job(row))
             after = jobs["pageInfo"]["endCursor"]
             if not jobs["pageInfo"]["hasNextPage"]:
-                return
+                return tuple(night_jobs)
         except (TypeError, KeyError):
             text = f"the jobs of {project} are not visible to this token"
             raise ApiError(text, lasting=True) from None
@@ -227,13 +225,13 @@ def _walk_jobs(client: "Client", project: str) -> Iterator[NightJob]:
 
 def _read_night_job(row: Mapping[str, Any]) -> NightJob:
     pipeline = row["pipeline"] or {}
-    given = (pipeline.get("manualVariables") or {}).get("nodes") or ()
+    variables = (pipeline.get("manualVariables") or {}).get("nodes") or ()
     return NightJob(
         read_global_id(row["id"]),
         str(row["name"]),
         str(row["status"]),
         read_global_id(pipeline.get("id")),
-        tuple((str(each["key"]), str(each["value"])) for each in given),
+        tuple((str(each["key"]), str(each["value"])) for each in variables),
     )
 
 
@@ -251,8 +249,8 @@ def cancel_job(client: "Client", project: str, job: int) -> bool:
     """Cancel a job; False if it no longer exists. It is safe to repeat: cancelling a finished job
     changes nothing. Raises ApiError."""
     path = f"{build_project_path(project)}/jobs/{job}/cancel"
-    sent = call_or_none(lambda: client.send_idempotent(client.http_post, path), 404)
-    return sent is not None
+    answer = call_or_none(lambda: client.send_idempotent(client.http_post, path), 404)
+    return answer is not None
 
 
 # --- who started a job ----------------------------------------------------------------------------
@@ -276,14 +274,14 @@ class JobStart:
 def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
     """Ask GitLab who started a job; None if it has no such job, or no user for it."""
     path = f"{build_project_path(project)}/jobs/{quote(job, safe='')}"
-    found = call_or_none(lambda: client.read_object(path), 404) or {}
-    user = found.get("user") or {}
+    row = call_or_none(lambda: client.read_object(path), 404) or {}
+    user = row.get("user") or {}
     if not isinstance(user.get("id"), int):
         return None
     active = user.get("state", "active") == "active"
     return JobStart(
-        pipeline=str((found.get("pipeline") or {}).get("id", "")),
-        status=str(found.get("status")),
+        pipeline=str((row.get("pipeline") or {}).get("id", "")),
+        status=str(row.get("status")),
         user_id=user["id"],
         login=str(user.get("username", "")),
         level=read_member_level(client, project, user["id"]) if active else 0,

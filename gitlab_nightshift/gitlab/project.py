@@ -1,4 +1,4 @@
-"""One project on one GitLab: all that stages read there and write to it."""
+"""One project on one GitLab: everything that stages read from it and write to it."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab.access import Access, read_access
+from gitlab_nightshift.gitlab.accounts import Access, People, read_access
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.history import HistoryRequest, read_history
+from gitlab_nightshift.gitlab.history import HistoryRequest, Memory, read_history, read_memory
 from gitlab_nightshift.gitlab.issues import Issues
-from gitlab_nightshift.gitlab.memory import Memory, read_memory
 from gitlab_nightshift.gitlab.merge_requests import MergeRequests, Reviews
-from gitlab_nightshift.gitlab.people import People
 from gitlab_nightshift.gitlab.pipelines import (
     JobStart,
     NightJob,
@@ -36,7 +34,7 @@ TIMEOUT_S = 30.0
 PATIENCE_S = 120.0
 LEAST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
-All requests of the API are older."""
+All API requests of this program work on older ones, too."""
 _VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
 """GitLab's setting for who may give pipelines variables → the access level."""
 
@@ -50,21 +48,22 @@ def open_project(
     patience_s: float = PATIENCE_S,
     clock: Clock | None = None,
     tell: Callable[[str], None] = write_notice,
-    of_job: bool = False,
+    is_job_token: bool = False,
 ) -> "Project":
     """The façade of a project (its id or path). It sends nothing before a method is called.
 
     ``timeout_s`` limits each request, ``patience_s`` all retries together, from now on; ``tell``
-    gets a line before each longer pause between them. ``of_job``: the token is a ``CI_JOB_TOKEN``,
-    which can read little more than artifacts of this project's jobs. Raises ``E_CONFIG`` for an
-    invalid server address or token.
-    """
+    gets a line before each longer pause between them. ``is_job_token``: the token is a
+    ``CI_JOB_TOKEN``, which can read little more than artifacts of this project's jobs. Raises
+    ``E_CONFIG`` for an invalid server address or token."""
     check_server(server_url, token)
     if not project:
         raise build_config_error("the project is unknown: set repo_url to its web address")
-    time = clock or Clock()
-    patience = RetryPolicy(time.now() + patience_s, time, tell=tell)
-    return Project(server_url.rstrip("/"), project, token, timeout_s, patience, of_job=of_job)
+    clock = clock or Clock()
+    patience = RetryPolicy(clock.now() + patience_s, clock, tell=tell)
+    return Project(
+        server_url.rstrip("/"), project, token, timeout_s, patience, is_job_token=is_job_token
+    )
 
 
 def check_server(server_url: str, token: str) -> None:
@@ -73,6 +72,7 @@ def check_server(server_url: str, token: str) -> None:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
     if not _is_address(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
+    # It is sent in a header, which requests refuses with a line break.
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
 
@@ -97,14 +97,14 @@ class Project:
         timeout_s: float,
         patience: RetryPolicy,
         *,
-        of_job: bool = False,
+        is_job_token: bool = False,
     ) -> None:
-        self.name, self._of_job = name, of_job
+        self.name, self._is_job_token = name, is_job_token
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
         self._patience = patience
 
     def with_token(self, token: str) -> "Project":
-        """This project, read and changed with another token."""
+        """The same project, read and changed with another token."""
         return Project(self._server_url, self.name, token, self._timeout_s, self._patience)
 
     # --- reading ------------------------------------------------------------------------------
@@ -152,17 +152,17 @@ class Project:
     def check_version(self) -> None:
         """Raise ``E_CONFIG`` for a GitLab that would refuse the template. A version that the token
         may not see passes."""
-        shown = call_or_none(lambda: self._client.read_object("/version")) or {}
-        found = re.match(r"(\d+)\.(\d+)", version := str(shown.get("version")))
-        if found and (int(found[1]), int(found[2])) < LEAST_GITLAB:
+        answer = call_or_none(lambda: self._client.read_object("/version")) or {}
+        match = re.match(r"(\d+)\.(\d+)", version := str(answer.get("version")))
+        if match and (int(match[1]), int(match[2])) < LEAST_GITLAB:
             least = ".".join(map(str, LEAST_GITLAB))
             text = f"GitLab {version} would refuse every pipeline that includes the template"
             raise build_config_error(f"{text}, which needs {least} or newer")
 
     def find_branch_head(self, branch: str) -> str | None:
         """The full id of a branch's commit; None without such a branch."""
-        found = call_or_none(lambda: self._remote.branches.get(branch), 404)
-        return str(found.commit["id"]) if found else None
+        remote_branch = call_or_none(lambda: self._remote.branches.get(branch), 404)
+        return str(remote_branch.commit["id"]) if remote_branch else None
 
     def has_commit(self, branch: str, sha: str) -> bool | None:
         """Whether a branch contains a commit; None if GitLab does not have the commit."""
@@ -170,7 +170,7 @@ class Project:
         return None if commits is None else not commits
 
     def read_memory(self, branch_prefix: str, label: str) -> Memory:
-        """Earlier nights' merge requests, and what people work on."""
+        """Earlier nights' merge requests, and the open ones of people."""
         return read_memory(self._client, self.facts, branch_prefix, label)
 
     def read_history(self, wanted: HistoryRequest) -> NightHistory:
@@ -183,14 +183,16 @@ class Project:
         return any(each["title"] != title for each in commits)
 
     def _list_commits_between(self, base: str, head: str) -> Any:
-        found: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
-        return found and found["commits"]
+        """The commits of ``head`` that ``base`` does not have (branches or ids); None if GitLab
+        does not know one of the two."""
+        comparison: Any = call_or_none(lambda: self._remote.repository_compare(base, head), 404)
+        return comparison and comparison["commits"]
 
     def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None if the token may not see them."""
         branches = self._remote.protectedbranches
-        found = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
-        return None if found is None else tuple(str(each.name) for each in found)
+        protected = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
+        return None if protected is None else tuple(str(each.name) for each in protected)
 
     def list_night_jobs(self) -> tuple[NightJob, ...]:
         """The unfinished jobs of nights."""
@@ -273,7 +275,7 @@ class Project:
             self._token,
             timeout_s=self._timeout_s,
             patience=self._patience,
-            of_job=self._of_job,
+            is_job_token=self._is_job_token,
         )
 
     @cached_property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from typing import TYPE_CHECKING, Any, Self
 
-from gitlab_nightshift.gitlab.access import DEVELOPER, parse_day
+from gitlab_nightshift.gitlab.accounts import DEVELOPER, parse_day
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.resources import ProjectFacts, build_project_path
 from gitlab_nightshift.text.printable_text import make_printable
@@ -21,7 +21,7 @@ query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first:
 """
 MOST_SCHEDULES = 20
 """Schedules whose variables are read: one request each, as the list does not show them."""
-SWITCH = "NIGHTSHIFT"
+NIGHT_VARIABLE = "NIGHTSHIFT"
 """The variable by which a schedule's pipelines are nights."""
 FLEET_SCHEDULE = "Night shift (fleet)"
 """The description of the inactive schedule that a fleet plays: one in each project."""
@@ -44,7 +44,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class PushRule:
-    """What GitLab requires of a push; "" and False for nothing."""
+    """GitLab's requirements for a push; "" and False for none."""
 
     branch_name_regex: str = ""
     commit_message_regex: str = ""
@@ -58,15 +58,16 @@ class PushRule:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """From the API's JSON."""
-        given = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
-        return cls(**given)
+        """The rule in the API's JSON."""
+        rules = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
+        return cls(**rules)
 
 
 @dataclass(frozen=True)
 class CiVariable:
-    """A variable, without its value; ``scope`` is its environment scope, ``group`` the name of the
-    group that it is inherited from, "" for the project's own. Only these have a ``description``."""
+    """A variable, without its value. ``scope`` is its environment scope; ``group`` the name of the
+    group that it is inherited from, "" for the project's own; ``description`` is "" for inherited
+    ones."""
 
     key: str
     protected: bool
@@ -97,10 +98,10 @@ class CiSettings:
         rows = self._list("pipeline_schedules")
         if rows is None:
             return None
-        known = sorted(rows, key=lambda row: not row.get("active"))
+        active_first = sorted(rows, key=lambda row: not row.get("active"))
         return tuple(
             _read_schedule(row, self._find_switch(row) if number < MOST_SCHEDULES else None)
-            for number, row in enumerate(known)
+            for number, row in enumerate(active_first)
         )
 
     def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
@@ -109,8 +110,8 @@ class CiSettings:
 
     def read_push_rule(self) -> PushRule | None:
         """The project's push rule: for Maintainers, on paid tiers."""
-        found = self._get("push_rule")
-        return PushRule.from_data(found) if isinstance(found, dict) else None
+        rule = self._get("push_rule")
+        return PushRule.from_data(rule) if isinstance(rule, dict) else None
 
     def check_pipeline_file(self) -> PipelineFile | None:
         """Lint the default branch's ``.gitlab-ci.yml``; this creates no pipeline."""
@@ -119,8 +120,8 @@ class CiSettings:
     def check_pipeline_text(self, text: str) -> PipelineFile | None:
         """Lint a ``.gitlab-ci.yml`` before it is committed."""
         path, data = f"{self._path}/ci/lint", {"content": text}
-        found = call_or_none(lambda: self._client.http_post(path, post_data=data))
-        return _read_pipeline_file(found)
+        answer = call_or_none(lambda: self._client.http_post(path, post_data=data))
+        return _read_pipeline_file(answer)
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
         """The project's own variables: for Maintainers."""
@@ -151,12 +152,12 @@ class CiSettings:
     def _find_switch(self, row: Mapping[str, Any]) -> bool | None:
         """True if the schedule's variables make it a night. GitLab shows them to its owner and to
         Maintainers."""
-        found = self._get(f"pipeline_schedules/{int(row['id'])}")
-        if not isinstance(found, dict) or not isinstance(found.get("variables"), list):
+        schedule = self._get(f"pipeline_schedules/{int(row['id'])}")
+        if not isinstance(schedule, dict) or not isinstance(schedule.get("variables"), list):
             return None
         return any(
-            each.get("key") == SWITCH and each.get("value") == "true"
-            for each in found["variables"]
+            each.get("key") == NIGHT_VARIABLE and each.get("value") == "true"
+            for each in schedule["variables"]
             if isinstance(each, dict)
         )
 
@@ -170,10 +171,10 @@ class CiSettings:
 def _read_pipeline_file(found: object) -> PipelineFile | None:
     if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
         return None
-    given = (make_printable(str(each)) for each in found.get("errors") or ())
-    errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in given)
-    known = () if found["valid"] else errors or ("GitLab gives no reason",)
-    return PipelineFile(known, str(found.get("merged_yaml") or ""))
+    lines = (make_printable(str(each)) for each in found.get("errors") or ())
+    errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in lines)
+    errors = () if found["valid"] else errors or ("GitLab gives no reason",)
+    return PipelineFile(errors, str(found.get("merged_yaml") or ""))
 
 
 def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
@@ -260,14 +261,14 @@ class ProjectSetup:
 
     def create_token(self, name: str, ends_on: date) -> NewToken:
         """Create a project access token, for which GitLab adds a bot user as Developer."""
-        asked = {
+        data = {
             "name": name,
             "scopes": list(TOKEN_SCOPES),
             "access_level": DEVELOPER,
             "expires_at": ends_on.isoformat(),
         }
-        made = self._post("access_tokens", asked)
-        return NewToken(int(made["id"]), str(made["token"]))
+        token = self._post("access_tokens", data)
+        return NewToken(int(token["id"]), str(token["token"]))
 
     def list_tokens(self) -> tuple[HeldToken, ...]:
         """The project's access tokens, expired and revoked ones too."""
@@ -300,35 +301,35 @@ class ProjectSetup:
     def replace_secret(self, new: NewSecret) -> None:
         """Change a variable's value and description, and nothing else of it. It is safe to repeat,
         so it is retried."""
-        asked = {
+        data = {
             "value": new.value,
             "description": new.description,
             "filter": {"environment_scope": new.scope},
         }
         path = f"{self._path}/variables/{new.key}"
-        self._client.send_idempotent(self._client.http_put, path, post_data=asked)
+        self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def create_schedule(self, new: NewSchedule) -> None:
         """Create a schedule owned by the token's user. If GitLab refuses its variable, it is
-        deleted again. It is inactive until it has the variable: without it, its pipelines were no
-        nights but the project's usual ones."""
-        asked = {
+        deleted again. It is inactive until it has the variable: without that, its pipelines would
+        be the project's usual ones instead of nights."""
+        data = {
             "description": new.description,
             "ref": new.branch,
             "cron": new.cron,
             "cron_timezone": new.timezone,
             "active": new.active and not new.switched,
         }
-        made = int(self._post("pipeline_schedules", asked)["id"])
+        schedule = int(self._post("pipeline_schedules", data)["id"])
         if not new.switched:
             return
-        path = f"pipeline_schedules/{made}"
+        path = f"pipeline_schedules/{schedule}"
         try:
-            self._post(f"{path}/variables", {"key": SWITCH, "value": "true"})
+            self._post(f"{path}/variables", {"key": NIGHT_VARIABLE, "value": "true"})
             if new.active:
                 self._client.http_put(f"{self._path}/{path}", post_data={"active": True})
         except BaseException:  # a signal must leave no schedule behind either
-            self.delete_schedule(made)
+            self.delete_schedule(schedule)
             raise
 
     def delete_schedule(self, schedule: int) -> None:
@@ -375,8 +376,8 @@ class ProjectSetup:
             for name, (text, new) in files.items()
         ]
         # force: the branch of an earlier try is replaced, not continued.
-        asked = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
-        self._post("repository/commits", {**asked, "actions": actions})
+        data = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
+        self._post("repository/commits", {**data, "actions": actions})
 
     def update_description(self, iid: int, text: str) -> None:
         """Replace the description of a merge request."""

@@ -16,7 +16,7 @@ NIGHT_LABEL = "night-shift"
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """A project's attributes; None for one that GitLab does not show to this token."""
+    """A project's attributes; None for those that GitLab does not show to this token."""
 
     id: int
     path: str
@@ -78,10 +78,10 @@ def build_project_path(project: str) -> str:
 
 
 def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
-    """The publication that this run has made before: a run opens one merge request.
+    """The result of publishing for a run that has already opened the merge request ``found``.
 
-    ``category`` is this change's. The merge request of another category is named as the reason, but
-    not as this change's.
+    ``category`` is that of the change to publish. If ``found`` has another one, the result is
+    SKIPPED for that reason, and ``found`` is not given as this change's merge request.
     """
     if found.marker and found.marker.category != category:
         text = f"this run has already opened !{found.iid}, for {found.marker.category}"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from gitlab_nightshift.gitlab.access import read_member_level
+from gitlab_nightshift.gitlab.accounts import is_bot_name, read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
-from gitlab_nightshift.gitlab.memory import is_bot_name
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
 from gitlab_nightshift.records.request import CommentAddress, Where
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -108,10 +107,10 @@ def write_reply_marker(reply: Reply) -> str:
 
 def read_reply_marker(body: str) -> Reply | None:
     """The last marker of a reply; None without one."""
-    found = _REPLY.findall(body)
-    if not found:
+    markers = _REPLY.findall(body)
+    if not markers:
         return None
-    status, note, run_id = found[-1]
+    status, note, run_id = markers[-1]
     return Reply(status, int(note), run_id)
 
 
@@ -122,8 +121,8 @@ def write_upkeep_mark(mark: UpkeepMark) -> str:
 
 def read_upkeep_mark(body: str) -> UpkeepMark | None:
     """The last upkeep marker of a comment; None without one."""
-    found = _UPKEEP.findall(body)
-    return UpkeepMark(*found[-1]) if found else None
+    markers = _UPKEEP.findall(body)
+    return UpkeepMark(*markers[-1]) if markers else None
 
 
 class Threads:
@@ -135,42 +134,42 @@ class Threads:
 
     def find_comment(self, address: CommentAddress) -> Comment | None:
         """The comment at an address; None if it does not exist or the token may not see it."""
-        found = self._read(f"{self._build_noteable_path(address)}/notes/{address.note}")
-        return _read_comment(found) if found else None
+        note = self._read(f"{self._build_noteable_path(address)}/notes/{address.note}")
+        return _read_comment(note) if note else None
 
     def find_noteable(self, address: CommentAddress) -> Noteable | None:
         """The issue or merge request that was commented on."""
-        found = self._read(self._build_noteable_path(address))
-        if not found:
+        noteable = self._read(self._build_noteable_path(address))
+        if not noteable:
             return None
         return Noteable(
-            title=str(found.get("title") or ""),
-            description=str(found.get("description") or ""),
-            web_url=str(found.get("web_url") or ""),
-            confidential=found.get("confidential") is True,
-            author_id=int((found.get("author") or {}).get("id") or 0),
-            source_branch=str(found.get("source_branch") or ""),
+            title=str(noteable.get("title") or ""),
+            description=str(noteable.get("description") or ""),
+            web_url=str(noteable.get("web_url") or ""),
+            confidential=noteable.get("confidential") is True,
+            author_id=int((noteable.get("author") or {}).get("id") or 0),
+            source_branch=str(noteable.get("source_branch") or ""),
         )
 
     def find_thread(self, address: CommentAddress) -> Thread | None:
-        """The thread that contains the comment. The address may name another one, so its thread is
-        only tried first."""
-        at = f"{self._build_noteable_path(address)}/discussions"
+        """The thread that contains the comment. The thread that the address names is only tried
+        first, as it may be another one."""
+        path = f"{self._build_noteable_path(address)}/discussions"
         if address.thread:
-            thread = _read_thread(self._read(f"{at}/{quote(address.thread, safe='')}"))
+            thread = _read_thread(self._read(f"{path}/{quote(address.thread, safe='')}"))
             if thread and _holds(thread, address.note):
                 return thread
-        listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
         every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
         return next((each for each in every if each and _holds(each, address.note)), None)
 
     def list_threads(self, where: Where, iid: int) -> tuple[Thread, ...] | None:
         """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
-        at = f"{self._project}/{where}/{iid}/discussions"
-        listed = self._client.http_list(at, iterator=True, per_page=PAGE)
+        path = f"{self._project}/{where}/{iid}/discussions"
+        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
         # One more than the limit tells whether it is exceeded.
-        found = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
-        return tuple(filter(None, found)) if len(found) <= MOST_THREADS else None
+        threads = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
+        return tuple(filter(None, threads)) if len(threads) <= MOST_THREADS else None
 
     def list_newest(self, address: CommentAddress) -> tuple[Comment, ...]:
         """The newest 100 comments on an issue or merge request."""
@@ -178,8 +177,8 @@ class Threads:
 
     def edit_comment(self, address: CommentAddress, note: int, body: str) -> None:
         """Replace the text of a comment by this token's user."""
-        at = f"{self._build_noteable_path(address)}/notes/{note}"
-        self._client.http_put(at, post_data={"body": body})
+        path = f"{self._build_noteable_path(address)}/notes/{note}"
+        self._client.http_put(path, post_data={"body": body})
 
     def read_level(self, user: int) -> int:
         """A user's access level in the project, inherited or not; 0 for none."""
@@ -187,18 +186,18 @@ class Threads:
 
     def read_own_id(self) -> int:
         """The id of the token's own user."""
-        found = call_or_none(lambda: self._client.own_user, 404) or {}
-        return int(found.get("id") or 0)
+        user = call_or_none(lambda: self._client.own_user, 404) or {}
+        return int(user.get("id") or 0)
 
     def is_bot(self, user: int) -> bool:
         """True for a bot: the user of an access token, or a service account."""
-        found = self._read(f"/users/{user}")
-        return found.get("bot") is True or is_bot_name(str(found.get("username") or ""))
+        account = self._read(f"/users/{user}")
+        return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
 
     def reply(self, address: CommentAddress, thread: str, body: str) -> None:
         """Add a comment to a thread. A single comment becomes a thread by that."""
-        at = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
-        self._client.http_post(at, post_data={"body": body})
+        path = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
+        self._client.http_post(path, post_data={"body": body})
 
     def add_comment(self, where: Where, iid: int, body: str) -> None:
         """Add a single comment to an issue or a merge request."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gitlab_nightshift.gitlab.project_settings import SWITCH, Schedule
+from gitlab_nightshift.gitlab.project_settings import NIGHT_VARIABLE, Schedule
 from gitlab_nightshift.onboarding.project_files import (
     RULES_JOB,
     find_schedule_description,
@@ -208,7 +208,7 @@ def find_marks(text: str, name: str) -> NightMarks:
     """The marks in the file with this text and name. Raises ``E_CONFIG`` for invalid YAML."""
     config = parse_config(text, name)
     variables, own = (config.get(each) for each in ("variables", RULES_JOB))
-    switch = variables.get(SWITCH) if isinstance(variables, Mapping) else None
+    switch = variables.get(NIGHT_VARIABLE) if isinstance(variables, Mapping) else None
     value = switch.get("value") if isinstance(switch, Mapping) else switch
     found = _INPUT.fullmatch(str(value))
     rules = own.get("rules") if isinstance(own, Mapping) else None
@@ -227,7 +227,7 @@ def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
     known = {
         "CI_PIPELINE_SOURCE": "schedule",
         "CI_PIPELINE_SCHEDULE_DESCRIPTION": schedule.description,
-        **({} if schedule.switched is None else {SWITCH: "false"}),
+        **({} if schedule.switched is None else {NIGHT_VARIABLE: "false"}),
     }
     if any(evaluate_condition(each, known) for each in marks.conditions):
         return True

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime
 from typing import TypeVar
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.issues import KeptIssue
-from gitlab_nightshift.gitlab.memory import Memory
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.events import Note

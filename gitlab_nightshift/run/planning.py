@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import Interruption, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.policy.gates import describe_closed_gates
 from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt

@@ -330,7 +330,9 @@ def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
         text = f"--from-job: {why}: it works only in a pipeline whose plan was made in a job"
         raise build_config_error(text)
     job = session.job
-    project = open_project(job.server_url, job.project_id, token, tell=session.tell, of_job=True)
+    project = open_project(
+        job.server_url, job.project_id, token, tell=session.tell, is_job_token=True
+    )
     output = session.settings.output_dir
     with contextlib.suppress(FileNotFoundError):
         download_bundle(

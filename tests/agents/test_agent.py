@@ -11,8 +11,8 @@ import pytest
 from gitlab_nightshift.agents.agent import (
     MOST_MISSING,
     MOST_REFUSED,
+    BeadReport,
     OutputLineReader,
-    Report,
     ReportedCalls,
 )
 from gitlab_nightshift.agents.claude_code import ClaudeStreamReader
@@ -72,7 +72,7 @@ class Agent:
     retry: bytes = b""
     answer: bytes = b""
 
-    def read(self, lines: Iterable[bytes], ended: ProgramEnd, stderr: bytes = b"") -> Report:
+    def read(self, lines: Iterable[bytes], ended: ProgramEnd, stderr: bytes = b"") -> BeadReport:
         reader = self.make()
         for line in lines:
             reader.read_line(line)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.agents import agent, claude_code
-from gitlab_nightshift.agents.agent import TOOLS, AgentProgress, BeadTask, Report
+from gitlab_nightshift.agents.agent import TOOLS, AgentProgress, BeadReport, BeadTask
 from gitlab_nightshift.agents.claude_code import ClaudeCode, ClaudeStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -199,7 +199,7 @@ EXPECTED = {
 }
 
 
-def read(lines: list[bytes], ended: ProgramEnd | None = None, stderr: bytes = b"") -> Report:
+def read(lines: list[bytes], ended: ProgramEnd | None = None, stderr: bytes = b"") -> BeadReport:
     reader = ClaudeStreamReader(600)
     for line in lines:
         reader.read_line(line)

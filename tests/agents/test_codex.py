@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.agents import agent
 from gitlab_nightshift.agents import codex as module
-from gitlab_nightshift.agents.agent import TOOLS, BeadTask, Report
+from gitlab_nightshift.agents.agent import TOOLS, BeadReport, BeadTask
 from gitlab_nightshift.agents.codex import (
     Codex,
     CodexStreamReader,
@@ -285,7 +285,7 @@ def sample(name: str) -> list[bytes]:
     return (SAMPLES / f"{name}.jsonl").read_bytes().splitlines()
 
 
-def read(lines: list[bytes], ended: ProgramEnd | None = None, stderr: bytes = b"") -> Report:
+def read(lines: list[bytes], ended: ProgramEnd | None = None, stderr: bytes = b"") -> BeadReport:
     reader = CodexStreamReader(600)
     for line in lines:
         reader.read_line(line)

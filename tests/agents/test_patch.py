@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -110,7 +110,7 @@ def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Pat
     assert all(Path(argv[3]).is_relative_to(p) or p.exists() for p in made.list_readable_paths(""))
 
 
-def run(folder: Path, turns: list[Turn], bead: str = "implement") -> tuple[list[Any], Report]:
+def run(folder: Path, turns: list[Turn], bead: str = "implement") -> tuple[list[Any], BeadReport]:
     """The real process against a real endpoint, and what the reader makes of it."""
     made, asked = provider(), task(folder, bead)
     subprocess.run(["git", "init", "-q", asked.checkout], check=True)

@@ -50,6 +50,12 @@ def test_what_is_no_recording_is_told(tmp_path: Path, text: str | None) -> None:
     assert caught.value.code is Code.CONFIG
 
 
+def test_a_recording_in_another_format_is_told_which_one_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "recording.json").write_text(INDEX.replace("1", "2"))
+    with pytest.raises(NightshiftError, match="a recording of claude_code in format 1 is expected"):
+        replay(tmp_path).check({})
+
+
 def test_a_bead_is_played_by_a_process_of_its_own(tmp_path: Path) -> None:
     bead = tmp_path / "implement-tests-2"
     (bead / "files" / "deep").mkdir(parents=True)

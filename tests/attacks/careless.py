@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.records.events import Event
 from tests.gateway.tools import KEY, MODEL, Play, RawEndpoint, RunningGateway, whole
 

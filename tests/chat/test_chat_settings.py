@@ -1,11 +1,8 @@
 """The service's settings: every mistake at once, nothing secret in any of them."""
 
-import re
-
 import pytest
 
 from gitlab_nightshift.chat.chat_settings import (
-    FORMS,
     build_signature_check,
     read_address,
     read_application,
@@ -38,10 +35,21 @@ def test_all_that_is_missing_is_told_at_once() -> None:
     assert "nobody could use" in caught.value.message
 
 
-def test_each_form_has_its_example() -> None:
-    for form in FORMS:
-        assert re.fullmatch(form.pattern, form.example), form.expected
-        assert not re.fullmatch(form.pattern, f"{form.example} x"), form.expected
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DISCORD_APPLICATION_ID", "123456789012345678"),
+        ("DISCORD_PUBLIC_KEY", "0f" * 32),
+        ("DISCORD_BOT_TOKEN", "a.word"),
+        ("GITLAB_URL", "https://git.example/lab/"),
+        ("GITLAB_PROJECT", "group/name"),
+        ("GITLAB_REF", "release/1"),
+    ],
+)
+def test_a_value_has_no_second_word(name: str, value: str) -> None:
+    assert read_chat_settings(environment(**{name: value}))
+    [mistake] = mistakes(**{name: f"{value} x"})
+    assert mistake.startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize(

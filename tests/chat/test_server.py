@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gitlab_nightshift.chat import pipeline_runs, server
-from gitlab_nightshift.chat.interaction import TASKS
+from gitlab_nightshift.chat.discord import MOST_TASKS
 from gitlab_nightshift.chat.server import THREAD
 from gitlab_nightshift.errors import NightshiftError
 from tests.chat.tools import (
@@ -142,7 +142,7 @@ def test_the_answer_is_in_time_while_gitlab_hangs(monkeypatch: pytest.MonkeyPatc
 
     async def story() -> None:
         async with chat(settings(url)) as here:
-            for _ in range(TASKS):
+            for _ in range(MOST_TASKS):
                 assert await here.ask(coder()) == {"type": 5}
             assert await here.ask(PING) == {"type": 1}
 
@@ -188,9 +188,9 @@ def test_a_mistake_is_told_to_the_person_alone(asked: Json, part: str) -> None:
 
 
 def test_a_person_is_held_back_after_some_tasks() -> None:
-    *first, last = answers(*[coder() for _ in range(TASKS + 1)])
-    assert first == [{"type": 5}] * TASKS
-    assert f"At most {TASKS} tasks" in private_text(last)
+    *first, last = answers(*[coder() for _ in range(MOST_TASKS + 1)])
+    assert first == [{"type": 5}] * MOST_TASKS
+    assert f"At most {MOST_TASKS} tasks" in private_text(last)
 
 
 def test_a_button_that_is_not_ours_does_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gitlab_nightshift.fleet.switch import find_top_groups, is_off, start_nights, stop_nights
 from gitlab_nightshift.gitlab.fleet_api import FleetApi, open_fleet
-from gitlab_nightshift.gitlab.fleet_switch import SWITCH
+from gitlab_nightshift.gitlab.fleet_switch import ENABLED_VARIABLE
 from gitlab_nightshift.gitlab.pipelines import list_night_jobs
 from gitlab_nightshift.settings.load import load_settings
 from tests.fleet.conftest import get_project, run_command
@@ -41,7 +41,7 @@ def start(api: FleetApi) -> list[tuple[str, str]]:
 
 def list_values(groups: GroupSettings, group: str = "acme") -> list[tuple[str, bool]]:
     rows = groups.variables.get(group, [])
-    return [(row["value"], row["protected"]) for row in rows if row["key"] == SWITCH]
+    return [(row["value"], row["protected"]) for row in rows if row["key"] == ENABLED_VARIABLE]
 
 
 def add_jobs(gitlab: FleetStandin, project: FullProject, **jobs: str) -> None:
@@ -78,7 +78,7 @@ def test_one_unprotected_variable_stops_all_and_is_deleted_at_start(
 def test_a_variable_of_another_value_is_overwritten_and_one_of_an_environment_stays(
     groups: GroupSettings, api: FleetApi
 ) -> None:
-    row: dict[str, Any] = {"key": SWITCH, "protected": True, "masked": False}
+    row: dict[str, Any] = {"key": ENABLED_VARIABLE, "protected": True, "masked": False}
     groups.variables["acme"] = [
         row | {"value": "true", "environment_scope": "*"},
         row | {"value": "true", "environment_scope": "prod"},
@@ -92,7 +92,7 @@ def test_a_variable_of_another_value_is_overwritten_and_one_of_an_environment_st
 def test_start_keeps_a_variable_that_does_not_stop_nights(
     groups: GroupSettings, api: FleetApi
 ) -> None:
-    row = {"key": SWITCH, "value": "true", "environment_scope": "*", "protected": False}
+    row = {"key": ENABLED_VARIABLE, "value": "true", "environment_scope": "*", "protected": False}
     groups.variables["acme"] = [row]
     assert start(api)[0][1] == "acme: NIGHTSHIFT_ENABLED=true is not ours, and stays"
     assert list_values(groups) == [("true", False)]
@@ -100,20 +100,20 @@ def test_start_keeps_a_variable_that_does_not_stop_nights(
 
 def test_the_switch_stops_a_nights_plan_as_settings_read_it() -> None:
     for value in ("false", "False", "no", "off", "0"):
-        assert is_off(value) is not load_settings({SWITCH: value}).enabled
+        assert is_off(value) is not load_settings({ENABLED_VARIABLE: value}).enabled
     for value in ("true", "yes", "1"):
-        assert is_off(value) is not load_settings({SWITCH: value}).enabled
+        assert is_off(value) is not load_settings({ENABLED_VARIABLE: value}).enabled
 
 
 def test_what_overrides_it_is_listed(
     gitlab: FleetStandin, groups: GroupSettings, api: FleetApi
 ) -> None:
-    own = {"key": SWITCH, "value": "true", "environment_scope": "*"}
+    own = {"key": ENABLED_VARIABLE, "value": "true", "environment_scope": "*"}
     groups.variables["acme/team-1"] = [{**own, "value": "yes"}]
     get_project(gitlab, 3).variables.append(own)
     get_project(gitlab, 4).variables.append({**own, "value": "false"})
     get_project(gitlab, 5).variables.append({**own, "hidden": True, "environment_scope": "prod"})
-    get_project(gitlab, 6).schedules[0].variables = {SWITCH: "true"}
+    get_project(gitlab, 6).schedules[0].variables = {ENABLED_VARIABLE: "true"}
     add_jobs(gitlab, get_project(gitlab, 6), nightshift="success")
     lines = [text for word, text in stop(api) if word == "overrides"]
     assert lines == [
@@ -157,7 +157,7 @@ def test_the_variables_that_a_pipeline_was_started_with_are_listed(
     gitlab: FleetStandin, groups: GroupSettings, api: FleetApi
 ) -> None:
     project = get_project(gitlab, 1)
-    given = {"NIGHTSHIFT": "true", SWITCH: "true"}
+    given = {"NIGHTSHIFT": "true", ENABLED_VARIABLE: "true"}
     made = StandinPipeline(7, "main", "0" * 40, "", gitlab.account, given, "web")
     project.pipelines.append(made)
     project.jobs.append(PipelineJob(8, 7, "nightshift", gitlab.root, status="running"))

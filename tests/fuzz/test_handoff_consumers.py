@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from gitlab_nightshift.agents.agent import Report
+from gitlab_nightshift.agents.agent import BeadReport
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.bead_results import (
     AnalysisResult,
@@ -74,7 +74,7 @@ def build_tree(top: Path) -> PathResolver:
 
 def accept(bead: str, value: Any, top: Path) -> Handoff | None:
     """As a bead of the night does it."""
-    report = Report(BeadStatus.OK, Usage(), structured=fill_in(value, str(top)))
+    report = BeadReport(BeadStatus.OK, Usage(), structured=fill_in(value, str(top)))
     read = accept_handoff(bead, report, top / "none.json", build_tree(top))
     assert (read.handoff is None) is bool(read.error)
     assert "\n" not in read.note and len(read.note) < 5_000

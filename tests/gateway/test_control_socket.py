@@ -16,12 +16,12 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
+from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
-from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import (
@@ -245,7 +245,7 @@ RUDE: list[bytes | dict[str, Any]] = [
     b"[" * 60_000,
     b"[]",
     b"7",
-    b"x" * (control_messages.LONGEST + 1),
+    b"x" * (control_messages.LONGEST_MESSAGE + 1),
     {},
     {"do": None},
     {"do": ["ReadState"]},
@@ -284,7 +284,7 @@ def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
         with served(folder, config("http://127.0.0.1:9")) as gateway:
             gateway.model()
             assert gateway.link.send(json.dumps(BEAD).encode())
-            assert b"placeholder" in gateway.link.recv(control_messages.LONGEST), (
+            assert b"placeholder" in gateway.link.recv(control_messages.LONGEST_MESSAGE), (
                 "an honest one is answered"
             )
             assert not gateway.inner.ended.is_set()
@@ -323,7 +323,7 @@ def _answer(gateway: Served) -> bytes:
 
     def heard() -> bool:
         with contextlib.suppress(TimeoutError):
-            found.append(gateway.link.recv(control_messages.LONGEST))
+            found.append(gateway.link.recv(control_messages.LONGEST_MESSAGE))
         return bool(found) or over(gateway)
 
     wait_for(heard, "an answer, or the end")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.anthropic import check_messages
 from gitlab_nightshift.gateway.cost_account import Account, compute_billed_tokens
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.openai import check_responses
 from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price
 from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole

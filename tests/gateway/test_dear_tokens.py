@@ -11,9 +11,9 @@ import pytest
 from gitlab_nightshift.gateway import request_body
 from gitlab_nightshift.gateway.answer_reader import Meter
 from gitlab_nightshift.gateway.cost_account import Account
-from gitlab_nightshift.gateway.keys import Api
 from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens
+from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd

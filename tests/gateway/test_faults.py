@@ -306,7 +306,7 @@ def test_a_long_answer_is_not_an_idle_connection() -> None:
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + events(started(1)))
         connections = agent.gateway.inner._connections
-        timers.extend(connections._waits if connections else ["none"])
+        timers.extend(connections._idle_timers if connections else ["none"])
         connection.sendall(events(ended(1)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:

@@ -18,9 +18,8 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
-from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import KNOWN
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.records.events import Event, Note
 from gitlab_nightshift.records.usage import SpendingLimit, Usage

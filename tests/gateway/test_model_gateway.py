@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.prices import Rates
+from gitlab_nightshift.gateway.upstream import ModelKey
 from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     KEY,

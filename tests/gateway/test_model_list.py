@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.gateway.keys import ModelKey
 from gitlab_nightshift.gateway.model_list import ask_for_model, parse_contexts, pick_context
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from tests.gateway.tools import MODEL, RawEndpoint, client, hang, whole
 
 VLLM = {"id": "qwen", "object": "model", "max_model_len": 16384}

@@ -263,6 +263,12 @@ def test_chats_that_reach_out_are_refused(name: str) -> None:
         check_chat({**body, **CHATS[name]}, {"gpt"})
 
 
+def test_an_unknown_key_is_named_by_the_object_that_has_it() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "mr", "schema": {}, "odd": 1}}
+    body = {"model": "gpt", "messages": SAID, "max_tokens": 10, "response_format": form}
+    assert check_chat(body, {"gpt"}).dropped == ("json_schema.odd",)
+
+
 SMALL = GatewayLimits(body_parts=1000)
 BAD_JSON = {
     "nothing": b"",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.gateway.keys import ModelKey
-from gitlab_nightshift.gateway.upstream import build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from tests.gateway.tools import KEY, Client, RunningGateway, client
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.tls import behind_tls, make_certificate, serving

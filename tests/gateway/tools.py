@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.cost_account import Account
-from gitlab_nightshift.gateway.keys import BeadTicket, ModelKey
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_gateway import Gateway
-from gitlab_nightshift.gateway.upstream import Upstream, build_upstream
+from gitlab_nightshift.gateway.upstream import ModelKey, Upstream, build_upstream
 from gitlab_nightshift.gateway.usage_reports import UsageReader
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.records.usage import Usage, add_usage

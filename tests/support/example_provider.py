@@ -4,7 +4,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import AgentProgress, BeadTask, Provider, ProviderInfo, Report
+from gitlab_nightshift.agents.agent import (
+    AgentProgress,
+    BeadReport,
+    BeadTask,
+    Provider,
+    ProviderInfo,
+)
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
 from gitlab_nightshift.records.usage import Usage
@@ -47,6 +53,6 @@ class Lines:
     def read_line(self, raw: bytes) -> AgentProgress | None:
         return AgentProgress(raw.decode("utf-8", "replace").strip()[:120])
 
-    def build_report(self, ended: ProgramEnd, stderr: bytes) -> Report:
+    def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
         status = BeadStatus.OK if ended.exit_status == 0 else BeadStatus.CRASHED
-        return Report(status, Usage(None, 0), stderr.decode("utf-8", "replace")[-200:])
+        return BeadReport(status, Usage(None, 0), stderr.decode("utf-8", "replace")[-200:])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.agents.agent import BeadTask, Report
+from gitlab_nightshift.agents.agent import BeadReport, BeadTask
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.stages.work.handoff import build_schema
@@ -28,7 +28,7 @@ LONGEST_S = 600.0
 class RealBead:
     """How a bead ended: its report, seconds, and the events that its program has told."""
 
-    report: Report
+    report: BeadReport
     seconds: float
     events: tuple[dict[str, object], ...]
 

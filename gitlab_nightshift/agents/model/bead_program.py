@@ -14,17 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.answers import (
+    MalformedError,
+    find_no_change_reason,
+    parse_blocks,
+    parse_json_answer,
+)
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError, Message
 from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
-from gitlab_nightshift.agents.model.conversation import (
+from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
+from gitlab_nightshift.agents.model.loop import (
     BYTES_PER_TOKEN,
+    LEAST_ANSWER,
+    AgentLoop,
     ContextTooSmallError,
+    EmitEvent,
+    LoopLimits,
     estimate_tokens,
 )
-from gitlab_nightshift.agents.model.edits import NotApplicableError, UnreadableFileError, plan_edits
-from gitlab_nightshift.agents.model.json_answers import parse_json_answer
-from gitlab_nightshift.agents.model.loop import LEAST_ANSWER, AgentLoop, EmitEvent, LoopLimits
 from gitlab_nightshift.agents.model.texts import (
     NO_BLOCKS,
     build_answer_format,
@@ -45,9 +52,9 @@ from gitlab_nightshift.repository.git import (
 
 @dataclass(frozen=True)
 class BeadSpec:
-    """One bead, as the provider writes it; none of it is secret. ``usd``, ``tokens`` and
-    ``seconds`` are what is left of the run, ``hidden`` are files that were taken away, ``rates``
-    USD per million tokens in and out."""
+    """A bead's task, as ``plain_model.py`` writes it; none of it is secret. ``usd``, ``tokens`` and
+    ``seconds`` are what is left of the run, None for no limit; the files in ``hidden`` were taken
+    away; ``rates`` are USD per million tokens of input and of output."""
 
     bead: str
     model: str
@@ -71,11 +78,12 @@ class BeadSpec:
 
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
 """Tokens of the repository to show at first, and at least."""
-LARGEST_TEXT, MESSAGES = 60_000, 15
+LARGEST_TEXT, MOST_MESSAGES = 60_000, 15
+"""Characters of a text beside the files, and commit messages that are shown."""
 
 
 class OneRequest:
-    """One bead: its request, and what is made of the answer."""
+    """A bead in one request: shows the model what it needs, and applies its answer."""
 
     def __init__(
         self, chat: ChatClient, workspace: Workspace, spec: BeadSpec, emit: EmitEvent
@@ -100,7 +108,7 @@ class OneRequest:
             return self._apply_answer(self._ask(prompt, [*messages, answer, complaint]))
 
     def _ask(self, prompt: str, messages: list[Message]) -> str:
-        """The text of an answer. A request that is too long is shortened."""
+        """The text of an answer. A request that is too long is shortened and sent again."""
         form = build_answer_format(self._spec.bead, self._spec.schema)
         while True:
             try:
@@ -108,12 +116,14 @@ class OneRequest:
             except EndpointError as error:
                 if not error.too_long or self._shown_tokens <= LEAST_TOKENS:
                     raise
-                whole = estimate_tokens(messages) + self._answer_tokens
-                tail, size = messages[2:], error.context or whole * 3 // 4
-                messages = [*self._build_messages(prompt, min(size, whole * 3 // 4)), *tail]
+                # Tokens are only estimated, so even a context that the endpoint names may not help.
+                sent = estimate_tokens(messages) + self._answer_tokens
+                context = min(error.context or sent, sent * 3 // 4)
+                # The first two messages are the request, any others an answer and what is wrong.
+                messages = [*self._build_messages(prompt, context), *messages[2:]]
 
     def _build_messages(self, prompt: str, context: int) -> list[Message]:
-        """The request, shortened until it fits into ``context`` with its answer (0: unknown)."""
+        """The request, with fewer files until it fits into ``context`` tokens (0: unknown)."""
         before = self._shown_tokens
         while True:
             files = dict(self._select_files(self._shown_tokens * BYTES_PER_TOKEN))
@@ -132,18 +142,19 @@ class OneRequest:
         self._emit({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
         return messages
 
-    def _select_files(self, room: int) -> Iterator[tuple[str, str]]:
-        """The selected files, or the first ones, of ``room`` bytes in all. Raises
-        ContextTooSmallError for a selected file that does not fit."""
+    def _select_files(self, characters: int) -> Iterator[tuple[str, str]]:
+        """The paths and texts of the files that the analysis selected, or of the repository's first
+        files, in so many characters. Raises ContextTooSmallError for a selected file that does not
+        fit."""
         selected = _parse_selected_files(self._read_extra("analysis.json"))
         git, top = self._workspace.git, self._workspace.top
         every = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
         for path in selected or sorted(every):
             text = self._read_text(path)
-            if selected and len(text) > room:
+            if selected and len(text) > characters:
                 raise ContextTooSmallError(f"{path}: it does not fit into what the model takes")
-            if text and len(text) <= room:
-                room -= len(text)
+            if text and len(text) <= characters:
+                characters -= len(text)
                 yield path, text
 
     def _read_text(self, path: str) -> str:
@@ -155,6 +166,7 @@ class OneRequest:
             return ""
 
     def _list_texts(self) -> Iterator[tuple[str, str]]:
+        """The names and texts to show beside files."""
         git, top, bead = self._workspace.git, self._workspace.top, self._spec.bead
         yield "the analysis", self._read_extra("analysis.json")
         yield "what the last attempt had changed", self._read_extra("last.patch")
@@ -163,7 +175,10 @@ class OneRequest:
             diff = git.run("diff", *PLAIN_DIFF, "HEAD", "--", cwd=top).decode("utf-8", "replace")
             yield "the change, as git diff shows it", diff[:LARGEST_TEXT]
         if bead == "mr":
-            yield "the last commit messages", "\n\n".join(read_commit_messages(git, top, MESSAGES))
+            yield (
+                "the last commit messages",
+                "\n\n".join(read_commit_messages(git, top, MOST_MESSAGES)),
+            )
 
     def _read_extra(self, name: str) -> str:
         data = self._workspace.read_extra_file(str(Path(self._spec.handoff) / name)) or b""
@@ -172,7 +187,7 @@ class OneRequest:
     def _apply_answer(self, text: str) -> Any:
         if self._spec.schema is not None:
             return parse_json_answer(text, self._spec.schema)
-        blocks = parse(text)
+        blocks = parse_blocks(text)
         if not blocks and (reason := find_no_change_reason(text)):
             return f"changes nothing: {reason}"
         if not blocks:
@@ -203,7 +218,11 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
     spec = BeadSpec(**json.loads(Path(spec_file).read_bytes()))
     prompt = sys.stdin.buffer.read().decode("utf-8", "replace")
     chat = ChatClient(
-        env[BASE_URL], env[KEY], spec.model, _Heartbeat().report_progress, _emit_repetition
+        env[BASE_URL],
+        env[KEY],
+        spec.model,
+        on_progress=_Heartbeat().report_progress,
+        on_repeat=lambda why: emit({"type": "repeated", "why": why}),
     )
     git = build_isolated_git(Path(env["HOME"]), env["PATH"])
     workspace = Workspace(Path(spec.checkout), git, (Path(spec.handoff),))
@@ -219,16 +238,17 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
         return _report_failure("answer", str(error))
     except (ContextTooSmallError, GitError) as error:
         return _report_failure("context", str(error))
-    said = answer if isinstance(answer, str) else ""
-    emit({"type": "result", "ok": True, "said": said, "structured": None if said else answer})
+    sentence = answer if isinstance(answer, str) else ""
+    structured = None if sentence else answer
+    emit({"type": "result", "ok": True, "said": sentence, "structured": structured})
     return 0
 
 
 def _build_loop(
     spec: BeadSpec, chat: ChatClient, workspace: Workspace, env: Mapping[str, str]
 ) -> AgentLoop:
-    own = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
-    rules = CommandRules(tuple(spec.allowed), spec.any_command, own, spec.command_s)
+    command_env = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
+    rules = CommandRules(tuple(spec.allowed), spec.any_command, command_env, spec.command_s)
     limits = LoopLimits(
         spec.answer_tokens, spec.usd, spec.tokens, spec.seconds, (spec.rates[0], spec.rates[1])
     )
@@ -236,7 +256,7 @@ def _build_loop(
 
 
 def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
-    """Keep hidden files out of diffs: that of a missing tracked file prints its content."""
+    """Keep hidden files out of diffs: a diff of a missing tracked file prints its content."""
     if hidden:
         # git then takes them for unchanged: git-update-index(1), "Skip-worktree bit".
         tracked = git.run("ls-files", "-z", "--", *hidden, cwd=top)
@@ -251,10 +271,6 @@ def emit(event: Mapping[str, Any]) -> None:
 def _report_failure(what: str, error: str, status: int = 0) -> int:
     emit({"type": "result", "ok": False, "what": what, "error": error, "status": status})
     return 1
-
-
-def _emit_repetition(why: str) -> None:
-    emit({"type": "repeated", "why": why})
 
 
 class _Heartbeat:

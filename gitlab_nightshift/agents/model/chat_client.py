@@ -53,8 +53,8 @@ _HARMONY_END = compile_lazily(r"<\|(?:return|end|call)\|>\s*$")
 _THOUGHT_KEYS = ("reasoning_content", "reasoning")
 """Thoughts beside the text: of DeepSeek and Qwen on vLLM; of OpenRouter and Groq."""
 KEPT_THOUGHT_KEYS = (*_THOUGHT_KEYS, "reasoning_details")
-"""Sent back with their message: DeepSeek answers HTTP 400 to a tool's result without them
-(api-docs.deepseek.com, "Thinking Mode")."""
+"""Keys that are sent back with their message: DeepSeek answers HTTP 400 to a tool's result without
+them (api-docs.deepseek.com, "Thinking Mode")."""
 
 Message = dict[str, Any]
 # Ids for calls without one. Mistral takes exactly nine letters or digits (mistral-common,
@@ -63,8 +63,8 @@ _own_ids = itertools.count(1)
 
 
 class EndpointError(Exception):
-    """The endpoint gave no answer. ``status`` is HTTP's, 0 for none; ``context`` are the tokens
-    that the model takes, 0 if the endpoint did not say."""
+    """The endpoint gave no usable answer. ``status`` is HTTP's, 0 without an answer; ``context``
+    are the tokens that the model takes, 0 if the endpoint did not say."""
 
     def __init__(self, status: int, message: str, context: int = 0) -> None:
         super().__init__(message)
@@ -73,6 +73,7 @@ class EndpointError(Exception):
     @property
     def too_long(self) -> bool:
         """True if the request and its answer do not fit into the model's context."""
+        # 500 is llama.cpp's, here and below.
         return self.status in (400, 413, 422, 500) and is_too_long(str(self))
 
     @property
@@ -96,7 +97,7 @@ class CutOffError(EndpointError):
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of a tool; ``arguments`` is None if the model did not write a JSON object."""
+    """A call of a tool. ``arguments`` is None if the model did not write a JSON object."""
 
     call_id: str
     name: str
@@ -117,8 +118,8 @@ class ModelReply:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """What the gateway knows of the model: tokens of its context (0: unknown), and the request
-    fields that its endpoint has refused."""
+    """A model as the gateway lists it: tokens of its context (0: unknown), and the request fields
+    that its endpoint has refused."""
 
     context: int = 0
     refused: frozenset[str] = frozenset()
@@ -154,7 +155,7 @@ class ChatClient:
             raise CutOffError(cut.why, " twice") from None
 
     def read_model(self) -> ListedModel:
-        """What the gateway knows of the model."""
+        """Ask the gateway for the model."""
         try:
             with self._open("GET", MODELS) as response:
                 rows = json.loads(response.read(LONGEST_ANSWER))["data"]
@@ -200,9 +201,9 @@ class ChatClient:
 
 
 def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
-    found, message = parse_error(response.read(20_000))
+    error, message = parse_error(response.read(20_000))
     text = f"the model endpoint answered HTTP {response.status}{': ' if message else ''}{message}"
-    return EndpointError(response.status, text, find_context(found, message))
+    return EndpointError(response.status, text, find_context(error, message))
 
 
 def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
@@ -230,19 +231,20 @@ def _read_stream(
 
 
 def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    rest = b""
+    unfinished = b""
+    # A stream repeats an event's frame around every few characters of text.
     for piece in _read_body(response, 16 * LONGEST_ANSWER):
-        *lines, rest = (rest + piece).split(b"\n")
+        *lines, unfinished = (unfinished + piece).split(b"\n")
         yield from lines
-        if len(rest) > LONGEST_ANSWER:
+        if len(unfinished) > LONGEST_ANSWER:
             raise EndpointError(200, "the answer is too large")
-    yield rest
+    yield unfinished
 
 
 def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
     """All of a body, of at most ``most`` bytes. Raises EndpointError, OSError or HTTPException."""
     # Not readline: for chunks it peeks, and http.client's peek takes a broken chunk for the end.
-    # Like read(n) it takes a body that is too short for a whole one.
+    # read1, like read(n), does not notice a body that is shorter than its Content-Length.
     while piece := response.read1(65536):
         most -= len(piece)
         if most < 0:
@@ -265,12 +267,15 @@ class _Answer:
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, event: Mapping[str, Any], name: str) -> None:
-        """Add a part, or all of it. Raises :class:`CutOffError` if it goes on after its end."""
+        """Add the part of the answer in an event, under the key ``name`` of its choice. Raises
+        :class:`CutOffError` if the answer goes on after its end."""
         first = next(iter(filter_objects(event.get("choices"))), {})
         part, before = as_object(first.get(name)), self.size
         self._usage = as_object(event.get("usage")) or self._usage
         for key in ("content", "refusal", *_THOUGHT_KEYS):
-            self._add_text(key, _join_parts(part.get(key)))
+            if text := _join_parts(part.get(key)):
+                self._texts.setdefault(key, []).append(text)
+                self.size += len(text)
         self._add_details(part.get("reasoning_details"))
         self.size += self._calls.add(part.get("tool_calls"))
         if self._calls.more:
@@ -279,8 +284,10 @@ class _Answer:
             raise CutOffError("it goes on after its end")
         # Gemini writes it in upper case.
         reason = str(first.get("finish_reason") or "").lower()
+        if reason not in ("", *FINISHED_REASONS):
+            raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
         if self.size > before or reason:
-            self._reason = _check_reason(reason)
+            self._reason = reason
 
     def finish(self) -> ModelReply:
         """The whole answer. Raises :class:`CutOffError` if its end is missing, EndpointError."""
@@ -288,7 +295,7 @@ class _Answer:
             raise CutOffError("the stream ended without its end")
         if not self._reason:
             raise CutOffError("the endpoint gave no reason for its end")
-        text = _strip_thoughts(self._join("content"))
+        text = _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", self._join("content"))))
         calls = tuple(map(_build_call, self._calls.calls))
         if refusal := self._join("refusal"):
             raise EndpointError(200, f"the model refuses: {' '.join(refusal.split())[:500]}")
@@ -299,11 +306,6 @@ class _Answer:
 
     def _join(self, key: str) -> str:
         return "".join(self._texts.get(key, ()))
-
-    def _add_text(self, key: str, text: str) -> None:
-        if text:
-            self._texts.setdefault(key, []).append(text)
-            self.size += len(text)
 
     def _add_details(self, details: object) -> None:
         """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
@@ -336,14 +338,9 @@ class _Answer:
 
 def _build_call(raw: ChatCall) -> ModelCall:
     arguments = raw.parse_arguments()
-    own = f"c{next(_own_ids):08}"
-    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else own
+    own_id = f"c{next(_own_ids):08}"
+    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else own_id
     return ModelCall(call_id, raw.name, arguments if isinstance(arguments, dict) else None)
-
-
-def _strip_thoughts(text: str) -> str:
-    """The text after ``</think>``, or in harmony's final channel."""
-    return _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", text)))
 
 
 def _join_parts(content: object) -> str:
@@ -353,19 +350,13 @@ def _join_parts(content: object) -> str:
     )
 
 
-def _check_reason(reason: str) -> str:
-    if reason not in ("", *FINISHED_REASONS):
-        raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
-    return reason
-
-
 def _parse_object(raw: bytes) -> dict[str, Any]:
-    found = parse_json(raw)
-    row = as_object(found)
+    event = parse_json(raw)
+    row = as_object(event)
     # vLLM's error in a stream has neither key, Gemini's is a list.
-    failed = row.get("error") or isinstance(found, list) or not {"choices", "usage"} & row.keys()
-    if failed and (message := find_error(found)[1] or str(row.get("error") or "")):
+    failed = row.get("error") or isinstance(event, list) or not {"choices", "usage"} & row.keys()
+    if failed and (message := find_error(event)[1] or str(row.get("error") or "")):
         raise CutOffError(f"the model endpoint failed: {message[:300]}")
-    if not isinstance(found, dict):
+    if not isinstance(event, dict):
         raise CutOffError("it is no JSON of Chat Completions")
-    return found
+    return event

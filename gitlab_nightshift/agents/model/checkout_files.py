@@ -1,7 +1,8 @@
 """The files of a checkout as a model's tools see them: real, or with proposed edits.
 
-They are read and changed by descriptors: no link is followed, all changes are made or none. Unlike
-``system/openat.py`` this also serves a person's own checkout: no folder's mode is changed.
+Folders are opened one by one and files by the folder's descriptor, so that no link is followed.
+Changes are made all or none. Unlike ``system/openat.py``, this also serves a person's own checkout,
+so it never changes a folder's mode.
 """
 
 import contextlib
@@ -69,20 +70,20 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
 
 @dataclass(frozen=True)
 class _StagedFile:
-    """A file to replace: its folder's descriptor, its name, the new file beside it ("": delete),
-    and whether there is an old one."""
+    """A file to replace: its folder's descriptor and its name there, the name of the new file
+    beside it ("": delete), and whether there is an old file."""
 
     path: str
     fd: int
     name: str
-    new: str
-    old: bool
+    new_name: str
+    has_old: bool
 
 
 @dataclass
 class _UndoLog:
-    """What was done so far, to be undone in reverse order: files written beside their targets,
-    folders created, old files moved aside, and new ones in their places."""
+    """The steps done so far, to be undone: files written beside their targets, folders created, old
+    files moved aside, and new files put in their places."""
 
     staged: list[tuple[int, str]] = field(default_factory=list)
     folders: list[tuple[int, str]] = field(default_factory=list)
@@ -90,6 +91,7 @@ class _UndoLog:
     placed: list[tuple[int, str]] = field(default_factory=list)
 
     def undo(self) -> None:
+        # New files first, as old ones get their names back; folders last, as they must be empty.
         for fd, name in reversed(self.placed):
             os.unlink(name, dir_fd=fd)
         for fd, name, backup in reversed(self.backups):
@@ -170,27 +172,27 @@ def _stage_file(
     try:
         fd, name = _open_folder(top, edit.path, stack, undo_log)
         mode, owner = _check_unchanged(edit, fd, name)
-        new = ""
+        new_name = ""
         if edit.after is not None:
-            new = f".nightshift-{os.urandom(8).hex()}"
+            new_name = f".nightshift-{os.urandom(8).hex()}"
             # O_EXCL: nobody else's file, and no link, is opened by this name (open(2)).
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with _open_at(new, fd, flags) as file:
-                undo_log.staged.append((fd, new))
+            with _open_at(new_name, fd, flags) as file:
+                undo_log.staged.append((fd, new_name))
                 write_all(file, edit.after)
                 # Before the mode: chown clears the set-user-ID and set-group-ID bits (chown(2)).
                 if owner:
                     with contextlib.suppress(PermissionError):  # only root may give a file away
                         os.fchown(file, *owner)
                 os.fchmod(file, mode)
-        return _StagedFile(edit.path, fd, name, new, edit.before is not None)
+        return _StagedFile(edit.path, fd, name, new_name, edit.before is not None)
     except OSError as error:
         raise NotApplicableError([f"{edit.path}: {_describe_error(error)}"]) from None
 
 
 def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, int] | None]:
-    """The mode and owner for the new file. Raises :class:`NotApplicableError` if the file has
-    changed since."""
+    """The mode and owner for the new file, None for the owner without an old one. Raises
+    :class:`NotApplicableError` if the file has changed since."""
     try:
         with _open_at(name, fd) as file:
             status, now = os.fstat(file), _read_content(file)
@@ -211,13 +213,13 @@ def _replace_file(staged: _StagedFile, undo_log: _UndoLog) -> None:
     """Move the old file aside, and the new one to its place."""
     fd, name = staged.fd, staged.name
     try:
-        if staged.old:
+        if staged.has_old:
             # In the same folder, as a rename does not cross file systems (rename(2)).
             backup = f".nightshift-{os.urandom(8).hex()}"
             os.rename(name, backup, src_dir_fd=fd, dst_dir_fd=fd)
             undo_log.backups.append((fd, name, backup))
-        if staged.new:
-            os.rename(staged.new, name, src_dir_fd=fd, dst_dir_fd=fd)
+        if staged.new_name:
+            os.rename(staged.new_name, name, src_dir_fd=fd, dst_dir_fd=fd)
             undo_log.placed.append((fd, name))
     except OSError as error:
         raise NotApplicableError([f"{staged.path}: {_describe_error(error)}"]) from None
@@ -227,7 +229,7 @@ def _describe_error(error: OSError) -> str:
     return _REASONS.get(error.errno or 0, f"it cannot be used ({error.strerror})")
 
 
-# --- as tools see them ----------------------------------------------------------------------------
+# --- the files as tools see them ------------------------------------------------------------------
 
 
 class OutsideError(Exception):
@@ -260,15 +262,15 @@ class Workspace:
         return path
 
     def read(self, path: str) -> bytes | None:
-        """The file as it is now, None if there is none. Raises UnreadableFileError."""
+        """The file with the proposed edits, None if there is none. Raises UnreadableFileError."""
         edit = (self.proposed or {}).get(path)
-        return edit.after if edit else make_reader(self.top)(path)
+        return edit.after if edit else _read(self.top, path)
 
     def read_extra_file(self, given: str) -> bytes | None:
         """A file in one of the ``extra_folders``, None for any other path."""
         place = Path(os.path.normpath(given))
         if place.parent in self.extra_folders and place.is_file():
-            return make_reader(place.parent)(place.name)
+            return _read(place.parent, place.name)
         return None
 
     def list_folder(self, path: str) -> list[str]:

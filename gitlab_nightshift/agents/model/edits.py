@@ -1,7 +1,8 @@
-"""Edits of files, as pure functions: blocks of which each SEARCH occurs exactly once, or no change.
+"""Turns blocks into edits of files, in pure functions: all of them, each SEARCH of which occurs
+exactly once in its file, or none.
 
-A text that a model wants to replace is looked for exactly, else without its white space. One that
-is not found is refused with the most similar place, and never replaced there.
+The old text of a model's ``edit`` is looked for exactly, then without white space. If it is not
+found, the refusal shows the most similar place, which is never edited itself.
 """
 
 import difflib
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.system.file_names import is_dot_git
 
 LONGEST_PATH = 1024
@@ -53,7 +54,7 @@ class Edit:
 
 
 def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
-    """What the blocks change, in the order of their files.
+    """The edits that the blocks make, in the order of their files.
 
     Every SEARCH is looked up in the files as they are, so the order of blocks does not matter.
     Raises :class:`NotApplicableError` with all problems.
@@ -64,7 +65,7 @@ def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     edits, problems = list[Edit](), list[str]()
     for path, own in by_path.items():
         try:
-            edits.append(_edit(path, own, read))
+            edits.append(_edit_file(path, own, read))
         except NotApplicableError as error:
             problems += error.problems
     if problems:
@@ -86,21 +87,21 @@ def find_path_problem(path: str) -> str:
     return "the path leads into .git" if is_dot_git(path) else ""
 
 
-def _edit(path: str, blocks: list[Block], read: Read) -> Edit:
+def _edit_file(path: str, blocks: list[Block], read: Read) -> Edit:
     if why := find_path_problem(path):
         raise NotApplicableError(f"{block}: {why}" for block in blocks)
     try:
         before = read(path)
     except UnreadableFileError as error:
         raise NotApplicableError(f"{block}: {error}" for block in blocks) from None
-    whole = [block for block in blocks if block.delete or not block.search]
-    if whole and len(blocks) > 1:
+    whole_file = [block for block in blocks if block.delete or not block.search]
+    if whole_file and len(blocks) > 1:
         names = ", ".join(str(block.number) for block in blocks)
         raise NotApplicableError(
-            [f"{whole[0]}: a file is made or deleted by one block alone ({names})"]
+            [f"{whole_file[0]}: a file is made or deleted by one block alone ({names})"]
         )
-    if whole:
-        return _edit_whole_file(whole[0], before)
+    if whole_file:
+        return _edit_whole_file(whole_file[0], before)
     if before is None:
         raise NotApplicableError(f"{block}: there is no such file" for block in blocks)
     if b"\0" in before:
@@ -153,7 +154,7 @@ class _TextFile:
         if last:
             self._lines.append(last)
             self._ends.append(self._ends[-1] if self._ends else "\n")
-        self._searched = _frame_lines(self._lines) if self._lines else ""
+        self._framed_lines = _frame_lines(self._lines) if self._lines else ""
 
     def list_lines(self) -> tuple[str, ...]:
         return tuple(self._lines)
@@ -186,43 +187,44 @@ class _TextFile:
         head = _count_common(old, new)
         tail = _count_common(old[head:][::-1], new[head:][::-1])
         end = start + len(old)
-        kept = new[head : len(new) - tail]
-        return _Replacement(block, start, end, start + head, end - tail, kept)
+        new_lines = new[head : len(new) - tail]
+        return _Replacement(block, start, end, start + head, end - tail, new_lines)
 
     def _find_only_start(self, block: Block) -> int:
         needle = _frame_lines(block.search)
-        first = self._searched.find(needle)
+        first = self._framed_lines.find(needle)
         if first < 0:
             raise NotApplicableError(
                 [f"{block}: SEARCH does not occur in the file{self._describe_mismatch(block)}"]
             )
-        if self._searched.find(needle, first + 1) >= 0:
+        if self._framed_lines.find(needle, first + 1) >= 0:
             raise NotApplicableError(
                 [f"{block}: SEARCH occurs more than once in the file; take more lines around it"]
             )
-        return self._searched.count("\n", 0, first)
+        return self._framed_lines.count("\n", 0, first)
 
     def _describe_mismatch(self, block: Block) -> str:
-        """Where a SEARCH stops matching the file, if its first line occurs there only once."""
+        """Where a SEARCH stops matching the file, if its first line occurs only once in the
+        file."""
         if self._lines.count(block.search[0]) != 1:
             return ""
         start = self._lines.index(block.search[0])
-        found = self._lines[start : start + len(block.search)]
-        same = _count_common(tuple(found), block.search)
+        file_lines = self._lines[start : start + len(block.search)]
+        same = _count_common(tuple(file_lines), block.search)
         if start + same >= len(self._lines):
             return f"; it goes on after the file's last line {start + same}"
-        return f"; from line {start + same + 1} on the file has {found[same][:200]!a}"
+        return f"; from line {start + same + 1} on the file has {file_lines[same][:200]!a}"
 
     def _replace_lines(self, places: list[_Replacement]) -> bytes:
-        lines, ends, at = list[str](), list[str](), 0
+        lines, ends, next_line = list[str](), list[str](), 0
         for place in places:
-            lines += (*self._lines[at : place.inner_start], *place.lines)
-            ends += self._ends[at : place.inner_start]
+            lines += (*self._lines[next_line : place.inner_start], *place.lines)
+            ends += self._ends[next_line : place.inner_start]
             # New lines end like the first line that they replace.
             ends += [self._ends[place.start]] * len(place.lines)
-            at = place.inner_end
-        lines += self._lines[at:]
-        ends += self._ends[at:]
+            next_line = place.inner_end
+        lines += self._lines[next_line:]
+        ends += self._ends[next_line:]
         if self._ends_without_newline and ends:
             ends[-1] = ""
         pairs = zip(lines, ends, strict=True)
@@ -243,11 +245,11 @@ def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 
 def write_blocks(edits: Iterable[Edit]) -> tuple[Block, ...]:
     """Blocks that make these edits, with as little context as makes each unique."""
-    found = list[Block]()
+    blocks = list[Block]()
     for edit in edits:
         for block in _write_file_blocks(edit):
-            found.append(replace(block, number=len(found) + 1))
-    return tuple(found)
+            blocks.append(replace(block, number=len(blocks) + 1))
+    return tuple(blocks)
 
 
 def _write_file_blocks(edit: Edit) -> list[Block]:
@@ -259,8 +261,9 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     # autojunk would ignore lines that are frequent in a long file, such as empty ones.
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
-        found = map(list, matcher.get_grouped_opcodes(context))
-        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in found]
+        # An opcode has a tag, and the start and end of its lines before and after the change.
+        hunks = map(list, matcher.get_grouped_opcodes(context))
+        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in hunks]
         blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]
         if all(_occurs_once(before, block.search) for block in blocks):
             return blocks
@@ -278,6 +281,7 @@ def _occurs_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
 MOST_COMPARED = 20_000
 """Lines of a file that are searched for a similar place."""
 LEAST_SIMILARITY = 0.5
+"""As difflib measures it, from 0 to 1."""
 
 
 def build_block(path: str, text: str, old: str, new: str) -> Block:
@@ -293,8 +297,8 @@ def build_block(path: str, text: str, old: str, new: str) -> Block:
         return _replace_exactly(path, text, start, old, new)
     places = _find_loosely(lines, wanted)
     if len(places) == 1:
-        found = lines[places[0] : places[0] + len(wanted)]
-        return Block(1, path, tuple(found), _move_lines(new, wanted, found))
+        file_lines = lines[places[0] : places[0] + len(wanted)]
+        return Block(1, path, tuple(file_lines), _move_lines(new, wanted, file_lines))
     if places:
         numbers = ", ".join(str(place + 1) for place in places[:5])
         text = f"but for white space the old text is at lines {numbers}; copy it exactly"
@@ -318,12 +322,12 @@ def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Bl
 
 
 def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Places where the lines are equal but for white space."""
-    plain, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
+    """The positions in ``lines`` at which they are like ``wanted`` but for white space."""
+    squeezed, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
     if not any(needle):
         return []
-    last = len(plain) - len(needle)
-    return [at for at in range(last + 1) if plain[at : at + len(needle)] == needle]
+    last = len(squeezed) - len(needle)
+    return [start for start in range(last + 1) if squeezed[start : start + len(needle)] == needle]
 
 
 def _move_lines(new: str, wanted: Sequence[str], found: Sequence[str]) -> tuple[str, ...]:
@@ -345,21 +349,21 @@ def _read_indent(line: str) -> str:
 
 
 def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """The only place that looks similar, "" if there is none or more than one."""
+    """A text that shows the most similar place, "" if none is or two are equally similar."""
     size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(first := wanted[0].strip())
-    best, at, second = LEAST_SIMILARITY, -1, 0.0
-    for place, line in enumerate(lines[:MOST_COMPARED]):
+    best, best_line, second = LEAST_SIMILARITY, -1, 0.0
+    for number, line in enumerate(lines[:MOST_COMPARED]):
         matcher.set_seq1(line.strip()[:500])
         # quick_ratio is an upper bound of ratio, which is slow.
         if not first or matcher.quick_ratio() <= max(second, LEAST_SIMILARITY):
             continue
-        like = matcher.ratio()
-        if like > best:
-            best, at, second = like, place, best if at >= 0 else 0.0
+        similarity = matcher.ratio()
+        if similarity > best:
+            best, best_line, second = similarity, number, best if best_line >= 0 else 0.0
         else:
-            second = max(second, like)
-    if at < 0 or second >= best:
+            second = max(second, similarity)
+    if best_line < 0 or second >= best:
         return ""
-    shown = "\n".join(lines[at : at + size])[:2000]
-    return f"; the nearest place is line {at + 1}:\n{shown}"
+    shown = "\n".join(lines[best_line : best_line + size])[:2000]
+    return f"; the nearest place is line {best_line + 1}:\n{shown}"

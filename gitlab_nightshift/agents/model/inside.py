@@ -1,7 +1,7 @@
 """``python -I -S inside.py SPEC_FILE``: the agents ``model`` and ``patch`` in the sandbox.
 
-Only this package's folder is readable there, not the folder above it: so the package is registered
-by its path, and so is ``agents``, whose own module needs libraries.
+In the sandbox only this package's folder is readable, not the folder above it, so the package is
+registered by its path; so is ``agents``, whose ``__init__.py`` needs libraries.
 """
 
 import sys

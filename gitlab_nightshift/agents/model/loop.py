@@ -1,27 +1,34 @@
 """The loop of a bead: a model calls tools, gets their results, and hands over its answer.
 
-Turns, mistakes and repeated calls are limited; the model is warned before it fails the bead.
+Turns, mistakes and repeated calls are limited; the model is warned before it fails the bead. Its
+messages are trimmed to the model's context: old tool results go first.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import MalformedError, find_no_change_reason, parse
+from gitlab_nightshift.agents.model.answers import (
+    MalformedError,
+    check_answer,
+    find_no_change_reason,
+    parse_blocks,
+    parse_json_answer,
+)
 from gitlab_nightshift.agents.model.chat_client import (
+    KEPT_THOUGHT_KEYS,
     ChatClient,
     CutOffError,
     EndpointError,
+    Message,
     ModelCall,
     ModelReply,
 )
-from gitlab_nightshift.agents.model.conversation import Conversation, estimate_tokens
 from gitlab_nightshift.agents.model.edits import NotApplicableError
-from gitlab_nightshift.agents.model.json_answers import check_answer, parse_json_answer
 from gitlab_nightshift.agents.model.texts import build_finish, render_loop_text
-from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult
+from gitlab_nightshift.agents.model.tools import FINISH, MistakeError, Toolbox, ToolResult, cut_text
 from gitlab_nightshift.text.endpoint_answers import find_written_calls
 
 MOST_TURNS = 100
@@ -39,12 +46,14 @@ LEAST_ANSWER = 1024
 """Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
 EmitEvent = Callable[[Mapping[str, Any]], None]
+"""Reports an event as a line of the agent's output, in which long texts are cut."""
 
 
 @dataclass(frozen=True)
 class LoopLimits:
-    """Tokens of an answer; what is left of the run's money (USD), tokens and seconds (None: no
-    limit); USD per million tokens in and out, 0 if no price is known."""
+    """``answer_tokens`` limits each answer; ``usd``, ``tokens`` and ``seconds`` are what is left of
+    the run, None for no limit; ``rates`` are USD per million tokens of input and of output, 0 if
+    the price is unknown."""
 
     answer_tokens: int
     usd: float | None = None
@@ -55,7 +64,8 @@ class LoopLimits:
 
 @dataclass
 class _LoopUsage:
-    """What the loop has used by the endpoint's word. The gateway's own figures are what counts."""
+    """The usage of the loop, as far as the endpoint reports it: only to warn the model, as the
+    gateway keeps the account."""
 
     turns: int = 0
     tokens_in: int = 0
@@ -75,7 +85,7 @@ class _LoopUsage:
 
 
 class AgentLoop:
-    """One bead. ``schema`` is its answer's, None for a bead that only changes files."""
+    """Works on one bead. ``schema`` is its answer's, None for a bead that only changes files."""
 
     def __init__(
         self,
@@ -97,8 +107,8 @@ class AgentLoop:
         Raises MalformedError if the model's answers cannot be used, EndpointError,
         ContextTooSmallError.
         """
-        known = self._chat.read_model()
-        self._start(task, known.context, fenced="tools" in known.refused)
+        listed = self._chat.read_model()
+        self._start(task, listed.context, fenced="tools" in listed.refused)
         while True:
             self._count_turn()
             reply = self._ask(task)
@@ -109,11 +119,15 @@ class AgentLoop:
             self._add_results(results)
 
     def _start(self, task: str, context: int, *, fenced: bool) -> None:
+        """Begin the conversation. ``fenced``: the endpoint has no tool calls, so the model writes
+        them as text, in a fence."""
         self._fenced, self._new_results = fenced, 0
         first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
         messages = [first, {"role": "user", "content": task}]
-        self._described = None if fenced else [tool.describe() for tool in self._tools]
-        fixed = estimate_tokens([{"tools": self._described}]) if self._described else 0
+        self._tool_descriptions = None if fenced else [tool.describe() for tool in self._tools]
+        fixed = (
+            estimate_tokens([{"tools": self._tool_descriptions}]) if self._tool_descriptions else 0
+        )
         self._conversation = Conversation(messages, context, fixed)
 
     def _count_turn(self) -> None:
@@ -131,12 +145,12 @@ class AgentLoop:
         calls, they are asked for as text. Raises EndpointError, ContextTooSmallError."""
         reductions = 0
         while True:
-            trimmed, tokens = self._conversation.trimmed, self._compute_answer()
+            trimmed, tokens = self._conversation.trimmed, self._compute_answer_tokens()
             messages = self._conversation.fit(tokens, self._new_results)
             if self._conversation.trimmed > trimmed:
                 self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
-                reply = self._chat.ask(messages, tokens, tools=self._described)
+                reply = self._chat.ask(messages, tokens, tools=self._tool_descriptions)
             except CutOffError as cut:
                 if not cut.hit_token_limit:
                     raise
@@ -159,13 +173,14 @@ class AgentLoop:
                 self._spent.tokens_out += reply.tokens_out
                 return reply
 
-    def _compute_answer(self) -> int:
-        """Tokens of an answer, at most a quarter of the context."""
+    def _compute_answer_tokens(self) -> int:
+        """The limit of an answer, at most a quarter of the context."""
         wanted, context = self._limits.answer_tokens, self._conversation.context
         return max(min(wanted, context // 4), LEAST_ANSWER) if context else wanted
 
     def _handle_reply(self, reply: ModelReply) -> tuple[list[tuple[str, str]], Any]:
-        """The results of a reply's calls by their ids, and the answer, None if the work goes on."""
+        """The results of a reply's calls by their ids ("" for calls as text), and the bead's
+        answer, None if the work goes on."""
         calls = reply.calls or tuple(
             ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
             for number, (name, arguments) in enumerate(find_written_calls(reply.text))
@@ -194,7 +209,7 @@ class AgentLoop:
         """Handle a reply without a call: blocks, the report itself, or, if the bead has no report,
         its last sentence."""
         try:
-            if self._toolbox.edits and (blocks := parse(text)):
+            if self._toolbox.edits and (blocks := parse_blocks(text)):
                 self._emit_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
                 result = self._toolbox.apply_blocks(blocks)
                 self._emit_result("blocks", result)
@@ -209,8 +224,8 @@ class AgentLoop:
             return [("", str(mistake))], None
 
     def _parse_final_text(self, text: str) -> Any:
-        """The report. A bead without one ends by a sentence, but not before something was changed:
-        many models start with a sentence about their plan."""
+        """The bead's answer: its report or, for a bead without one, a last sentence. That counts
+        only once something was changed: many models start with a sentence about their plan."""
         if self._schema is not None:
             return parse_json_answer(text, self._schema)
         reason = find_no_change_reason(text)
@@ -273,11 +288,116 @@ class AgentLoop:
             self._conversation.add({"role": "user", "content": text}, droppable=True)
 
     def _emit_call(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> None:
-        shown = {key: str(value)[:400] for key, value in (arguments or {}).items()}
-        if isinstance((arguments or {}).get("command"), list):
-            shown = {"command": (arguments or {})["command"][:50]}
+        arguments = arguments or {}
+        shown: dict[str, Any] = {key: str(value)[:400] for key, value in arguments.items()}
+        if isinstance(command := arguments.get("command"), list):
+            shown = {"command": command[:50]}
         self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
     def _emit_result(self, call_id: str, result: ToolResult) -> None:
         how, output = result.outcome, result.text[:4000]
         self._emit({"type": "result_of", "id": call_id, "how": how, "output": output})
+
+
+# --- the messages ---------------------------------------------------------------------------------
+
+BYTES_PER_TOKEN = 3
+"""A low estimate, to be safe: code has three to four."""
+UNKNOWN_CONTEXT = 128_000
+"""Tokens to assume if nobody says how many the model takes."""
+TRIMMED_PART = 0.7
+"""The part of the limit that is kept by a trim. Each trim invalidates the endpoint's cache, so it
+should last for some turns."""
+SHORTEST_RESULT = 400
+"""Characters; a result is not shortened further."""
+DROPPED = "(this output was dropped to save room; call the tool again if you need it)"
+
+
+class ContextTooSmallError(Exception):
+    """The task alone does not fit into the model's context."""
+
+
+@dataclass
+class Conversation:
+    """The messages so far. ``context`` are the tokens that the model takes of everything, its
+    answer included (0: unknown), ``fixed`` those of what is sent beside the messages."""
+
+    messages: list[Message]
+    context: int = 0
+    fixed: int = 0
+    trimmed: int = 0
+    _results: list[int] = field(default_factory=list)
+
+    def add(self, message: Message, *, droppable: bool = False) -> None:
+        """Add a message; the text of a ``droppable`` one, a tool's result, may go later."""
+        if droppable:
+            self._results.append(len(self.messages))
+        self.messages.append(message)
+
+    def reduce_context(self, reported: int, answer: int) -> None:
+        """Lower the context after a request that was too long: to what the endpoint ``reported``,
+        else to three quarters of what was sent, whose tokens are only estimated here."""
+        sent = estimate_tokens(self.messages) + self.fixed + answer
+        before = self.context or sent
+        # A reported context that is no smaller than the known one explains nothing: then the next
+        # try is just shorter.
+        self.context = reported if 0 < reported < before else min(before, sent) * 3 // 4
+
+    def fit(self, answer: int, newest: int = 0) -> Sequence[Message]:
+        """The messages, trimmed to leave room for an answer of so many tokens. The last ``newest``
+        messages keep their results if possible.
+
+        Raises :class:`ContextTooSmallError`.
+        """
+        limit = (self.context or UNKNOWN_CONTEXT) - answer - self.fixed
+        if estimate_tokens(self.messages) <= limit:
+            return self.messages
+        self.trimmed += 1
+        first_new = len(self.messages) - newest
+        # In this order: old results, which the model can get again; thoughts; whole turns; and new
+        # results, which it has not read.
+        for index in [index for index in self._results if index < first_new]:
+            if estimate_tokens(self.messages) <= limit * TRIMMED_PART:
+                return self.messages
+            self._shorten(index, 0)
+        self._drop_thoughts(first_new)
+        while estimate_tokens(self.messages) > limit and self._drop_oldest_turn():
+            pass
+        while estimate_tokens(self.messages) > limit and self._results:
+            largest = max(
+                self._results, key=lambda index: len(str(self.messages[index]["content"]))
+            )
+            size = len(str(self.messages[largest]["content"]))
+            if size <= SHORTEST_RESULT:
+                break
+            self._shorten(largest, size // 2)
+        if estimate_tokens(self.messages) > limit:
+            raise ContextTooSmallError(f"the task does not fit into {self.context} tokens")
+        return self.messages
+
+    def _drop_oldest_turn(self) -> bool:
+        """Drop the oldest message of the assistant and the results of its calls, without which
+        servers refuse it; False if it is the only one."""
+        turns = [index for index, each in enumerate(self.messages) if each["role"] == "assistant"]
+        if len(turns) < 2:
+            return False
+        start, end = turns[:2]
+        del self.messages[start:end]
+        self._results = [index - (end - start) for index in self._results if index >= end]
+        return True
+
+    def _shorten(self, at: int, most: int) -> None:
+        text = str(self.messages[at]["content"])
+        self.messages[at] = {**self.messages[at], "content": cut_text(text, most) or DROPPED}
+
+    def _drop_thoughts(self, end: int) -> None:
+        for at, message in enumerate(self.messages[:end]):
+            if message["role"] == "assistant":
+                kept = {k: v for k, v in message.items() if k not in KEPT_THOUGHT_KEYS}
+                self.messages[at] = kept
+
+
+def estimate_tokens(messages: Iterable[Message]) -> int:
+    """Tokens of the messages, estimated high."""
+    size = sum(len(repr(message).encode("utf-8", "replace")) for message in messages)
+    return size // BYTES_PER_TOKEN

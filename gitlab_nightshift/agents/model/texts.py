@@ -1,4 +1,4 @@
-"""What a model is told beside the task: how to work, and the form of its answer."""
+"""The texts that a model gets beside the task: how to work, and the form of its answer."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ _JSON = """\
 Answer with exactly one JSON object of the shape that the task shows: no other text before or after
 it. This answer is the report; there is no file to write.
 """
-_OF_BEAD: Mapping[str, str] = {
+_BEAD_TEXTS: Mapping[str, str] = {
     "analyze": (
         "Choose only among files whose text you were shown, and name in `files` only those and new"
         " ones. `files_scanned` is the number of files that you were shown.\n\n" + _JSON
@@ -88,9 +88,9 @@ def build_finish(schema: Mapping[str, Any] | None) -> Tool:
     """The last call of a bead, which carries its structured answer."""
     if schema is None:
         return SUMMARY
-    whole = _resolve_references(schema, schema)
+    resolved = _resolve_references(schema, schema)
     text = "Your last call: hand over the report, the JSON object that the task describes."
-    return Tool(FINISH, text, whole["properties"], tuple(whole.get("required", ())))
+    return Tool(FINISH, text, resolved["properties"], tuple(resolved.get("required", ())))
 
 
 def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
@@ -106,7 +106,7 @@ def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
 
 def render_one_request_text(bead: str) -> str:
     """The first message of a bead in one request: how to work and answer without tools."""
-    return _PLAIN + _OF_BEAD[bead]
+    return _PLAIN + _BEAD_TEXTS[bead]
 
 
 def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
@@ -114,15 +114,17 @@ def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
 
     The lines between texts contain a hash of them all, so no file can imitate one.
     """
-    known = [(name, text) for name, text in texts if text]
-    whole = "\0".join(f"{name}\0{text}" for name, text in known)
+    shown = [(name, text) for name, text in texts if text]
+    whole = "\0".join(f"{name}\0{text}" for name, text in shown)
     mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
-    parts = [f"----- {mark} {name} -----\n{_ensure_newline(text)}" for name, text in known]
+    parts = [
+        f"----- {mark} {name} -----\n" + text.removesuffix("\n") + "\n" for name, text in shown
+    ]
     return f"{task.rstrip()}\n\n# What you are shown\n\n{''.join(parts)}----- {mark} end -----\n"
 
 
 def render_complaint(problem: str) -> str:
-    """What to reply to an answer that cannot be used."""
+    """The reply to an answer that cannot be used."""
     return (
         f"Your answer cannot be used, and nothing was changed:\n\n{problem}\n\n"
         "Give the whole answer again, in the form described above, with this corrected."
@@ -145,13 +147,9 @@ def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
     shared = {"$defs": schema.pop("$defs")}
     candidate = shared["$defs"]["AnalysisCandidate"]
     candidate["properties"]["files"]["minItems"] = 1
-    found, nothing = json.loads(json.dumps(schema)), schema
-    found["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
-    found["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
-    found["required"] = ["result", "selected"]
+    improvement, nothing = json.loads(json.dumps(schema)), schema
+    improvement["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
+    improvement["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
+    improvement["required"] = ["result", "selected"]
     nothing["properties"]["result"] = {"const": "NO_IMPROVEMENT"}
-    return {**shared, "anyOf": [found, nothing]}
-
-
-def _ensure_newline(text: str) -> str:
-    return text if text.endswith("\n") else f"{text}\n"
+    return {**shared, "anyOf": [improvement, nothing]}

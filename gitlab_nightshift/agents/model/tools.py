@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.agents.model.checkout_files import OutsideError, Workspace
-from gitlab_nightshift.agents.model.conversation import cut_text
 from gitlab_nightshift.agents.model.edits import (
     NotApplicableError,
     UnreadableFileError,
@@ -24,15 +23,17 @@ from gitlab_nightshift.sandbox.process import ProgramStartError, run_bounded
 
 LONGEST_OUTPUT = 16_000
 """Characters of a result."""
-MOST_LINES, MOST_MATCHES, LONGEST_MATCH = 600, 100, 240
-MOST_NAMES = 400
+MOST_LINES, MOST_NAMES, MOST_MATCHES = 600, 400, 100
+"""Lines of a file, names in a folder and matches of a search in one result."""
+LONGEST_MATCH = 240
+"""Characters."""
 LARGEST_SEARCH = 2_000_000
 """Bytes of matches that end a search."""
 SEARCH_S = 60.0
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "fish"})
 REFUSED = "nightshift: not allowed"
-"""What ``stages/work/program_allowlist.py`` prints for a command, with exit status 126."""
-NOT_ALLOWED = 126
+"""``stages/work/program_allowlist.py`` prints this for a refused command, and exits with 126."""
+NOT_ALLOWED_STATUS = 126
 FINISH = "finish"
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
 
@@ -47,7 +48,7 @@ class MistakeError(Exception):
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What the model gets. ``outcome`` is the result in a word, for the log."""
+    """A call's result. ``text`` is for the model, ``outcome`` the result in a word for the log."""
 
     text: str
     outcome: str = "ok"
@@ -55,16 +56,16 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool as the model sees it; ``needed`` are its required parameters."""
+    """A tool as the model sees it."""
 
     name: str
     text: str
     parameters: Mapping[str, Any]
-    needed: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:
         """The tool in the form of Chat Completions."""
-        shape = {"type": "object", "properties": self.parameters, "required": list(self.needed)}
+        shape = {"type": "object", "properties": self.parameters, "required": list(self.required)}
         function = {"name": self.name, "description": self.text, "parameters": shape}
         return {"type": "function", "function": function}
 
@@ -104,8 +105,8 @@ SUMMARY = Tool(
 
 @dataclass(frozen=True)
 class CommandRules:
-    """What ``run`` may start: ``allowed`` commands by name or path, or ``any_command``. A command
-    gets ``env`` and ``timeout_s`` seconds."""
+    """The rules for ``run``: it may start ``allowed`` commands by name or path, or ``any_command``.
+    A command gets ``env`` and ``timeout_s`` seconds."""
 
     allowed: tuple[str, ...]
     any_command: bool
@@ -129,9 +130,9 @@ class Toolbox:
         """Run a call. Raises MistakeError."""
         tool = next((tool for tool in self.list_tools() if tool.name == name), None)
         if tool is None:
-            known = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
+            names = ", ".join([tool.name for tool in self.list_tools()] + [FINISH])
             raise MistakeError(
-                "an unknown tool", f"there is no tool {name[:60]!r}; there are {known}"
+                "an unknown tool", f"there is no tool {name[:60]!r}; there are {names}"
             )
         _check_arguments(tool, arguments)
         handlers: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
@@ -164,7 +165,7 @@ class Toolbox:
         output = done.output.decode("utf-8", "replace")
         # Both: 126 is also the shell's own status for a file that cannot be executed (POSIX, XCU
         # 2.8.2).
-        if done.exit_status == NOT_ALLOWED and REFUSED in output:
+        if done.exit_status == NOT_ALLOWED_STATUS and REFUSED in output:
             raise MistakeError("a command that is not allowed", output.strip())
         return ToolResult(f"{done.how}\n{output}", done.how)
 
@@ -176,8 +177,8 @@ class Toolbox:
             text = "command: expected a list of words, the program first"
             raise MistakeError("arguments of another shape", text)
         # Other names are left to the program allowlist, which knows what PATH leads to.
-        known = [shlex.split(each)[0] for each in self.rules.allowed]
-        if self.rules.any_command or words[0] in known:
+        programs = [shlex.split(each)[0] for each in self.rules.allowed]
+        if self.rules.any_command or words[0] in programs:
             return list(words)
         why = ""
         if Path(words[0]).name in SHELLS:
@@ -226,9 +227,11 @@ class Toolbox:
         if done.exit_status not in (0, 1) and "\0" not in text:
             return ToolResult(cut_text(text, 500) or done.how, "failed")
         rows = (line.split("\0", 2) for line in text.splitlines())
-        found = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
-        shown = [f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in found[:MOST_MATCHES]]
-        more = [f"... {len(found) - MOST_MATCHES} more"] if len(found) > MOST_MATCHES else []
+        matches = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
+        shown = [
+            f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in matches[:MOST_MATCHES]
+        ]
+        more = [f"... {len(matches) - MOST_MATCHES} more"] if len(matches) > MOST_MATCHES else []
         return ToolResult("\n".join([*shown, *more]) or "nothing found")
 
     def _edit(self, arguments: Mapping[str, Any]) -> ToolResult:
@@ -260,7 +263,7 @@ class Toolbox:
 def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
     if arguments is None:
         raise MistakeError("broken JSON", f"{tool.name}: its arguments are not one JSON object")
-    missing = [name for name in tool.needed if name not in arguments]
+    missing = [name for name in tool.required if name not in arguments]
     texts = (name for name in arguments if tool.parameters.get(name) == _TEXT)
     wrong = [name for name in texts if not isinstance(arguments[name], str)]
     if missing or wrong:
@@ -278,5 +281,13 @@ def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
     return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"
 
 
-def _read_number(value: Any, usual: int) -> int:
-    return value if type(value) is int else usual
+def _read_number(value: Any, default: int) -> int:
+    return value if type(value) is int else default
+
+
+def cut_text(text: str, most: int) -> str:
+    """The start and the end of a text, at most about ``most`` characters."""
+    if len(text) <= most or not most:
+        return text if most else ""
+    half = most // 2
+    return f"{text[:half]}\n... ({len(text) - 2 * half} characters left out) ...\n{text[-half:]}"

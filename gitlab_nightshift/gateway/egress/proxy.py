@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy
+from gitlab_nightshift.gateway.control_messages import EgressTicket
 from gitlab_nightshift.gateway.egress.route import (
     DeniedTarget,
     Dial,
@@ -23,7 +23,7 @@ from gitlab_nightshift.gateway.egress.route import (
     look_up,
     relay_bytes,
 )
-from gitlab_nightshift.gateway.keys import EgressTicket
+from gitlab_nightshift.gateway.gateway_config import ChooseProxy
 from gitlab_nightshift.gateway.request_body import quote_text
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host, split
@@ -48,7 +48,8 @@ class BadHead(Exception):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """A request. ``forward`` is what a plain http server gets of it, b"" for a tunnel."""
+    """The head of a request. ``credential`` is "" without one; ``forward`` is the head that a plain
+    http server gets, b"" for a tunnel."""
 
     host: str
     port: int
@@ -57,7 +58,7 @@ class RequestHead:
 
 
 async def read_head(reader: asyncio.StreamReader) -> RequestHead:
-    """The head; the reader's limit bounds it. Raises :class:`BadHead`."""
+    """Read the head of a request, of at most the reader's limit. Raises :class:`BadHead`."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
         return parse_head(raw.decode("ascii"))
@@ -105,17 +106,17 @@ def _read_credential(pairs: list[tuple[str, str]]) -> str:
         return ""
     kind, _, code = values[0].partition(" ")
     try:
-        whole = base64.b64decode(code.strip(), validate=True).decode("ascii")
+        user_and_password = base64.b64decode(code.strip(), validate=True).decode("ascii")
     except (binascii.Error, ValueError):
         return ""
-    return whole.partition(":")[2] if kind.lower() == "basic" else ""
+    return user_and_password.partition(":")[2] if kind.lower() == "basic" else ""
 
 
 # --- the proxy ------------------------------------------------------------------------------------
 
-NOTES = 50
+MOST_NOTES = 50
 """Refused targets reported in a run, each once."""
-TARGETS = 1000
+MOST_TARGETS = 1000
 """Targets of a bead whose traffic is counted separately."""
 USER = "nightshift"
 
@@ -135,6 +136,8 @@ class ProxyLimits:
 
 @dataclass(eq=False)
 class _ProxyBead:
+    """A running bead, the tasks that serve its connections, and its traffic by ``host:port``."""
+
     ticket: EgressTicket
     tasks: set["asyncio.Task[None]"] = field(default_factory=set)
     traffic: dict[str, Traffic] = field(default_factory=dict)
@@ -159,8 +162,8 @@ class EgressProxy:
     ) -> None:
         self._limits = limits or ProxyLimits()
         times = self._limits.resolve_s, self._limits.connect_s
-        known = tuple(map(parse_egress_host, hosts))
-        self._route = EgressRoute(known, *times, choose_proxy, resolve, connect)
+        allowed = tuple(map(parse_egress_host, hosts))
+        self._route = EgressRoute(allowed, *times, choose_proxy, resolve, connect)
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
         self._reported: set[str] = set()
@@ -180,15 +183,15 @@ class EgressProxy:
         through = [e for e in self._route.entries if self._route.choose_proxy(e.host, e.port)]
         if through:
             names = ", ".join(map(str, through))
-            text = f"{names}: through the job's own proxy, which looks names up: no address is"
-            self._emit(Note(f"{text} checked", warning=True))
+            why = "through the job's own proxy, which looks names up: no address is checked"
+            self._emit(Note(f"{names}: {why}", warning=True))
         return self.port
 
     async def stop(self) -> None:
         """Close everything at once."""
         for server in self._servers:
             server.close()
-        await self._end(self._tasks)
+        await self._cancel_tasks(self._tasks)
 
     def open_bead(self, bead: str) -> EgressTicket:
         """Let a bead use the proxy."""
@@ -202,10 +205,10 @@ class EgressProxy:
         """Cut a bead's connections and refuse later ones; returns its traffic by ``host:port``."""
         bead = next(bead for bead in self._beads if bead.ticket is ticket)
         self._beads = tuple(other for other in self._beads if other is not bead)
-        await self._end(bead.tasks)
+        await self._cancel_tasks(bead.tasks)
         return dict(bead.traffic)
 
-    async def _end(self, tasks: set["asyncio.Task[None]"]) -> None:
+    async def _cancel_tasks(self, tasks: set["asyncio.Task[None]"]) -> None:
         running = set(tasks)
         for task in running:
             task.cancel()
@@ -216,7 +219,7 @@ class EgressProxy:
         if len(self._tasks) >= self._limits.connections:
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve((reader, writer)))
+        task = asyncio.get_running_loop().create_task(self._serve(Streams(reader, writer)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -224,17 +227,17 @@ class EgressProxy:
         """Serve one connection to its end."""
         try:
             with contextlib.suppress(OSError, TimeoutError):
-                await self._read(agent)
-            await _close(agent[1], self._limits.close_s)
+                await self._serve_request(agent)
+            await _close(agent.writer, self._limits.close_s)
         finally:
-            agent[1].transport.abort()
+            agent.writer.transport.abort()
 
-    async def _read(self, agent: Streams) -> None:
+    async def _serve_request(self, agent: Streams) -> None:
         try:
             async with asyncio.timeout(self._limits.head_s):
-                head = await read_head(agent[0])
+                head = await read_head(agent.reader)
         except BadHead as error:
-            await _answer(agent[1], "400 Bad Request", str(error))
+            await _answer(agent.writer, "400 Bad Request", str(error))
         else:
             await self._open_target(agent, head)
 
@@ -244,7 +247,7 @@ class EgressProxy:
         if bead is None:
             # 407 needs a challenge (RFC 9110, 15.5.8): some clients send credentials only after it.
             challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
-            await _answer(agent[1], "407 Proxy Authentication Required", "no bead", challenge)
+            await _answer(agent.writer, "407 Proxy Authentication Required", "no bead", challenge)
             return
         task = asyncio.current_task()
         assert task
@@ -253,9 +256,9 @@ class EgressProxy:
             await self._tunnel_request(agent, head, target, bead)
         except DeniedTarget as why:
             self._report_refusal(bead.ticket.bead, f"{quote_text(target)} refused: {why}")
-            await _answer(agent[1], "403 Forbidden", f"{target}: {why}")
+            await _answer(agent.writer, "403 Forbidden", f"{target}: {why}")
         except UnreachableTarget as why:
-            await _answer(agent[1], "502 Bad Gateway", f"{target}: {why}")
+            await _answer(agent.writer, "502 Bad Gateway", f"{target}: {why}")
         finally:
             bead.tasks.discard(task)
 
@@ -264,25 +267,26 @@ class EgressProxy:
     ) -> None:
         host = await self._route.connect(head.host, head.port)
         try:
-            name = target if len(bead.traffic) < TARGETS else "others"
+            name = target if len(bead.traffic) < MOST_TARGETS else "others"
             traffic = bead.traffic.setdefault(name, Traffic())
             traffic.sent += len(head.forward)
             if head.forward:
-                host[1].write(head.forward)
+                host.writer.write(head.forward)
             else:
                 # No Content-Length: after it the connection is a tunnel (RFC 9110, 9.3.6).
-                agent[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                agent.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await relay_bytes(agent, host, traffic, self._limits.idle_s)
-            await _close(host[1], self._limits.close_s)
+            await _close(host.writer, self._limits.close_s)
         finally:
-            host[1].transport.abort()
+            host.writer.transport.abort()
 
     def _find_bead(self, credential: str) -> _ProxyBead | None:
-        known = [b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential)]
-        return known[0] if known else None
+        # In constant time: the credential is a secret of each bead.
+        matching = (b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential))
+        return next(matching, None)
 
     def _report_refusal(self, bead: str, text: str) -> None:
-        if text not in self._reported and len(self._reported) < NOTES:
+        if text not in self._reported and len(self._reported) < MOST_NOTES:
             self._reported.add(text)
             self._emit(Note(f"egress, {bead}: {text}", warning=True))
 

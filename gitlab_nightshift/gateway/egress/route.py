@@ -7,8 +7,9 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from gitlab_nightshift.gateway.egress.company_proxy import ChooseProxy, JobProxy
+from gitlab_nightshift.gateway.gateway_config import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
     OpenHost,
     explain_refusal,
@@ -19,39 +20,46 @@ from gitlab_nightshift.settings.allowed_hosts import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 CHUNK = 64 * 1024
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Streams(NamedTuple):
+    """A connection: what it receives, and where to send."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
 
 @dataclass
 class Traffic:
-    """Bytes from the agent to its hosts, and back."""
+    """Bytes from agents to hosts, and back."""
 
     sent: int = 0
     received: int = 0
 
 
 async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: float) -> None:
-    """Relay until both sides have ended, one fails, or neither sends anything for ``idle_s``."""
-    own = Traffic()
+    """Relay until agent and host have ended, one fails, or neither sends anything for
+    ``idle_s``."""
+    relayed = Traffic()
     directions = {
-        asyncio.create_task(_carry(agent[0], host[1], own, "sent")),
-        asyncio.create_task(_carry(host[0], agent[1], own, "received")),
+        asyncio.create_task(_carry(agent.reader, host.writer, relayed, "sent")),
+        asyncio.create_task(_carry(host.reader, agent.writer, relayed, "received")),
     }
     try:
         while directions:
-            before = own.sent + own.received
+            before = relayed.sent + relayed.received
             # No bytes in either direction for a whole idle_s end it; one that is silent while the
             # other works does not.
             done, directions = await asyncio.wait(directions, timeout=idle_s)
             broke = any(task.exception() for task in done)
-            if broke or (not done and own.sent + own.received == before):
+            if broke or (not done and relayed.sent + relayed.received == before):
                 return
     finally:
         for task in directions:
             task.cancel()
         await asyncio.gather(*directions, return_exceptions=True)
-        traffic.sent += own.sent
-        traffic.received += own.received
+        traffic.sent += relayed.sent
+        traffic.received += relayed.received
 
 
 async def _carry(
@@ -61,7 +69,7 @@ async def _carry(
         writer.write(data)
         setattr(count, field, getattr(count, field) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
-    with contextlib.suppress(OSError):  # half of the connection: the other may still carry data
+    with contextlib.suppress(OSError):  # this direction alone: the opposite one may go on
         writer.write_eof()
 
 
@@ -76,11 +84,11 @@ _STATUS = compile_lazily(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
 
 class DeniedTarget(Exception):
-    """A target that agents may not connect to; the reason."""
+    """A target that agents may not connect to; the text is the reason."""
 
 
 class UnreachableTarget(Exception):
-    """An allowed target that gives no connection; the reason."""
+    """An allowed target that gives no connection; the text is the reason."""
 
 
 class NoTunnel(Exception):
@@ -141,17 +149,17 @@ class EgressRoute:
         """
         try:
             async with asyncio.timeout(self.resolve_s):
-                found = [host] if parse_address(host) else await self.resolve(host, port)
+                addresses = [host] if parse_address(host) else await self.resolve(host, port)
         except (OSError, TimeoutError, UnicodeError):
             raise UnreachableTarget("the name is not known") from None
-        for text in found:
+        for text in addresses:
             address = parse_address(text)
             why = explain_refusal(address, private=entry.exact) if address else "no address"
             if why:
                 raise DeniedTarget(f"it is at {text}, {why}")
-        if not found:
+        if not addresses:
             raise UnreachableTarget("the name has no address")
-        return found[:ADDRESSES]
+        return addresses[:ADDRESSES]
 
 
 async def look_up(host: str, port: int) -> list[str]:
@@ -162,19 +170,19 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 async def dial(address: str, port: int) -> Streams:
-    """A connection to a numeric address: nothing is looked up again."""
-    # The system must not resolve anything again: getaddrinfo(3).
+    """A connection to a numeric address."""
+    # These flags forbid to look anything up (getaddrinfo(3)), as the name was resolved before.
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return await asyncio.open_connection(address, port, flags=flags)
+    return Streams(*await asyncio.open_connection(address, port, flags=flags))
 
 
 async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Streams:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
-    pipe = await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES)
+    pipe = Streams(*await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES))
     try:
         await _send_connect(pipe, proxy, format_host_port(host, port))
     except BaseException:
-        pipe[1].transport.abort()
+        pipe.writer.transport.abort()
         raise
     return pipe
 
@@ -183,9 +191,9 @@ async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
     rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
         rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
-    pipe[1].write("\r\n".join([*rows, "", ""]).encode("ascii"))
+    pipe.writer.write("\r\n".join([*rows, "", ""]).encode("ascii"))
     try:
-        answer = await pipe[0].readuntil(b"\r\n\r\n")
+        answer = await pipe.reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise NoTunnel("the job's own proxy gave no answer") from None
     status = _STATUS.match(answer)

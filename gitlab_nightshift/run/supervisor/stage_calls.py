@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Protocol
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
-from gitlab_nightshift.gateway.keys import ModelKey
+from gitlab_nightshift.gateway.upstream import ModelKey
 from gitlab_nightshift.gateway.usage_reports import UsageReader
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage

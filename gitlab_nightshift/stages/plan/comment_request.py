@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.accounts import DEVELOPER
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL, MergeRequest
 from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread, read_reply_marker

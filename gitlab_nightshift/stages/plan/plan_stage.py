@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import JobFacts

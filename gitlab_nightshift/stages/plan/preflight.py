@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.access import Access
+from gitlab_nightshift.gitlab.accounts import Access
 from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
 from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity, Git, RepositoryPaths

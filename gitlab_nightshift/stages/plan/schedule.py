@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.history_records import IGNORED_AFTER, CategoryOutlook
 from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.accounts import DEVELOPER
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project

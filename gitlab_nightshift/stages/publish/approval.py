@@ -4,7 +4,7 @@ tick on the dashboard did."""
 from collections.abc import Callable
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.access import DEVELOPER
+from gitlab_nightshift.gitlab.accounts import DEVELOPER
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.job.job_facts import JobFacts
 

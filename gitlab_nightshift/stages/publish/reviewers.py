@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gitlab_nightshift.gitlab.accounts import GitlabUser, People
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.people import GitlabUser, People
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import (
     APPROVAL_RULES,

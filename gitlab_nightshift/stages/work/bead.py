@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadTask, Provider, Report
+from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.gates import any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
@@ -259,7 +259,7 @@ class _AgentProcess:
                 ),
             )
 
-    def _settle_result(self, report: Report, ended: ProgramEnd, wait_s: float) -> BeadResult:
+    def _settle_result(self, report: BeadReport, ended: ProgramEnd, wait_s: float) -> BeadResult:
         # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
         if usage := self._access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)

@@ -10,10 +10,9 @@ from pathlib import Path
 from gitlab_nightshift.agents.agent import Provider
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.anthropic import list_plain_models
-from gitlab_nightshift.gateway.control_messages import BeadState
+from gitlab_nightshift.gateway.control_messages import BeadState, BeadTicket
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig, build_gateway_config
-from gitlab_nightshift.gateway.keys import BeadTicket
 from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.usage import SpendingLimit, ToolUse, Usage

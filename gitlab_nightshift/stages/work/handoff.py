@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from gitlab_nightshift.agents.agent import Report
+from gitlab_nightshift.agents.agent import BeadReport
 from gitlab_nightshift.records.bead_results import (
     AnalysisResult,
     BeadStatus,
@@ -198,7 +198,7 @@ def write_stub(bead: str, file: Path) -> None:
         file.write_text(json.dumps(STUBS[bead]), encoding="utf-8")
 
 
-def accept_handoff(bead: str, report: Report, file: Path, paths: PathResolver) -> ReadHandoff:
+def accept_handoff(bead: str, report: BeadReport, file: Path, paths: PathResolver) -> ReadHandoff:
     """Read the hand-off of a bead that ended well, its paths resolved in the tree."""
     try:
         resolved = resolve_paths(read_handoff(bead, report.structured, file), paths)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import OutputReader, Report
+from gitlab_nightshift.agents.agent import BeadReport, OutputReader
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.events import Progress, read_clock
@@ -192,7 +192,7 @@ class Watch:
         self._full = self._full or self._disk_watch.find_full()
         return self._spent or bool(self._full or (state and state.unusable))
 
-    def override_report(self, report: Report) -> Report:
+    def override_report(self, report: BeadReport) -> BeadReport:
         """The report, corrected by what this program knows better than the CLI.
 
         A full disk fails the bead whatever its agent reports: its files may be truncated.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.agents.model import checkout_files
-from gitlab_nightshift.agents.model.blocks import Block
+from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.agents.model.edits import NotApplicableError, plan_edits
 from tests.support.trees import assert_same, whole_tree
 
@@ -136,7 +136,7 @@ def test_a_signal_on_the_way_leaves_all_as_before(
     monkeypatch.setattr(
         checkout_files,
         "_replace_file",
-        lambda staged, done: put(staged, done) if staged.old else interrupted(),
+        lambda staged, done: put(staged, done) if staged.has_old else interrupted(),
     )
     with pytest.raises(KeyboardInterrupt):
         checkout_files.apply(top, edits)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents.model.blocks import Block, parse
+from gitlab_nightshift.agents.model.answers import Block, parse_blocks
 from gitlab_nightshift.agents.model.edits import (
     Edit,
     NotApplicableError,
@@ -206,7 +206,9 @@ def test_written_blocks_are_small_and_make_exactly_the_edit(
 def test_the_example_that_models_are_given_is_read() -> None:
     from gitlab_nightshift.agents.model.texts import BLOCKS
 
-    assert [each.path for each in parse(BLOCKS.partition("\n\n- ")[0])] == ["path/of/file.py"]
+    assert [each.path for each in parse_blocks(BLOCKS.partition("\n\n- ")[0])] == [
+        "path/of/file.py"
+    ]
 
 
 FILE = """\

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.agents.model import loop as loops
-from gitlab_nightshift.agents.model.blocks import MalformedError
+from gitlab_nightshift.agents.model.answers import MalformedError
 from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
 from gitlab_nightshift.agents.model.checkout_files import Workspace
-from gitlab_nightshift.agents.model.conversation import ContextTooSmallError
-from gitlab_nightshift.agents.model.loop import AgentLoop, LoopLimits
+from gitlab_nightshift.agents.model.loop import AgentLoop, ContextTooSmallError, LoopLimits
 from gitlab_nightshift.agents.model.tools import CommandRules, Toolbox
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.stages.work.handoff import build_schema

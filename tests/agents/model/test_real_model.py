@@ -34,9 +34,8 @@ def test_a_bead_ends_in_a_known_way(url: str, bead: str, tmp_path: Path) -> None
 
 
 def test_the_server_tells_its_context(url: str) -> None:
-    from gitlab_nightshift.gateway.keys import ModelKey
     from gitlab_nightshift.gateway.model_list import ask_for_model
-    from gitlab_nightshift.gateway.upstream import build_upstream
+    from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 
     found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "x" * 9), url, {}), MODEL)
     assert (found.status, found.context) == (200, CONTEXT)

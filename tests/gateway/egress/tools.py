@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gitlab_nightshift.gateway.control_messages import EgressTicket
 from gitlab_nightshift.gateway.egress.proxy import EgressProxy, ProxyLimits
 from gitlab_nightshift.gateway.egress.route import Streams, Traffic
-from gitlab_nightshift.gateway.keys import EgressTicket
 from gitlab_nightshift.records.events import Emit, Event, Note
 from tests.support.loops import LoopThread, bound
 
@@ -41,7 +41,7 @@ class Internet:
         self.dialled.append((address, port))
         if address.startswith("203.0.114."):
             await asyncio.sleep(600)
-        return await asyncio.open_connection("127.0.0.1", self.port)
+        return Streams(*await asyncio.open_connection("127.0.0.1", self.port))
 
 
 class RunningProxy:

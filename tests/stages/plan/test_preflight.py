@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.access import Access
+from gitlab_nightshift.gitlab.accounts import Access
 from gitlab_nightshift.gitlab.project import open_project
 from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity

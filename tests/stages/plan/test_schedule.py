@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.memory import Memory
+from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.products import KnownMergeRequest, SkippedCategory
 from gitlab_nightshift.settings.config_file import ConfigFile

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
-from gitlab_nightshift.gitlab import people as gitlab_people
+from gitlab_nightshift.gitlab import accounts
 from gitlab_nightshift.stages.publish.reviewers import (
     MergeRequestFacts,
     choose_reviewers,
@@ -119,7 +119,7 @@ def test_members_beyond_the_first_page_are_found(night: Night, team: dict[str, U
 def test_members_beyond_the_last_page_that_is_read_are_not(
     night: Night, team: dict[str, User], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gitlab_people, "MOST_PAGES", 1)
+    monkeypatch.setattr(accounts, "MOST_PAGES", 1)
     fill_first_page(night, team)
     assert all("nobody is left" in warning for warning in night.publish().warnings)
     assert reviewers(night) == []

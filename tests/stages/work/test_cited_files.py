@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents.agent import Report
+from gitlab_nightshift.agents.agent import BeadReport
 from gitlab_nightshift.records.bead_results import (
     AnalysisCandidate,
     AnalysisResult,
@@ -114,7 +114,9 @@ SELECTED = {"files": ["shop.py"], "description": "Do it."}
 
 
 def accept(bead: str, data: dict[str, Any], tree: PathResolver) -> ReadHandoff:
-    return accept_handoff(bead, Report(BeadStatus.OK, Usage(), structured=data), Path("/x"), tree)
+    return accept_handoff(
+        bead, BeadReport(BeadStatus.OK, Usage(), structured=data), Path("/x"), tree
+    )
 
 
 def analyze(tree: PathResolver, *files: str, **more: object) -> ReadHandoff:

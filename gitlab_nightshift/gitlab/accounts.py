@@ -1,9 +1,15 @@
-"""Whose a token is, and whether it has the rights that a night needs."""
+"""Accounts on GitLab and their rights: the token's own, and whether a night can use it; members of
+projects and groups, approvers, bots, and who is busy.
+"""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, urlencode
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
@@ -18,15 +24,18 @@ DEVELOPER, MAINTAINER = 30, 40
 GRANULAR = "insufficient_granular_scope"
 """GitLab's error code if a fine-grained token lacks a permission."""
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
+"""The lists of a project that nights read, by their API paths."""
 AccessFact = Literal["token", "scopes", "project", "role"]
-"""What is checked of a token, in this order."""
+"""The checks of a token, in this order: that it is valid, has the scopes, sees the project, and
+that its user has the role."""
 _KINDS = {
     compile_lazily(r"project_\d+_bot"): "project access token",
     compile_lazily(r"group_\d+_bot"): "group access token",
     compile_lazily(r"service_account"): "access token of a service account",
 }
 _ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
-"""By a word of GitLab's message ("Token is expired.", lib/api/api_guard.rb)."""
+"""Why a token is no longer valid, by a word of GitLab's message ("Token is expired.",
+lib/api/api_guard.rb)."""
 _OTHER_KINDS = {
     "glcbt-": "a job token",
     "gldt-": "a deploy token",
@@ -36,6 +45,12 @@ _OTHER_KINDS = {
     "glagent-": "a token of the agent for Kubernetes",
 }
 """Prefixes of tokens that cannot open merge requests."""
+_BOT = compile_lazily(
+    r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
+    r"|(?:alert|support|security|migration|automation)-bot\d*$",
+    re.IGNORECASE,
+)
+"""User names that GitLab gives to access tokens, service accounts and its own bots."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +84,8 @@ class Access:
 
 
 class AccessRefusal(NightshiftError):
-    """``E_CONFIG`` for a token that a night cannot use: ``fact`` is what failed, ``known`` what was
-    read before that, None for nothing."""
+    """``E_CONFIG`` for a token that a night cannot use. ``fact`` is the check that failed,
+    ``known`` the access as read before it, None if nothing was read."""
 
     def __init__(self, message: str, fact: AccessFact, known: Access | None = None) -> None:
         super().__init__(Code.CONFIG, message)
@@ -86,20 +101,20 @@ def read_access(
     """
     token = _read_token(client)
     user = _read_user(client, token)
-    known = _build_access(token, user)
-    if known.fine_grained:
-        _try_reading(client, project, known)
-    elif known.scopes is not None and "api" not in known.scopes:
-        raise _build_scope_error(client, known)
-    level = _read_level(client, project, read_project, user, known)
+    access = _build_access(token, user)
+    if access.fine_grained:
+        _try_reading(client, project, access)
+    elif access.scopes is not None and "api" not in access.scopes:
+        raise _build_scope_error(client, access)
+    level = _read_level(client, project, read_project, user, access)
     if level is not None and level < DEVELOPER:
         raise AccessRefusal(
             f"the token's user {user['username']} has a role below Developer on {project}: "
             f"set GITLAB_TOKEN to a token with {TOKEN_RIGHTS}",
             "role",
-            known,
+            access,
         )
-    return replace(known, level=level)
+    return replace(access, level=level)
 
 
 def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
@@ -117,11 +132,11 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
 
 
 def _try_reading(client: "Client", project: str, known: Access) -> None:
-    """Read one row of each list that nights read: GitLab does not list such a token's permissions,
-    so only a try shows them."""
-    for name in _READ_BY_NIGHTS:
+    """Read one row of each list that nights read: GitLab does not list the permissions of a
+    fine-grained token, so only a try shows them."""
+    for path in _READ_BY_NIGHTS:
         try:
-            client.read_rows(f"{build_project_path(project)}/{name}", per_page=1)
+            client.read_rows(f"{build_project_path(project)}/{path}", per_page=1)
         except ApiError as error:
             if error.kind == GRANULAR:
                 raise _explain_refusal(error, client, known) from None
@@ -129,18 +144,25 @@ def _try_reading(client: "Client", project: str, known: Access) -> None:
                 raise
 
 
+def is_bot_name(username: str) -> bool:
+    """True for a name that GitLab gives to bots. Other names may be bots too, for which only
+    GraphQL and the user's own resource have a field."""
+    return _BOT.match(username) is not None
+
+
 def find_developers(
     client: "Client", project: str, users: Iterable[int], least: int = DEVELOPER
 ) -> frozenset[int]:
     """The active users (ids, 0 for nobody) with at least this access level, inherited or not."""
-    asked = sorted(set(users) - {0})[:PAGE]
-    if not asked:  # without ids, GitLab would list every member
+    # Only a page of members is read, so more ids would be of no use.
+    ids = sorted(set(users) - {0})[:PAGE]
+    if not ids:  # without ids, GitLab would list every member
         return frozenset()
     path = f"{build_project_path(project)}/members/all"
-    found = client.read_rows(path, **{"user_ids[]": asked})
+    members = client.read_rows(path, **{"user_ids[]": ids})
     return frozenset(
         int(each["id"])
-        for each in found
+        for each in members
         if int(each.get("access_level") or 0) >= least and each.get("state") == "active"
     )
 
@@ -148,19 +170,19 @@ def find_developers(
 def read_member_level(client: "Client", project: str, user: int) -> int:
     """A user's access level in the project, inherited or not; 0 for no member, and if blocked."""
     path = f"{build_project_path(project)}/members/all/{user}"
-    found = call_or_none(lambda: client.read_object(path), 404) or {}
-    active = found.get("state", "active") == "active"
-    return int(found.get("access_level") or 0) if active else 0
+    member = call_or_none(lambda: client.read_object(path), 404) or {}
+    active = member.get("state", "active") == "active"
+    return int(member.get("access_level") or 0) if active else 0
 
 
 def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
     try:
         return client.own_user
     except ApiError as error:
-        known = _build_access(token, {})
+        access = _build_access(token, {})
         if error.kind == "insufficient_scope":
-            raise _build_scope_error(client, known) from None
-        raise _explain_refusal(error, client, known) from None
+            raise _build_scope_error(client, access) from None
+        raise _explain_refusal(error, client, access) from None
 
 
 def parse_day(text: object) -> date | None:
@@ -192,6 +214,7 @@ def _read_level(
     user: Mapping[str, Any],
     known: Access,
 ) -> int | None:
+    """The access level of the token's user, 0 for no member, None for an administrator."""
     try:
         granted = read_project().get("permissions") or {}
     except ApiError as error:
@@ -255,3 +278,132 @@ def _build_scope_error(client: "Client", known: Access) -> NightshiftError:
         "scopes",
         known,
     )
+
+
+# --- the project's people -------------------------------------------------------------------------
+
+OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
+"""The places of CODEOWNERS, in GitLab's order: it reads only the first that exists
+(gitlab-org/gitlab#219916)."""
+LARGEST_OWNERS = 1_000_000
+"""Bytes."""
+MOST_PAGES = 10
+"""Pages that are read of a list: 1,000 people, rules or merge requests."""
+
+
+@dataclass(frozen=True)
+class GitlabUser:
+    """An account. ``active``: neither blocked nor a bot; ``level`` is the access level of a member
+    (30 is Developer), 0 for other accounts."""
+
+    id: int
+    username: str
+    active: bool = True
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class ApprovalRule:
+    """A rule of the project: ``required`` of these people have to approve."""
+
+    name: str
+    required: int
+    people: tuple[GitlabUser, ...]
+
+
+class People:
+    """The people of a project, groups and other users. Of each list at most ``MOST_PAGES`` pages
+    are read. Every method but ``has_user`` may raise :class:`ApiError`."""
+
+    def __init__(self, client: "Client", project: str) -> None:
+        self._client, self._project = client, project
+        self._path = build_project_path(project)
+
+    def find_user(self, name: str) -> GitlabUser | None:
+        """The account with this user name, given with or without ``@``."""
+        users = self._client.users.list(username=name.lstrip("@"), get_all=False)
+        return next((_read_person(user.attributes) for user in users), None)
+
+    def has_user(self, name: str) -> bool | None:
+        """Whether GitLab has a user of this name; None if that cannot be found out."""
+        try:
+            return self.find_user(name) is not None
+        except ApiError:
+            return None
+
+    def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
+        """The members of a group, inherited ones too; None if the token sees no such group."""
+        return self._list_people(f"/groups/{quote(path, safe='')}/members/all")
+
+    def list_members(self) -> tuple[GitlabUser, ...]:
+        """The members of the project, inherited ones too."""
+        return self._list_people(f"{self._path}/members/all") or ()
+
+    def find_developers(self, users: Iterable[int]) -> frozenset[int]:
+        """The users (ids) who are Developers or above."""
+        return find_developers(self._client, self._project, users)
+
+    def find_maintainers(self, users: Iterable[int]) -> frozenset[int]:
+        """The users (ids) who are Maintainers or Owners."""
+        return find_developers(self._client, self._project, users, MAINTAINER)
+
+    def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
+        """The project's approval rules for a target branch; None if GitLab's tier has none, or the
+        token may not see them."""
+        rows = self._read_list(f"{self._path}/approval_rules")
+        if rows is None:
+            return None
+        return tuple(
+            ApprovalRule(
+                str(row.get("name") or "a rule"),
+                int(row.get("approvals_required") or 0),
+                tuple(map(_read_person, row.get("eligible_approvers") or ())),
+            )
+            for row in rows
+            if _applies(row, branch)
+        )
+
+    def read_owners_file(self, branch: str) -> str | None:
+        """The text of CODEOWNERS on a branch; None if it has none."""
+        query = urlencode({"ref": branch})
+        for name in OWNER_FILES:
+            path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
+            content = call_or_none(partial(self._client.download, path, LARGEST_OWNERS), 404)
+            if content is not None:
+                return str(content.decode("utf-8", "replace"))
+        return None
+
+    def count_reviews(self) -> Mapping[int, int]:
+        """User id → the number of the project's open merge requests with this reviewer."""
+        rows = self._read_list(f"{self._path}/merge_requests", state="opened") or []
+        return Counter(int(each["id"]) for row in rows for each in row.get("reviewers") or ())
+
+    def is_busy(self, person: GitlabUser) -> bool:
+        """True if the person has set the status to busy."""
+        status = call_or_none(lambda: self._client.read_object(f"/users/{person.id}/status")) or {}
+        return status.get("availability") == "busy"
+
+    def _list_people(self, path: str) -> tuple[GitlabUser, ...] | None:
+        rows = self._read_list(path)
+        return None if rows is None else tuple(map(_read_person, rows))
+
+    def _read_list(self, path: str, **query: str) -> list[dict[str, Any]] | None:
+        return call_or_none(lambda: self._client.read_pages(path, MOST_PAGES, **query))
+
+
+def _read_person(data: Mapping[str, Any]) -> GitlabUser:
+    name = str(data.get("username") or "")
+    return GitlabUser(
+        int(data["id"]),
+        name,
+        data.get("state", "active") == "active"
+        and not (data.get("bot") is True or is_bot_name(name)),
+        int(data.get("access_level") or 0),
+    )
+
+
+def _applies(row: Mapping[str, Any], branch: str) -> bool:
+    """True for a regular rule that is for this branch, or for all."""
+    # Code owners are a rule_type too, but are read from their file.
+    names = [str(each.get("name")) for each in row.get("protected_branches") or ()]
+    return row.get("rule_type", "regular") == "regular" and (not names or branch in names)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitlab_nightshift.gateway.egress.company_proxy import JobProxy, parse_proxy
 from gitlab_nightshift.gateway.egress.proxy import ProxyLimits
+from gitlab_nightshift.gateway.gateway_config import JobProxy, parse_proxy
 from gitlab_nightshift.records.events import Event
 from tests.gateway.egress.tools import Agent, Internet, RunningProxy
 

@@ -9,7 +9,7 @@ import pytest
 import responses
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.access import Access, AccessRefusal
+from gitlab_nightshift.gitlab.accounts import Access, AccessRefusal
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project, open_project
 from tests.support.standin import FullStandin

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gitlab_nightshift.chat import interaction
+from gitlab_nightshift.chat import discord
 from gitlab_nightshift.chat.chat_settings import build_signature_check
-from gitlab_nightshift.chat.interaction import (
+from gitlab_nightshift.chat.discord import (
+    MOST_TASKS,
     PERIOD_S,
-    TASKS,
     WINDOW_S,
     RateLimiter,
     RequestVerifier,
@@ -116,7 +116,7 @@ def test_what_is_too_old_to_be_let_in_is_forgotten(world: World) -> None:
 
 
 def test_a_full_memory_lets_nothing_in(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interaction, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(discord, "MOST_REMEMBERED", 2)
     assert [world.lets_in(str(n).encode()) for n in range(3)] == [True, True, False]
     world.time.at += 3 * WINDOW_S
     assert world.lets_in(b"3")
@@ -125,7 +125,7 @@ def test_a_full_memory_lets_nothing_in(world: World, monkeypatch: pytest.MonkeyP
 def test_a_person_starts_so_many_tasks_and_no_more() -> None:
     time = Time()
     rate_limiter = RateLimiter(lambda: time.at)
-    assert all(rate_limiter.allow("ada") for _ in range(TASKS))
+    assert all(rate_limiter.allow("ada") for _ in range(MOST_TASKS))
     assert not rate_limiter.allow("ada")
     assert rate_limiter.allow("bob")
     time.at += PERIOD_S

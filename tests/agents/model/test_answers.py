@@ -1,18 +1,24 @@
-"""Blocks as text: read strictly, written so that they are read as the same."""
+"""Answers as text: blocks, which are read as they are written; JSON, held against the schema."""
+
+import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitlab_nightshift.agents.model.blocks import (
-    LARGEST,
+from gitlab_nightshift.agents.model.answers import (
+    LARGEST_TEXT,
     MOST_BLOCKS,
     Block,
     MalformedError,
     find_no_change_reason,
-    parse,
-    render,
+    parse_blocks,
+    parse_json_answer,
+    render_blocks,
 )
+from gitlab_nightshift.stages.work.handoff import build_schema
+from tests.support.shop import DRAFT, FOUND, PASSED
 
 ONE = "a.py\n<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
 OLD_NEW = Block(1, "a.py", ("old",), ("new",))
@@ -31,24 +37,24 @@ OLD_NEW = Block(1, "a.py", ("old",), ("new",))
     ],
 )
 def test_one_block(text: str) -> None:
-    assert parse(text) == (OLD_NEW,)
+    assert parse_blocks(text) == (OLD_NEW,)
 
 
 def test_several_blocks_are_numbered_and_a_text_without_any_has_none() -> None:
     more = "b/c d.txt\n<<<<<<< SEARCH\n=======\nnew\n\n>>>>>>> REPLACE\n"
     gone = "d.py\n<<<<<<< DELETE\n>>>>>>> DELETE\n"
-    assert parse(ONE + more + gone) == (
+    assert parse_blocks(ONE + more + gone) == (
         OLD_NEW,
         Block(2, "b/c d.txt", (), ("new", "")),
         Block(3, "d.py", delete=True),
     )
-    assert parse("Nothing to do.\n=======\n") == ()
+    assert parse_blocks("Nothing to do.\n=======\n") == ()
 
 
 def test_longer_marks_let_a_text_hold_marks() -> None:
     text = ONE.replace("old", "Title\n=======").replace("<<<<<<<", "<<<<<<<<")
     text = text.replace("=======\nnew", "========\nnew").replace(">>>>>>>", ">>>>>>>>")
-    assert parse(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
+    assert parse_blocks(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
 
 
 @pytest.mark.parametrize(
@@ -70,13 +76,13 @@ def test_longer_marks_let_a_text_hold_marks() -> None:
         ("a\n<<<<<<< DELETE\n>>>>>>> REPLACE", "before the block's own end"),
         (ONE.replace("new", "n\0w"), "a NUL character"),
         (ONE.replace("new", "n\ud800w"), "not UTF-8"),
-        ("x" * (LARGEST + 1), "larger than"),
+        ("x" * (LARGEST_TEXT + 1), "larger than"),
         (ONE * (MOST_BLOCKS + 1), "more than 500 blocks"),
     ],
 )
 def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
     with pytest.raises(MalformedError, match=why):
-        parse(text)
+        parse_blocks(text)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +115,107 @@ def test_what_is_rendered_is_read_as_the_same(
         Block(number, path, () if gone else old, () if gone else new, gone)
         for number, (path, old, new, gone) in enumerate(rows, 1)
     )
-    assert parse(render(blocks)) == blocks
+    assert parse_blocks(render_blocks(blocks)) == blocks
 
 
 @given(st.lists(st.sampled_from([*MARKS, "a.py", "x", "\r"])).map("\n".join) | st.text())
 def test_any_text_has_blocks_or_a_reason(text: str) -> None:
     try:
-        blocks = parse(text)
+        blocks = parse_blocks(text)
     except MalformedError as error:
         assert str(error)
     else:
-        assert parse(render(blocks)) == blocks
+        assert parse_blocks(render_blocks(blocks)) == blocks
+
+
+HONEST: dict[str, dict[str, Any]] = {"analyze": FOUND, "verify": PASSED, "mr": DRAFT}
+
+
+def read(bead: str, text: str) -> dict[str, Any]:
+    own = build_schema(bead)
+    assert own
+    return parse_json_answer(text, own)
+
+
+@pytest.mark.parametrize("bead", HONEST)
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        " {}\n",
+        "```json\n{}\n```",
+        "Here it is:\n\n```\n{}\n```\nDone.",
+        "```json  \n{}\n``` ",
+    ],
+)
+def test_an_object_alone_or_in_the_only_fence(bead: str, around: str) -> None:
+    text = around.replace("{}", json.dumps(HONEST[bead], indent=1))
+    assert read(bead, text) == HONEST[bead]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "It is right.\n{}",
+        "```JSON\n{}\n```",
+        "I looked at {{x}} first.\n\n{}\n\nThat is all.",
+        'In the file: {{"x": 1}}. My verdict: {}',
+        "{} (once more: {})",
+    ],
+)
+def test_an_object_in_prose_is_found(around: str) -> None:
+    assert read("verify", around.format(*[json.dumps(PASSED)] * 2)) == PASSED
+
+
+def test_a_fence_within_a_text_of_the_json_is_no_fence_around_it() -> None:
+    draft = {**DRAFT, "changes": "```\ncode\n```"}
+    assert read("mr", json.dumps(draft)) == draft
+
+
+@pytest.mark.parametrize(
+    ("bead", "text", "why"),
+    [
+        ("verify", "passed: true", "not one JSON object alone"),
+        ("verify", '```json\n{"passed": true}\n```\n```json\n{"passed": false}\n```', "alone"),
+        ("verify", "[true]", "alone"),
+        ("verify", "[" * 100_000, "alone"),
+        ("verify", "{}", "the answer: passed is missing"),
+        ("verify", '{"passed": "yes"}', "passed: boolean expected"),
+        ("verify", '{"passed": 1}', "passed: boolean expected"),
+        ("verify", '{"passed": true, "commands_run": [1]}', "commands_run: string expected"),
+        ("mr", '{"title": "x"}', "the answer: summary is missing"),
+        ("analyze", '{"result": "FOUND"}', "result: one of IMPROVEMENT_FOUND, NO_IMPROVEMENT"),
+        ("analyze", '{"result": "NO_IMPROVEMENT", "files_scanned": true}', "integer expected"),
+        ("analyze", '{"result": "IMPROVEMENT_FOUND"}', "selected: with IMPROVEMENT_FOUND"),
+        (
+            "analyze",
+            '{"result": "IMPROVEMENT_FOUND", "selected": {"files": [], "description": "x"}}',
+            "selected: with IMPROVEMENT_FOUND",
+        ),
+        (
+            "analyze",
+            '{"result": "IMPROVEMENT_FOUND", "selected": {"files": ["x"]}}',
+            "selected: description is missing",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(bead: str, text: str, why: str) -> None:
+    with pytest.raises(MalformedError, match=why):
+        read(bead, text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["passed", "selected", "files", "result", "x"]), inner)
+    ),
+)
+
+
+@given(st.sampled_from(sorted(HONEST)), JSON)
+def test_any_json_is_an_answer_or_malformed(bead: str, value: object) -> None:
+    try:
+        assert read(bead, json.dumps(value)) == value
+    except MalformedError as error:
+        assert str(error)
