@@ -25,13 +25,15 @@ from gitlab_nightshift.system.self_protection import close_to_others, refuse_ins
 
 @dataclass(frozen=True)
 class Invocation:
-    """How the command was called: environment, folder, and what the command line says."""
+    """How the command was called: environment, folder, and what the command line says. ``run_id``
+    is that of the process that started this one, outside CI."""
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path
     config: str | None
     overrides: Mapping[str, str]
     colour: bool
+    run_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,8 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
-    call = Invocation(
-        inputs["env"], Path(inputs["folder"]), inputs["config"], inputs["overrides"], False
-    )
+    folder, run_id = Path(inputs["folder"]), inputs["run_id"]
+    call = Invocation(inputs["env"], folder, inputs["config"], inputs["overrides"], False, run_id)
     run_folder = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
     try:
         outlet = OutputChannel(inputs["outlet"])

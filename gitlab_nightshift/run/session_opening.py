@@ -100,7 +100,7 @@ def _build_session(
     secrets = read_secrets(call.env)
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
-    job = read_job(call.env, settings.repo_url)
+    job = read_job(call.env, settings.repo_url, call.run_id)
     machine_git = with_machine_config(
         run_folder.private / "machine-git",
         build_search_path(call.env, run_folder.checkout),
@@ -130,7 +130,8 @@ def locate_project(session: Session) -> Session:
         url = parse_project_address(read_origin(session.git, session.checkout))
     except ValueError:
         return session
-    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
+    job = read_job(session.env, url.removesuffix(".git"), session.job.run_id)
+    return replace(session, job=job)
 
 
 def _build_event_sink(

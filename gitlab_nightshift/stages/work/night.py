@@ -307,7 +307,7 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
     if results and len(full) == len(results):
         why = f"in every bead ({len(full)}) {full[-1].error}"
         return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
-    reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
+    reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
     return build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
 
 

@@ -161,11 +161,11 @@ def notarize(
         tree = _rebuild_change(task, work_context, sandboxed.checkout)
         trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, work_context.emit)
         measured = tuple(trial.run_all())
-    accepted = sum(each.accepted for each in measured)
-    all_accepted = accepted == len(task.commands)
-    work_context.emit(
-        StepEnded(STEP, all_accepted, f"{accepted} of {len(task.commands)} commands passed")
-    )
+    accepted, passed = sum(each.accepted for each in measured), sum(each.ok for each in measured)
+    text = f"{passed} of {len(task.commands)} commands passed"
+    if red := accepted - passed:
+        text += f", {red} {'fails' if red == 1 else 'fail'} without the change as well"
+    work_context.emit(StepEnded(STEP, accepted == len(task.commands), text))
     return NotaryAnswer(
         tree, measured, str(boundary)[:LONGEST_TEXT], tuple(trial.unrestored)[:MOST_UNRESTORED]
     )
@@ -248,6 +248,7 @@ class _Trial:
         self._runner.renew()
         if self._apply(self._task.base):
             return None
+        self._emit(Note(f"once more, without the change: {command}"))
         return self._run(command, log)
 
     def _run(self, command: str, log: str) -> NotarizedRun:
