@@ -46,9 +46,7 @@ class JobFacts:
     trigger_payload: str = ""
 
 
-def read_job(
-    env: Mapping[str, str], repo_url: str | None = None, run_id: str = ""
-) -> JobFacts:
+def read_job(env: Mapping[str, str], repo_url: str | None = None, run_id: str = "") -> JobFacts:
     """The job's facts from ``CI_*`` and ``GITLAB_USER_*``. Outside CI ``repo_url`` and ``run_id``
     stand in; without a ``run_id`` there is a new one at each call."""
 

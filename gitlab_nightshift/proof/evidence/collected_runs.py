@@ -105,7 +105,7 @@ def _compare_command(
 
 def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     number = sum(map(is_test_file, subject.change.paths()))
-    text = f"{why}; {number} files look like tests" if number else why
+    text = f"{why}; test files in the change: {number}" if number else why
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
