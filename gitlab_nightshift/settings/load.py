@@ -246,7 +246,7 @@ def _parse_value(kind: Any, text: str) -> Any:
     if is_list:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
         return [part.strip() for part in parts if part.strip()]
-    return text
+    return text.strip()  # pasted into GitLab's form with a blank or line end
 
 
 # --- values of one run ----------------------------------------------------------------------------

@@ -93,6 +93,12 @@ def test_an_empty_variable_is_not_set(value: str) -> None:
     assert (settings.category, settings.find_source("category")) == ("docs", "nightshift.yaml:1")
 
 
+def test_white_space_around_a_variable_is_no_part_of_it() -> None:
+    env = {"NIGHTSHIFT_CATEGORY": " docs ", "NIGHTSHIFT_ENABLED": "false\n"}
+    settings = loaded("", env)
+    assert (settings.category, settings.enabled) == ("docs", False)
+
+
 @each(
     ("text", "expected"),
     [
