@@ -26,7 +26,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "verify": ("Bash", "Read", "Write"),
     "mr": ("Bash", "Read"),
 }
-"""The tools of each bead (contract, "Beads"). Analyze and Verify need Write for the hand-off."""
+"""The tools of each bead. Analyze and Verify need Write for the hand-off."""
 
 STATUS_OF_END = {
     EndReason.IDLE: (BeadStatus.IDLE, "no output for too long"),

@@ -1,4 +1,4 @@
-"""What a bead reports (contract, "Beads"). Sizes are bounded: a hand-off is hostile data."""
+"""What a bead reports. Sizes are bounded: a hand-off is hostile data."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
 """The fixed texts of prompts: the preamble, and the guidance for each built-in category.
 
-They follow the contract, "Beads", and are code, so that no setting can remove or move them.
+They are code, so that no setting can remove or move them.
 """
 
 from collections.abc import Mapping
