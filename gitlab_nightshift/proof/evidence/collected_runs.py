@@ -92,7 +92,7 @@ def _compare_command(
 ) -> Evidence:
     new, command = run.collection, f"`{run.collection.command}`"
     if old.unknown:
-        return _report_unknown(subject, f"{command}: the tests that ran are unknown: {old.unknown}")
+        return _report_unknown(subject, f"{command}: not known: {old.unknown}")
     if new.unknown:
         text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
         return refuse(subject, TITLE, "unreliable-report", text)

@@ -3,7 +3,7 @@ this program asks the sandbox whether it finds them."""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -55,6 +55,7 @@ def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) 
 
 
 _TITLE = "The untouched checkout"
+_RAN_NONE = "the program ran no test: "
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def run_baseline(
     """
     verify, emit = work.verify, work.emit
     if not verify.commands:
-        return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
+        return Baseline(checks=(_build_not_checked(_RAN_NONE + NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
     outcome = (
@@ -179,7 +180,8 @@ def _run_each(verify: Commands, checkout: Checkout, runner: Runner) -> _Baseline
 
 def _judge_baseline(verify: Commands, mode: str, outcome: _BaselineRun) -> Baseline:
     if not outcome.results:
-        return Baseline(checks=outcome.left_out)
+        whole = (replace(each, detail=_RAN_NONE + each.detail) for each in outcome.left_out)
+        return Baseline(checks=tuple(whole))
     if not outcome.failed:
         empty = bool(outcome.runs) and all(run.ran_nothing for run in outcome.runs)
         return Baseline(
@@ -230,4 +232,4 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
 
 
 def _build_not_checked(why: str) -> Check:
-    return Check("Tests", CheckOutcome.NOT_CHECKED, f"the program ran no test: {why}.")
+    return Check("Tests", CheckOutcome.NOT_CHECKED, f"{why}.")
