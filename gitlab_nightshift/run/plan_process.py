@@ -27,7 +27,7 @@ from gitlab_nightshift.run.publishing import (
     place_bundles,
     read_source_checkout,
 )
-from gitlab_nightshift.run.session_opening import locate_product, open_session
+from gitlab_nightshift.run.session_opening import locate_product, open_session, show_output_paths
 from gitlab_nightshift.run.work_setup import build_work_context
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
@@ -77,7 +77,8 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
             answer["mistake"] = {"code": error.code, "message": error.message}
         raise
     if inputs["single_stage"]:
-        plan, upkeep = planning.read_plans(session, inputs["plan"])
+        with show_output_paths(session):
+            plan, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
         if inputs["bundle_origin"]:
             place_bundles(session, plan, make_record(BundleOrigin, inputs["bundle_origin"]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.events import Emit, Note, to_all
@@ -55,7 +55,8 @@ def open_run(call: Invocation) -> Iterator[Session]:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         session = open_session(call, run_folder, read_machine_secrets(call.env))
         try:
-            yield session
+            with show_output_paths(session):
+                yield session
         finally:
             if text := place_results(run_folder, read_output_path(run_folder)):
                 session.emit(Note(text, warning=True))
@@ -193,6 +194,18 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
     except GitError:
         find_repository_paths(git, checkout)  # raises if it is no checkout at all
         return None  # no commit yet: a run says so itself
+
+
+@contextlib.contextmanager
+def show_output_paths(session: Session) -> Iterator[None]:
+    """Name, in an error, the products of earlier stages by their place in the output folder, from
+    which they have been set aside."""
+    try:
+        yield
+    except NightshiftError as error:
+        place = str(RunFolder(session.checkout, session.private).earlier)
+        text = error.message.replace(place, str(session.output))
+        raise NightshiftError(error.code, text) from None
 
 
 def locate_product(session: Session, given: str | None, name: str) -> Path:

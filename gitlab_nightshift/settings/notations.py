@@ -258,11 +258,11 @@ def check_key_header(value: str) -> str:
     return value
 
 
-def check_web_address(value: str) -> str:
-    """An http address without credentials."""
+def check_web_address(value: str, *, example: str = "https://models.example.org") -> str:
+    """An http address without credentials; an error shows the ``example``."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s@]", value):
-        raise ValueError("expected an address such as https://gitlab.example.com/group/project")
+        raise ValueError(f"expected an address such as {example}")
     return value
 
 
@@ -273,7 +273,7 @@ def parse_project_address(value: str) -> str:
     )
     if found:
         value = f"https://{found[1]}/{found[2].strip('/').removesuffix('.git')}"
-    return check_web_address(value)
+    return check_web_address(value, example="https://gitlab.example.com/group/project")
 
 
 def check_command(value: Any) -> Any:

@@ -286,6 +286,18 @@ def test_a_stage_without_the_product_before_it(tmp_path: Path) -> None:
         assert f"the plan was made for commit {'1' * 12}, not {shop.sha[:12]}" in done.last_line
 
 
+def test_a_spoilt_product_is_named_by_its_place_in_the_checkout(tmp_path: Path) -> None:
+    """It has been set aside, to a folder that is gone when the message is read."""
+    with world(tmp_path, GOOD) as shop:
+        assert shop.nightshift("run", "--dry-run").exit_status == 0
+        for name, command in (("bundle/bundle.json", "publish"), ("plan.json", "work")):
+            place = shop.checkout / "nightshift" / name
+            place.write_text("{")
+            done = shop.nightshift(command)
+            assert done.exit_status == 10
+            assert f"E_PARSE_ERROR: {place}: not a " in done.stderr
+
+
 def test_no_command_takes_the_folder_of_results_for_a_change(tmp_path: Path) -> None:
     with world(tmp_path, GOOD) as shop:
         for command in ("plan", "run"):

@@ -133,7 +133,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("agent_env", ["JAVA HOME"], "name of a variable"),
     ("agent_env", ["JAVA_HOME=/opt"], "name of a variable"),
     ("replay_dir", None, "agent: replay needs"),
-    ("model_endpoint", "ftp://x", "https://gitlab.example.com"),
+    ("model_endpoint", "ftp://x", "https://models.example.org"),
     ("repo_url", "https://user:x@gitlab.example.com/a", "https://gitlab.example.com"),
     ("repo_url", "https://[", "Invalid IPv6"),
     ("repo_url", "https://", "https://gitlab.example.com"),
