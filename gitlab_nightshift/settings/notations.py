@@ -128,10 +128,12 @@ def check_new_category(value: Any) -> Any:
     return value
 
 
-def check_known_category(value: str, info: "ValidationInfo") -> str:
-    """A built-in category, or one of ``categories``."""
+def check_known_category(
+    value: str, info: "ValidationInfo", *, others: tuple[str, ...] = ()
+) -> str:
+    """A built-in category, one of ``categories``, or of ``others``."""
     # pydantic checks keys in the order of the class, and leaves invalid ones out of info.data.
-    known = (*FALLBACK_ORDER, *info.data.get("categories", ()))
+    known = (*FALLBACK_ORDER, *info.data.get("categories", ()), *others)
     if value not in known and "categories" in info.data:
         raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
     return value
@@ -139,7 +141,7 @@ def check_known_category(value: str, info: "ValidationInfo") -> str:
 
 def check_instructed_category(value: str, info: "ValidationInfo") -> str:
     """A category, ``task``, or ``all``."""
-    return value if value in (ALL, TASK) else check_known_category(value, info)
+    return check_known_category(value, info, others=(ALL, TASK))
 
 
 def check_instructions(value: str, info: "ValidationInfo") -> str:

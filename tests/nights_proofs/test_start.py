@@ -198,4 +198,4 @@ def test_open_merge_requests_are_limited(tmp_path: Path) -> None:
         done = shop.nightshift("run")
         assert (done.exit_status, len(shop.agent.seen), shop.written) == (0, beads, before)
         assert shop.result["outcome"] == "SKIPPED"
-        assert shop.result["reason"] == "3 night-shift merge requests are open; the limit is 3"
+        assert shop.result["reason"] == "open night-shift merge requests: 3; the limit is 3"

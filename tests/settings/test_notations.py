@@ -141,7 +141,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("variables", {"Team": "x"}, "lower-case letters"),
     ("variables", {"team": 5}, "valid string"),
     ("categories", {"all": "x"}, "built in"),
-    ("instructions", {"dcos": "x"}, "no category 'dcos'"),
+    ("instructions", {"dcos": "x"}, "no category 'dcos'; known are .*, all, task"),
     ("instructions", {"all": 5}, "valid string"),
     ("instructions", {"all": "x" * 100_000}, "100000 characters; at most 10000"),
     ("instructions", {"all": "{{category}}"}, r"\{\{category\}\} is not one of your variables"),
