@@ -31,6 +31,7 @@ from gitlab_nightshift.onboarding.ci_file import (
     add_include,
     find_rehearsal,
     find_schedule_description,
+    find_shape,
     find_usual_source,
     find_version,
     parse_config,
@@ -79,6 +80,11 @@ REASONS = {
     "schedule_description": "pipeline variables are forbidden: a schedule of this name is a night",
     "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
+THREE_JOBS = "three-jobs"
+ONE_JOB = (
+    "one job runs the agents and has GITLAB_TOKEN; safer are three, which keep these apart: the"
+    f" input `shape: {THREE_JOBS}` of the include"
+)
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 
 
@@ -216,6 +222,8 @@ def _find_pipeline(examined: ProjectExamination, project: Project | None) -> Ite
     described = find_schedule_description(text, name)
     jobs = find_scheduled_jobs(config, examined.branch, described)
     yield from _describe_jobs(jobs, name, described)
+    if find_shape(text, name) != THREE_JOBS:
+        yield format_line("shape", ONE_JOB)
     if find_rehearsal(text, name):
         requested = find_request_jobs(config, "", examined.branch)
         yield format_line("rehearsal", describe_rehearsal(requested, name))
@@ -245,7 +253,7 @@ def _build_include(
     is_forbidden = project is not None and project.can_set_variables() is False
     usual = find_usual_source(examined.session.job.project_path)
     inputs = {
-        "shape": "three-jobs" if request.gitlab or request.merge_request else "",
+        "shape": THREE_JOBS if request.gitlab or request.merge_request else "",
         "image": environment.image,
         "stage": environment.stage,
         "source": source if source != usual else "",
