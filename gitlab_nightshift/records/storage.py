@@ -111,7 +111,7 @@ def read_record(kind: type[Record], path: Path) -> Record:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise NightshiftError(
-            Code.CONFIG, f"{path}: there is no {_name_kind(kind)}; the step before writes it"
+            Code.CONFIG, f"{path}: there is no {_describe_kind(kind)}; the step before writes it"
         ) from None
     except OSError as error:
         raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
@@ -155,7 +155,7 @@ def build_record(kind: type[Record], data: Any, place: str) -> Record:
 def _check_version(kind: type[Record], data: Any, place: str) -> None:
     """Results are read in all versions, as they are of earlier nights; other records only in this
     one, as all stages of a night use the same program."""
-    what, version = _name_kind(kind), data.get("version") if isinstance(data, dict) else None
+    what, version = _describe_kind(kind), data.get("version") if isinstance(data, dict) else None
     if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
         return
     if type(version) is not int or not 0 < version < 1000:
@@ -167,12 +167,12 @@ def _check_version(kind: type[Record], data: Any, place: str) -> None:
     )
 
 
-def _name_kind(kind: type[Record]) -> str:
+def _describe_kind(kind: type[Record]) -> str:
     """``fleet plan`` for FleetPlan."""
     return re.sub(r"\B([A-Z])", r" \1", kind.__name__).lower()
 
 
 def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:
     """The error for an invalid record."""
-    what = _name_kind(kind)
+    what = _describe_kind(kind)
     return NightshiftError(Code.PARSE_ERROR, f"{place}: not a {what} that can be used: {why}")
