@@ -25,13 +25,15 @@ from gitlab_nightshift.system.processes import close_to_others, refuse_installat
 
 @dataclass(frozen=True)
 class Invocation:
-    """The call of a command: its environment, folder and options."""
+    """The call of a command: its environment, folder and options. ``run_id`` is that of the process
+    that started this one, outside CI."""
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path
     config: str | None
     overrides: Mapping[str, str]
     colour: bool
+    run_id: str = ""
 
 
 @dataclass(frozen=True)

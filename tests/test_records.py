@@ -19,6 +19,7 @@ from gitlab_nightshift.records.bead_results import (
     Draft,
     Verdict,
 )
+from gitlab_nightshift.records.fleet_records import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import read_record, to_json, write_record
@@ -172,12 +173,14 @@ def test_a_change_has_no_negative_size(size: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path: Path) -> None:
-    with pytest.raises(NightshiftError, match=r"plan\.json: no such plan") as caught:
+    with pytest.raises(NightshiftError, match=r"plan\.json: there is no plan") as caught:
         read_record(Plan, tmp_path / "plan.json")
     assert caught.value.code is Code.CONFIG
     with pytest.raises(NightshiftError, match="Is a directory") as caught:
         read_record(Plan, tmp_path)
     assert caught.value.code is Code.CONFIG
+    with pytest.raises(NightshiftError, match="there is no fleet plan; the step before writes it"):
+        read_record(FleetPlan, tmp_path / "fleet-plan.json")
 
 
 CANDIDATE = {"files": ["a"], "description": "x"}

@@ -40,7 +40,10 @@ class Replay(Provider):
         index = self._folder / INDEX
         try:
             data = json.loads(index.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            why = f"no recorded night: {error.strerror}"
+            raise build_config_error(f"replay_dir: {index}: {why}") from None
+        except (ValueError, RecursionError) as error:
             raise build_config_error(f"replay_dir: {index}: no recorded night: {error}") from None
         expected = {"version": FORMAT, "agent": self._recorded_agent.name}
         if not isinstance(data, dict) or {key: data.get(key) for key in expected} != expected:

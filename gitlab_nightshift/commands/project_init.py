@@ -44,6 +44,7 @@ from gitlab_nightshift.onboarding.project_files import (
     enable_commands,
     find_rehearsal,
     find_schedule_description,
+    find_shape,
     find_usual_source,
     find_version,
     lacks_commands,
@@ -79,6 +80,11 @@ REASONS = {
     "rehearse": "adds a job to merge requests that change the settings: would a night start?",
 }
 """Input of the include → the comment beside it, if its value is fixed."""
+THREE_JOBS = "three-jobs"
+ONE_JOB = (
+    "one job runs the agents and has GITLAB_TOKEN; safer are three, which keep these apart: the"
+    f" input `shape: {THREE_JOBS}` of the include"
+)
 # The places where GitLab looks (docs.gitlab.com/user/project/codeowners).
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _TOOL_DEPTH = 3
@@ -218,6 +224,8 @@ def _plan_pipeline_file(examined: ProjectExamination, project: Project | None) -
     night_description = find_schedule_description(text, name)
     jobs = find_scheduled_jobs(config, examined.branch, night_description)
     yield from _describe_jobs(jobs, name, night_description)
+    if find_shape(text, name) != THREE_JOBS:
+        yield format_line("shape", ONE_JOB)
     if find_rehearsal(text, name):
         requested = find_request_jobs(config, "", examined.branch)
         yield format_line("rehearsal", describe_rehearsal(requested, name))
@@ -248,7 +256,7 @@ def _build_include(
     variables_forbidden = project is not None and project.can_set_variables() is False
     usual = find_usual_source(examined.session.job.project_path)
     inputs = {
-        "shape": "three-jobs" if request.gitlab or request.merge_request else "",
+        "shape": THREE_JOBS if request.gitlab or request.merge_request else "",
         "image": environment.image,
         "stage": environment.stage,
         "source": source if source != usual else "",

@@ -206,7 +206,7 @@ def _list_own_rules(choice: FleetChoice, project: FleetProject) -> Iterator[str]
     settings = project.settings
     opened = sum(each.state == "opened" for each in project.merge_requests)
     if opened >= settings.max_open:
-        yield f"{opened} night-shift merge requests are open; its limit is {settings.max_open}"
+        yield f"open night-shift merge requests: {opened}; its limit is {settings.max_open}"
     try:
         zone = zoneinfo.ZoneInfo(settings.timezone)
     except (ValueError, OSError):  # an invalid time zone: its own night reports it

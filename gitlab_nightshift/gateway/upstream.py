@@ -188,7 +188,8 @@ def build_upstream(
     own_version = key.api is Api.OPENAI and _OWN_VERSION.search(url)
     version = "" if own_version and not url.endswith("/v1") else "/v1"
     url = url.removesuffix("/v1")
-    _check_base_url(url)
+    variable = f"{key.api.name}_BASE_URL"
+    _check_base_url(url, variable if env.get(variable) == base_url else "model_endpoint")
     custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
     files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
     folder = env.get("SSL_CERT_DIR")
@@ -205,25 +206,24 @@ def build_upstream(
     )
 
 
-def _check_base_url(url: str) -> None:
+def _check_base_url(url: str, source: str) -> None:
+    """``source`` names the setting or variable with the address."""
     try:
         parts = urlsplit(url)
         # Reading the port raises ValueError if it is none.
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise build_config_error("model_endpoint: not an address") from None
+        raise build_config_error(f"{source}: not an address") from None
     if parts.scheme not in ("http", "https") or not host or not url.isprintable():
         raise build_config_error(
-            "model_endpoint: expected an address such as https://models.example.org"
+            f"{source}: expected an address such as https://models.example.org"
         )
     # A password in a URL would end up in logs.
     if parts.username is not None or parts.query or parts.fragment:
-        raise build_config_error(
-            "model_endpoint: must not contain a user, password, query or fragment"
-        )
+        raise build_config_error(f"{source}: must not contain a user, password, query or fragment")
     if parts.scheme == "http" and not _is_local(host):
         raise build_config_error(
-            "model_endpoint: use https, otherwise anyone on the way can read the key"
+            f"{source}: use https, otherwise anyone on the way can read the key"
         )
 
 

@@ -46,9 +46,9 @@ class JobFacts:
     trigger_payload: str = ""
 
 
-def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
-    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``; outside CI, the project of ``repo_url``
-    and a random run id."""
+def read_job(env: Mapping[str, str], repo_url: str | None = None, run_id: str = "") -> JobFacts:
+    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``. Outside CI ``repo_url`` and ``run_id``
+    stand in; without a ``run_id`` there is a new one at each call."""
 
     def read_ci_variable(name: str) -> str:
         return env.get(f"CI_{name}", "")
@@ -57,7 +57,7 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None) -> JobFacts:
     path = url.path.strip("/").removesuffix(".git")
     return JobFacts(
         in_ci=env.get("GITLAB_CI") == "true" or read_ci_variable("PIPELINE_ID") != "",
-        run_id=read_ci_variable("PIPELINE_ID") or str(uuid.uuid4()),
+        run_id=read_ci_variable("PIPELINE_ID") or run_id or str(uuid.uuid4()),
         server_url=read_ci_variable("SERVER_URL")
         or (f"{url.scheme}://{url.netloc}" if url.netloc else ""),
         project_id=read_ci_variable("PROJECT_ID") or path,

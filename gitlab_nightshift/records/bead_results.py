@@ -1,4 +1,4 @@
-"""What a bead hands over (contract, "Beads"), and how it and a command ended.
+"""What a bead hands over, and how it and a command ended.
 
 The sizes of a hand-off are bounded: it is hostile data.
 """

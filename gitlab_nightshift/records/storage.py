@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -110,7 +111,9 @@ def read_record(kind: type[Record], path: Path) -> Record:
     try:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise NightshiftError(Code.CONFIG, f"{path}: no such {kind.__name__.lower()}") from None
+        raise NightshiftError(
+            Code.CONFIG, f"{path}: there is no {_describe_kind(kind)}; the step before writes it"
+        ) from None
     except OSError as error:
         raise NightshiftError(Code.CONFIG, f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -153,7 +156,7 @@ def _check_version(kind: type[Record], data: Any, place: str) -> None:
     """Raise NightshiftError ``E_PARSE_ERROR`` for a version that is not read."""
     # A result may be an earlier night's: it is read in every version. All stages of a night use the
     # same program, so other records have this one.
-    what, version = kind.__name__.lower(), data.get("version") if isinstance(data, dict) else None
+    what, version = _describe_kind(kind), data.get("version") if isinstance(data, dict) else None
     if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
         return
     # Beyond 1,000 it is no version of ours, but perhaps a date or an id.
@@ -166,7 +169,12 @@ def _check_version(kind: type[Record], data: Any, place: str) -> None:
     )
 
 
+def _describe_kind(kind: type[Record]) -> str:
+    """``fleet plan`` for FleetPlan."""
+    return re.sub(r"\B([A-Z])", r" \1", kind.__name__).lower()
+
+
 def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:
     """The error for an invalid record."""
-    what = kind.__name__.lower()
+    what = _describe_kind(kind)
     return NightshiftError(Code.PARSE_ERROR, f"{place}: not a {what} that can be used: {why}")

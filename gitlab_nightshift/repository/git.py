@@ -382,8 +382,7 @@ def list_recent_files(
 ) -> frozenset[str]:
     """Files touched by the last ``count`` commits of a revision.
 
-    Merges count by their first parent; the root and a shallow boundary do not count (contract,
-    ``avoid_recent_commits``).
+    Merges count by their first parent; the root and a shallow boundary do not count.
     """
     shown = ("--name-only", "-z", "--format=", f"--max-count={count}", revision)
     walk = (*_RECENT, "--diff-merges=first-parent")

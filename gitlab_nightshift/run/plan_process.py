@@ -30,7 +30,7 @@ from gitlab_nightshift.run.publishing import (
     build_missing_token_error,
     place_bundles,
 )
-from gitlab_nightshift.run.session_opening import locate_product, open_session
+from gitlab_nightshift.run.session_opening import locate_product, open_session, show_output_paths
 from gitlab_nightshift.run_folder import Invocation, RunFolder
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import find_rights
@@ -75,9 +75,8 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
-    call = Invocation(
-        inputs["env"], Path(inputs["folder"]), inputs["config"], inputs["overrides"], False
-    )
+    folder, run_id = Path(inputs["folder"]), inputs["run_id"]
+    call = Invocation(inputs["env"], folder, inputs["config"], inputs["overrides"], False, run_id)
     run_folder = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
     try:
         outlet = OutputChannel(inputs["outlet"])
@@ -87,7 +86,8 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
             answer["mistake"] = {"code": error.code, "message": error.message}
         raise
     if inputs["single_stage"]:
-        plan, upkeep = planning.read_plans(session, inputs["plan"])
+        with show_output_paths(session):
+            plan, upkeep = planning.read_plans(session, inputs["plan"])
         planning.emit_run_started(session)
         if inputs["bundle_origin"]:
             place_bundles(session, plan, make_record(BundleOrigin, inputs["bundle_origin"]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from gitlab_nightshift.errors import build_config_error
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.events import Emit, Note, to_all
@@ -56,7 +56,8 @@ def open_run(call: Invocation) -> Iterator[Session]:
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         session = open_session(call, run_folder, read_machine_secrets(call.env), None)
         try:
-            yield session
+            with show_output_paths(session):
+                yield session
         finally:
             if text := place_results(run_folder, read_output_path(run_folder)):
                 session.emit(Note(text, warning=True))
@@ -97,7 +98,7 @@ def _read_session(
     secrets = read_secrets(call.env)
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
-    job = read_job(call.env, settings.repo_url)
+    job = read_job(call.env, settings.repo_url, call.run_id)
     known = KnownCheckout(git, machine_git, run_folder.checkout)
     refuse_tracked(known.files, settings.output_dir)
     return Session(
@@ -124,7 +125,8 @@ def locate_project(session: Session) -> Session:
         url = parse_project_address(read_origin(session.git, session.checkout))
     except ValueError:
         return session
-    return replace(session, job=read_job(session.env, url.removesuffix(".git")))
+    job = read_job(session.env, url.removesuffix(".git"), session.job.run_id)
+    return replace(session, job=job)
 
 
 def _build_event_sink(
@@ -186,6 +188,18 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
     except GitError:
         find_repository_paths(git, checkout)  # raises if it is no checkout at all
         return None  # no commit yet: a run says so itself
+
+
+@contextlib.contextmanager
+def show_output_paths(session: Session) -> Iterator[None]:
+    """Name, in an error, the products of earlier stages by their place in the output folder, from
+    which they have been set aside."""
+    try:
+        yield
+    except NightshiftError as error:
+        place = str(RunFolder(session.checkout, session.private).earlier)
+        text = error.message.replace(place, str(session.output))
+        raise NightshiftError(error.code, text) from None
 
 
 def locate_product(session: Session, given: str | None, name: str) -> Path:

@@ -19,7 +19,7 @@ from gitlab_nightshift.settings.config_file import (
     is_group,
     read_file,
 )
-from gitlab_nightshift.settings.model import Settings
+from gitlab_nightshift.settings.model import FOLDER_NAME, PAGE_ID, Settings
 from gitlab_nightshift.settings.setting_groups import SettingsGroup
 from gitlab_nightshift.text.printable_text import make_printable
 
@@ -138,6 +138,26 @@ def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     return {".".join(path): source for path, source in found.items()}
 
 
+_GROUP, _BOOL, _INTEGER = "should be keys with values", "should be true or false", "a whole number"
+_SHORT_TEXTS = {
+    "bool_parsing": _BOOL,
+    "bool_type": _BOOL,
+    "dataclass_type": _GROUP,
+    "dict_type": _GROUP,
+    "float_parsing": "should be a number",
+    "float_type": "should be a number",
+    "int_from_float": f"should be {_INTEGER}",
+    "int_parsing": f"should be {_INTEGER}",
+    "int_type": f"should be {_INTEGER}",
+    "list_type": "should be a list",
+    "missing": "is missing",
+    "string_type": "should be text",
+    FOLDER_NAME: "should be one folder's name: at most 100 letters, digits and . _ -",
+    PAGE_ID: "should be the page's id, a number",
+}
+"""By the pattern, or pydantic's type of the error; its own texts say how it parses."""
+
+
 def describe_problem(
     problem: Mapping[str, Any],
     assignments: Iterable[Assignment],
@@ -151,8 +171,7 @@ def describe_problem(
     # For a dataclass, pydantic words its errors as for a call: "unexpected keyword argument".
     if problem["type"] == "unexpected_keyword_argument":
         text = f"unknown key{_suggest_key(loc, kind)}"
-    if problem["type"] == "dataclass_type":
-        text = "should be a valid dictionary"
+    text = _SHORT_TEXTS.get(problem.get("ctx", {}).get("pattern", problem["type"]), text)
     return f"{place}{'.'.join(loc)}: {text}"
 
 
@@ -228,7 +247,7 @@ def _parse_value(kind: Any, text: str) -> Any:
     if is_list:
         parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
         return [part.strip() for part in parts if part.strip()]
-    return text
+    return text.strip()  # pasted into GitLab's form with a blank or line end
 
 
 # --- values of one run ----------------------------------------------------------------------------

@@ -90,8 +90,9 @@ ModelOptions = Annotated[dict[str, Any], check_after(check_model_options)]
 ProjectAddress = Annotated[str, check_after(parse_project_address)]
 PassedVariable = Annotated[str, check_before(check_passed_variable)]
 Command = Annotated[str, check_before(check_command)]
-FolderName = Annotated[str, check_bounds(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-PageId = Annotated[str, check_bounds(coerce_numbers_to_str=True, pattern=r"^[0-9]{1,20}$")]
+FOLDER_NAME, PAGE_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", r"^[0-9]{1,20}$"
+FolderName = Annotated[str, check_bounds(pattern=FOLDER_NAME)]
+PageId = Annotated[str, check_bounds(coerce_numbers_to_str=True, pattern=PAGE_ID)]
 NotifiedOutcome = Literal[
     "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED", "changes"
 ]

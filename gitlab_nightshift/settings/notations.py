@@ -129,10 +129,12 @@ def check_new_category(value: Any) -> Any:
     return value
 
 
-def check_known_category(value: str, info: "ValidationInfo") -> str:
-    """A built-in category, or one of ``categories``."""
+def check_known_category(
+    value: str, info: "ValidationInfo", *, others: tuple[str, ...] = ()
+) -> str:
+    """A built-in category, one of ``categories``, or of ``others``."""
     # pydantic checks keys in the order of the class, and leaves invalid ones out of info.data.
-    known = (*FALLBACK_ORDER, *info.data.get("categories", ()))
+    known = (*FALLBACK_ORDER, *info.data.get("categories", ()), *others)
     if value not in known and "categories" in info.data:
         raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
     return value
@@ -140,7 +142,7 @@ def check_known_category(value: str, info: "ValidationInfo") -> str:
 
 def check_instructed_category(value: str, info: "ValidationInfo") -> str:
     """A category, ``task``, or ``all``."""
-    return value if value in (ALL, TASK) else check_known_category(value, info)
+    return check_known_category(value, info, others=(ALL, TASK))
 
 
 def check_instructions(value: str, info: "ValidationInfo") -> str:
@@ -259,11 +261,11 @@ def check_key_header(value: str) -> str:
     return value
 
 
-def check_web_address(value: str) -> str:
-    """An http address without credentials."""
+def check_web_address(value: str, *, example: str = "https://models.example.org") -> str:
+    """An http address without credentials; an error shows the ``example``."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\s@]", value):
-        raise ValueError("expected an address such as https://gitlab.example.com/group/project")
+        raise ValueError(f"expected an address such as {example}")
     return value
 
 
@@ -274,7 +276,7 @@ def parse_project_address(value: str) -> str:
     )
     if found:
         value = f"https://{found[1]}/{found[2].strip('/').removesuffix('.git')}"
-    return check_web_address(value)
+    return check_web_address(value, example="https://gitlab.example.com/group/project")
 
 
 def check_command(value: Any) -> Any:

@@ -121,7 +121,9 @@ def _check_bool(default: Any, value: Any) -> Any:
     if value is False and default == "off":
         return "off"
     if isinstance(value, bool) and not isinstance(default, bool):
-        raise ValueError("expected a value other than true or false")
+        raise ValueError(
+            "cannot be true or false, nor yes, no, on or off, which YAML reads as these"
+        )
     return value
 
 

@@ -138,7 +138,7 @@ def test_a_bead_with_the_standard_library_alone(tmp_path: Path) -> None:
     blocks = "new.py\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
     lines, report = run(tmp_path, [say("Sure!"), say(blocks)])
     assert [line["type"] for line in lines] == ["shown", "refused", "result"]
-    assert "it holds no SEARCH/REPLACE block" in lines[1]["problem"]
+    assert "the text holds no SEARCH/REPLACE block" in lines[1]["problem"]
     assert (report.status, report.error) == (BeadStatus.OK, "")
     assert (tmp_path / "checkout" / "new.py").read_text() == "x = 1\n"
 

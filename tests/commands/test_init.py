@@ -79,6 +79,17 @@ def test_what_a_night_will_run_besides_is_told(set_up: SetUp) -> None:
     assert "rehearsal    the job `nightshift:rehearse` shows, in each" in set_up.done.stdout
 
 
+def test_three_jobs_are_recommended_until_they_are_there(set_up: SetUp) -> None:
+    said = "safer are three, which keep these apart: the input `shape: three-jobs`"
+    assert said in set_up.done.stdout
+    pipeline = set_up.shop.checkout / ".gitlab-ci.yml"
+    before = pipeline.read_text()
+    pipeline.write_text(before.replace("    inputs:\n", "    inputs:\n      shape: three-jobs\n"))
+    again = set_up.shop.nightshift("init", **AT_HOME)
+    pipeline.write_text(before)
+    assert (again.exit_status, said in again.stdout) == (0, False)
+
+
 def test_a_second_time_changes_nothing(set_up: SetUp) -> None:
     before = set_up.read(".gitlab-ci.yml"), set_up.read("nightshift.yaml")
     again = set_up.shop.nightshift("init", **AT_HOME)

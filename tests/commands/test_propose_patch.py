@@ -261,7 +261,7 @@ def test_from_a_file_in_a_folder_below_and_as_json(shop: Shop, tmp_path: Path) -
 
 
 UNUSABLE: list[tuple[str | bytes, int, str]] = [
-    ("", 10, "it holds no SEARCH/REPLACE block"),
+    ("", 10, "the text holds no SEARCH/REPLACE block"),
     (BLOCKS.removesuffix(">>>>>>> DELETE\n"), 10, "block 3 (old.txt): it has no end"),
     (b"\xff" + BLOCKS.encode(), 10, "-: not UTF-8 text"),
     (BLOCKS.replace("old.txt", ".git/config"), 9, "the path leads into .git"),

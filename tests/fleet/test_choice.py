@@ -106,7 +106,7 @@ def decide(*projects: FleetProject, **given: Any) -> list[str]:
         ),
         (
             {"merge_requests": (request(1), request(2), request(3))},
-            "3 night-shift merge requests are open; its limit is 3",
+            "open night-shift merge requests: 3; its limit is 3",
         ),
         (
             {"nights": (night(2, days(1), user="ada"), night(1, days(2), user="ada"))},

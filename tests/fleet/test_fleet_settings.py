@@ -96,7 +96,7 @@ def test_contradictions_come_all_at_once_with_their_places(tmp_path: Path) -> No
     ("text", "why"),
     [
         (BUDGET, "fleet.yaml: no projects: set groups or projects"),
-        ("groups: [acme]\n", "fleet.yaml: budget: Field required"),
+        ("groups: [acme]\n", "fleet.yaml: budget: is missing"),
         ("- a\n", "fleet.yaml: expected keys and values at the top"),
         ("a: [\n", "fleet.yaml:2: not YAML"),
         (f"groups: [acme]\n{BUDGET}account: glpat-0123456789abcdef0123\n", "a secret"),

@@ -84,6 +84,13 @@ def test_addresses_that_cannot_be_used(given: str) -> None:
     with pytest.raises(NightshiftError) as caught:
         build_upstream(ANTHROPIC, given, {})
     assert "pass" not in str(caught.value).replace("password", "")
+    assert str(caught.value).startswith("model_endpoint: ")
+
+
+def test_an_address_of_the_jobs_variable_is_told_as_that() -> None:
+    env = {"ANTHROPIC_BASE_URL": "models.example"}
+    with pytest.raises(NightshiftError, match="ANTHROPIC_BASE_URL: expected an address such as"):
+        build_upstream(ANTHROPIC, env["ANTHROPIC_BASE_URL"], env)
 
 
 @pytest.mark.parametrize(

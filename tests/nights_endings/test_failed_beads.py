@@ -152,7 +152,7 @@ def test_a_cli_that_worked_once_is_not_broken(tmp_path: Path) -> None:
         for worked, (status, outcome, reason) in ended.items():
             assert (status, outcome) == (13, "NO_IMPROVEMENT")
             assert reason.startswith(crashed[worked]), reason
-            assert "All categories exhausted: " in reason
+            assert "All categories exhausted. " in reason
         assert dict(statuses(shop))["analyze-tests-1"] == "ok"
 
 

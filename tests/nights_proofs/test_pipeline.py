@@ -125,13 +125,13 @@ def test_the_result_says_why_each_category_came_to_nothing(exhausted: Night) -> 
     assert (exhausted.done.exit_status, result["error_code"]) == (0, "")
     assert (result["category_used"], result["is_fallback"]) == ("docs", False)
     assert result["outcome"] == "NO_IMPROVEMENT"
-    assert result["reason"].startswith("All categories exhausted: ")
+    assert result["reason"].startswith("All categories exhausted. ")
     head, *lines = result["summary"].splitlines()
     assert head == "0 files scanned"
     assert lines.pop(1) == "tests: verify failed after retries: Verify (an agent) says: No."
     assert lines == [f"{name}: no improvement: No {name}." for name in ORDER if name != "tests"]
     assert result["total_cost_usd"] == 0, "no model was asked, whatever the CLI claims"
-    assert "○ NO_IMPROVEMENT · All categories exhausted:" in exhausted.done.last_line
+    assert "○ NO_IMPROVEMENT · All categories exhausted." in exhausted.done.last_line
 
 
 def test_verify_commands_run_with_only_the_change_applied(tmp_path: Path) -> None:

@@ -110,6 +110,17 @@ def test_a_job_that_starts_after_midnight_keeps_its_day(tmp_path: Path) -> None:
         assert said in body_of(shop)
 
 
+def test_a_command_that_cannot_run_is_told_of_itself_alone(tmp_path: Path) -> None:
+    files = {"test_shop.py": FILES["test_shop.py"], "shop.py": FILES["shop.py"], "mvnw": "exit\n"}
+    with world(tmp_path, GOOD, config=IMPLIED, files=files) as shop:
+        done = shop.nightshift("run")
+        assert "proven by: python3 -m unittest, ./mvnw -B -o test" in done.log
+        body = body_of(shop)
+        assert "- Not checked: Tests: `./mvnw -B -o test` cannot run in this job" in body
+        assert "`python3 -m unittest`: exit 0" in body
+        assert "the program ran no test" not in body
+
+
 def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     """What the merge request says of it is a check, as for tests that cannot run."""
     said = "found no command that tests this project: set verify_commands"
@@ -187,4 +198,4 @@ def test_open_merge_requests_are_limited(tmp_path: Path) -> None:
         done = shop.nightshift("run")
         assert (done.exit_status, len(shop.agent.seen), shop.written) == (0, beads, before)
         assert shop.result["outcome"] == "SKIPPED"
-        assert shop.result["reason"] == "3 night-shift merge requests are open; the limit is 3"
+        assert shop.result["reason"] == "open night-shift merge requests: 3; the limit is 3"

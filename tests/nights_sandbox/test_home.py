@@ -61,3 +61,14 @@ def test_what_they_do_not_name_is_told_with_the_line_to_add(shop: World, command
     assert shop.result["error_code"] == "E_CONFIG", done.log
     assert f"add {shop.folder}/tools to agent_paths" in shop.result["reason"]
     shop.assert_restored()
+
+
+def test_folders_of_programs_that_agents_do_not_see_are_told_but_for_the_templates_own(
+    shop: World,
+) -> None:
+    for name in ("other/bin", ".nightshift/bin"):
+        (shop.folder / name).mkdir(parents=True)
+    log = run(shop, "bin", "other/bin", ".nightshift/bin", NIGHTSHIFT_DRY_RUN="true").log
+    [told] = [line for line in log.splitlines() if "PATH: agents cannot read" in line]
+    assert f"{shop.folder}/other/bin" in told
+    assert ".nightshift" not in told

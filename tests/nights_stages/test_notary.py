@@ -133,6 +133,14 @@ def test_what_only_the_change_breaks_is_refused_where_red_is_allowed(tmp_path: P
         assert_refused(shop, shop.nightshift("run"), "exit 5", "without the change: exit 0")
 
 
+def test_what_is_red_with_and_without_the_change_has_not_passed(tmp_path: Path) -> None:
+    config = "reviewer: rita\nverify_commands: ['true', 'false']\nbaseline: report\n"
+    with world(tmp_path, GOOD, config=config) as shop:
+        log = shop.nightshift("run").log.partition("▸ The commands once more")[2]
+    assert "once more, without the change: false\n" in log
+    assert "1 of 2 commands passed, 1 fails without the change as well" in log
+
+
 def test_without_commands_nothing_is_run_and_that_is_said(tmp_path: Path) -> None:
     files = {"README.md": "# Shop\n"}
     script = plays(GOOD, {"implement": [sh("echo '# More' >> README.md")]})

@@ -143,6 +143,16 @@ def test_a_switch_thrown_after_the_plan_stops_work_before_a_token_is_spent(tmp_p
         assert shop.agent.seen == []
 
 
+def test_a_run_outside_ci_has_one_id_in_all_that_it_leaves(tmp_path: Path) -> None:
+    outside = dict.fromkeys(("GITLAB_CI", "CI", "CI_PIPELINE_ID", "CI_PROJECT_PATH"), "")
+    with world(tmp_path, GOOD) as shop:
+        done = shop.nightshift("run", **outside)
+        assert done.exit_status == 0, done.log
+        products = (shop.product(f"{name}.json") for name in ("plan", "notary", "published"))
+        records = [shop.result, shop.bundle, *products, *shop.list_events()]
+        assert len({record["run_id"] for record in records}) == 1
+
+
 def test_one_bundle_is_published_once(tmp_path: Path) -> None:
     """A dry run pushes nothing and needs no token. Its bundle is as good as that of a real run."""
     with world(tmp_path, GOOD) as shop:
@@ -150,7 +160,7 @@ def test_one_bundle_is_published_once(tmp_path: Path) -> None:
         assert (done.exit_status, done.stderr) == (0, "")
         assert shop.result["outcome"] == "MR_READY"
         assert shop.result["mr_url"] == ""
-        assert DRAFT["title"] in done.log
+        assert f"ready to be published: {DRAFT['title']} (2 lines, 1 file)" in done.last_line
         assert shop.written == []
         assert not [r for r in shop.gitlab.requests if r.path.startswith("/api/")]
         shop.assert_restored()
@@ -274,6 +284,18 @@ def test_a_stage_without_the_product_before_it(tmp_path: Path) -> None:
         done = shop.nightshift("work")
         assert (done.exit_status, shop.agent.seen) == (2, [])
         assert f"the plan was made for commit {'1' * 12}, not {shop.sha[:12]}" in done.last_line
+
+
+def test_a_spoilt_product_is_named_by_its_place_in_the_checkout(tmp_path: Path) -> None:
+    """It has been set aside, to a folder that is gone when the message is read."""
+    with world(tmp_path, GOOD) as shop:
+        assert shop.nightshift("run", "--dry-run").exit_status == 0
+        for name, command in (("bundle/bundle.json", "publish"), ("plan.json", "work")):
+            place = shop.checkout / "nightshift" / name
+            place.write_text("{")
+            done = shop.nightshift(command)
+            assert done.exit_status == 10
+            assert f"E_PARSE_ERROR: {place}: not a " in done.stderr
 
 
 def test_no_command_takes_the_folder_of_results_for_a_change(tmp_path: Path) -> None:

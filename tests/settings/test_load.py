@@ -93,6 +93,12 @@ def test_an_empty_variable_is_not_set(value: str) -> None:
     assert (settings.category, settings.find_source("category")) == ("docs", "nightshift.yaml:1")
 
 
+def test_white_space_around_a_variable_is_no_part_of_it() -> None:
+    env = {"NIGHTSHIFT_CATEGORY": " docs ", "NIGHTSHIFT_ENABLED": "false\n"}
+    settings = loaded("", env)
+    assert (settings.category, settings.enabled) == ("docs", False)
+
+
 @each(
     ("text", "expected"),
     [
@@ -196,7 +202,7 @@ def test_all_mistakes_in_one_go_each_with_its_place() -> None:
         ("nightshift.yaml:6: policy.gates.wrte: unknown", "did you mean policy.gates.write?"),
         ("nightshift.yaml:7: policy.gates.exec: should be", "'deny'"),
         ("nightshift.yaml:10: policy.test_commands.unit.comand: unknown", "unit.command?"),
-        ("nightshift.yaml:9: policy.test_commands.unit.command: Field required", ""),
+        ("nightshift.yaml:9: policy.test_commands.unit.command: is missing", ""),
         ("nightshift.yaml:13: category_schedule.tue: no category 'nope'", "performance"),
         ("nightshift.yaml:16: verify_commands.1: cannot be split", "No closing quotation"),
         ("nightshift.yaml:17: quiet_dates.0: should be a valid date", ""),
@@ -206,7 +212,7 @@ def test_all_mistakes_in_one_go_each_with_its_place() -> None:
         ("NIGHTSHIFT_PRICES: prices: not valid JSON", ""),
         ("NIGHTSHIFT_AGENT: agent: should be 'auto'", ""),
         ("command line: modles: unknown key", "did you mean models?"),
-        ("command line: draft: should be a valid boolean", ""),
+        ("command line: draft: should be true or false", ""),
     ]:
         assert any(row.startswith(begin) and row.endswith(end) for row in found), (begin, found)
     assert len(found) == 16
@@ -223,8 +229,7 @@ def test_one_mistake_is_told_once() -> None:
 
 def test_the_place_is_where_the_value_that_counts_stands() -> None:
     assert mistakes("max_diff_lines: 0", {"NIGHTSHIFT_MAX_DIFF_LINES": "x"}) == [
-        "NIGHTSHIFT_MAX_DIFF_LINES: max_diff_lines: should be a valid integer, "
-        "unable to parse string as an integer"
+        "NIGHTSHIFT_MAX_DIFF_LINES: max_diff_lines: should be a whole number"
     ]
 
 
@@ -241,9 +246,14 @@ def test_the_place_is_where_the_value_that_counts_stands() -> None:
         ("? [a]\n: x", "not YAML: found unhashable key"),
         ('"a\\nb\\e[31m": 1', "nightshift.yaml:1: a b [31m: unknown key"),
         ("a" * 900 + ": 1", "a…"),
-        ("models: 5", "models: should be a valid dictionary"),
-        ("models:", "models: should be a valid dictionary"),
-        ("labels: x", "labels: should be a valid list"),
+        ("models: 5", "models: should be keys with values"),
+        ("models:", "models: should be keys with values"),
+        ("labels: x", "labels: should be a list"),
+        ("max_budget_usd: much", "max_budget_usd: should be a number"),
+        ("target_branch: 5", "target_branch: should be text"),
+        ("log_issue: yes", "log_issue: cannot be true or false, nor yes"),
+        ("output_dir: a/b", "output_dir: should be one folder's name"),
+        ("confluence_page_id: night", "confluence_page_id: should be the page's id"),
         ("code_agent: 5", "code_agent: expected keys and values"),
         ("code_agent: {code_agent: {}}", "code_agent: unknown key"),
         ("code_agent: {modles: {}}", "modles: unknown key; did you mean models?"),

@@ -31,7 +31,7 @@ _ONE_REQUEST_BLOCKS = f"""\
 Answer with {BLOCKS}\
 - Change only what you were shown. To change nothing, answer with one line: NO CHANGE: the reason.
 """
-NO_BLOCKS = "it holds no SEARCH/REPLACE block"
+NO_BLOCKS = "the text holds no SEARCH/REPLACE block"
 
 _TOOLS = """\
 You work by calling tools; a program runs them in the repository and gives you their results. Where

@@ -91,7 +91,7 @@ def _compare_command(
 ) -> Evidence:
     new, command = run.collection, f"`{run.collection.command}`"
     if old.unknown:
-        return _report_unknown(subject, f"{command}: the tests that ran are unknown: {old.unknown}")
+        return _report_unknown(subject, f"{command}: not known: {old.unknown}")
     if new.unknown:
         text = f"{command} reported {old.count_cases()} tests before the change; now {new.unknown}."
         return refuse(subject, TITLE, "unreliable-report", text)
@@ -104,7 +104,7 @@ def _compare_command(
 
 def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     number = sum(map(is_test_file, subject.change.paths()))
-    text = f"{why}; {number} files look like tests" if number else why
+    text = f"{why}; test files in the change: {number}" if number else why
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 

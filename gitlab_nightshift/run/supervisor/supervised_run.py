@@ -122,6 +122,7 @@ class _Run:
 
     def __init__(self, start: SupervisorOptions, run_folder: RunFolder, signals: Signals) -> None:
         self._start, self._run_folder, self._signals = start, run_folder, signals
+        self._job = read_job(start.env)
         self._own = build_own_environment(start.env, find_checkouts(start.folder, start.env))
         self._own |= copy_certificates(start.env, start.folder, run_folder.private)
         self._machine = read_machine_secrets(start.env)
@@ -134,12 +135,11 @@ class _Run:
 
     def run_stages(self) -> int:
         """Run the stages in order. Work and gateway load while plan waits for GitLab."""
-        job = read_job(self._start.env)
-        in_ci = job.in_ci
+        in_ci = self._job.in_ci
         with contextlib.ExitStack() as stack:
             colour = self._start.colour or in_ci
             setup = RedactorSetup(
-                job.run_id, self._values, RUN_SENDERS, 1, sections=in_ci, colour=colour
+                self._job.run_id, self._values, RUN_SENDERS, 1, sections=in_ci, colour=colour
             )
             plain = remove_proxies(self._own)
             # Without the redactor nothing can be logged or stored: its death ends the run.
@@ -197,6 +197,7 @@ class _Run:
                 "folder": str(start.folder),
                 "config": start.config,
                 "overrides": dict(start.overrides),
+                "run_id": self._job.run_id,
                 "single_stage": start.single_stage,
                 "plan": start.plan,
                 "bundle_origin": start.bundle_origin and dataclasses.asdict(start.bundle_origin),
@@ -374,7 +375,7 @@ class _Run:
     def _report(self) -> int:
         """Run the report stage, and return the exit status. Report reads agents' work, so what it
         fails to write correctly is written here, from records alone."""
-        results, job = self._run_folder.results, read_job(self._start.env)
+        results, job = self._run_folder.results, self._job
         usage = self._usage and dataclasses.asdict(self._usage)
         folder = self.output.name if self.output else ""
         url = build_report_url(job.project_url, job.job_id, folder)
@@ -398,5 +399,5 @@ class _Run:
         self._notes.append(Note(text, warning=True))
 
     def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
-        run_id = read_job(self._start.env).run_id
-        write_failed(self._run_folder.results, error, {"run_id": run_id, **(plan or {})})
+        about = {"run_id": self._job.run_id, **(plan or {})}
+        write_failed(self._run_folder.results, error, about)

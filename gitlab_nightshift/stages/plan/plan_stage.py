@@ -65,8 +65,11 @@ def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> Check
     paths, head = known.found
     target = _resolve_target_branch(settings, job, paths.git_dir)
     if job.commit_sha and head != job.commit_sha:
-        text = f"HEAD is {head[:12]}, but the job is for {job.commit_sha[:12]}: leave HEAD alone"
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+        raise NightshiftError(
+            Code.WORKSPACE_DIRTY,
+            f"HEAD is at {head[:12]}, but the job is for {job.commit_sha[:12]}: check out no other "
+            "commit before the night",
+        )
     count = settings.avoid_recent_commits
     recent = list_recent_files(known.git, known.top, count)
     available = count_recent_commits(known.git, known.top, count) if paths.shallow else count
@@ -115,9 +118,11 @@ def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> 
     """The branch to work on. Raises ``E_CONFIG`` for a CI job that runs on another one."""
     target = settings.target_branch or job.default_branch or _read_branch(git_dir)
     if job.in_ci and job.ref_name and job.ref_name != target:
-        raise build_config_error(
-            f"the job runs on {job.ref_name}, not on {target}: run it there, or set target_branch"
-        )
+        where = f"the job runs on {job.ref_name}, not on {target}"
+        if settings.target_branch:
+            source = settings.find_source("target_branch")
+            raise build_config_error(f"{where}, which target_branch names ({source}): run it there")
+        raise build_config_error(f"{where}: run it there, or set target_branch")
     return target
 
 

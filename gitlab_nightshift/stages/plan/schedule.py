@@ -119,7 +119,7 @@ def find_skip_reason(
     if pausing := find_pausing(settings, memory, day):
         return describe_pause(pausing)
     if len(memory.opened) >= (limit := settings.max_open_mrs.total):
-        return f"{len(memory.opened)} night-shift merge requests are open; the limit is {limit}"
+        return f"open night-shift merge requests: {len(memory.opened)}; the limit is {limit}"
     if categories and len(left_out) == len(categories):
         reasons = "; ".join(f"{each.category}: {each.reason}" for each in left_out)
         return f"every category is skipped: {reasons}"

@@ -171,6 +171,8 @@ class JobLog:
         mark = {"green": "✔", "cyan": "○", "yellow": "⚠", "red": "✘"}[style]
         created = result.mr_url and result.outcome is Outcome.MR_CREATED
         why = format_line(result.reason, 400)
+        if result.outcome is Outcome.MR_READY and result.change and not result.error_code:
+            why += f": {format_line(result.title)} ({result.change})"
         parts = [
             f"{mark} {result.outcome.value}",
             result.error_code,

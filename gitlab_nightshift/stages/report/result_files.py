@@ -16,6 +16,7 @@ from gitlab_nightshift.system.openat import remove_tree
 RESULTS, EARLIER, OUTPUT = "results", "earlier", "output"
 """In the private folder: the results, those of earlier stages, and the output folder's path."""
 IGNORES = ".gitignore"
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def set_aside(private: Path, output: Path) -> None:
@@ -34,7 +35,8 @@ def set_aside(private: Path, output: Path) -> None:
 def place_results(private: Path, output: Path) -> None:
     """Put the results, with those of earlier stages, into the output folder, whatever is there.
 
-    Raises OSError, and ``E_CONFIG`` if that folder's disk is too full even without raw logs.
+    Raises OSError if nothing may be written there, ``E_CONFIG`` if the disk is too full for them
+    even without raw logs.
     """
     _remove(output)
     if os.path.lexists(output):  # to rename it, write access to the folder above is enough
@@ -56,8 +58,10 @@ def place_results(private: Path, output: Path) -> None:
         remove_tree(whole / "logs")  # the largest part, which people need least
         try:
             _move(whole, output, part)
-        except OSError:
+        except OSError as error:
             _remove(part)
+            if error.errno in _FORBIDDEN:
+                raise
             raise build_no_space_error(output.parent) from None
 
 

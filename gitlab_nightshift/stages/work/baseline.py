@@ -59,6 +59,7 @@ def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) 
 
 
 _TITLE = "The untouched checkout"
+_RAN_NONE = "the program ran no test: "
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def run_baseline(
     """
     verify, emit = work.verify, work.emit
     if not verify.commands:
-        return Baseline(checks=(_build_not_checked(NOTHING_TO_RUN),))
+        return Baseline(checks=(_build_not_checked(_RAN_NONE + NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
     run = (_run_implied if verify.implied else _run_requested)(verify, checkout, runner)
@@ -178,7 +179,8 @@ def _run_implied(verify: Commands, checkout: Checkout, runner: Runner) -> _Basel
 
 def _judge_baseline(verify: Commands, mode: str, run: _BaselineRun) -> Baseline:
     if not run.results:
-        return Baseline(checks=run.left_out)
+        whole = (replace(each, detail=_RAN_NONE + each.detail) for each in run.left_out)
+        return Baseline(checks=tuple(whole))
     ran = Baseline(
         commands=run.commands,
         checks=(_build_passed_check(run.results), *run.left_out),
@@ -225,7 +227,7 @@ def _build_passed_check(results: tuple[CommandResult, ...]) -> Check:
 
 
 def _build_not_checked(why: str) -> Check:
-    return Check("Tests", CheckOutcome.NOT_CHECKED, f"the program ran no test: {why}.")
+    return Check("Tests", CheckOutcome.NOT_CHECKED, f"{why}.")
 
 
 @dataclass(frozen=True)

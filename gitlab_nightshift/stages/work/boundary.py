@@ -265,12 +265,23 @@ def _build_boundary(
     )
     for text in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
         emit(text)
-    folders = {folder for folder in search.path.split(os.pathsep) if os.access(folder, os.X_OK)}
-    if closed := {f for f in folders if not boundary.is_readable(Path(f).resolve())}:
-        names = ", ".join(sorted(closed))
+    if closed := _find_closed_folders(boundary, search.path):
+        names = ", ".join(closed)
         emit(Note(f"PATH: agents cannot read {names}. To expose a folder, add it to agent_paths."))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
+
+
+def _find_closed_folders(boundary: Boundary, path: str) -> list[str]:
+    """The folders of ``path`` that agents cannot read. The template's own is left out: it holds
+    this program and the agent's CLI alone, which needs no exposing."""
+    folders = {folder for folder in path.split(os.pathsep) if os.access(folder, os.X_OK)}
+    own = "/.nightshift/bin"  # below HOME: `.nightshift:install` in ci/templates
+    return sorted(
+        folder
+        for folder in folders
+        if not folder.endswith(own) and not boundary.is_readable(Path(folder).resolve())
+    )
 
 
 def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryChosen:

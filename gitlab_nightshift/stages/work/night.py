@@ -346,7 +346,7 @@ def _build_exhausted_ending(night: Night, tried: list[CategoryResult]) -> Ending
     if results and all(result.status is BeadStatus.DISK_FULL for result in results):
         why = f"in every bead ({len(results)}) {results[-1].error}"
         return build_stopped_ending(night, Stop(Outcome.FAILED, why, Code.CONFIG), tried)
-    reason = f"All categories exhausted: {len(tried)} tried, none led to a verified change."
+    reason = f"All categories exhausted. {len(tried)} tried, none led to a verified change."
     return build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
 
 

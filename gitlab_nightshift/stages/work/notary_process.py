@@ -154,8 +154,11 @@ def _notarize(
         tree = _rebuild_change(task, work_context, sandboxed.checkout)
         trial = _Trial(task, tree, sandboxed.checkout, runner, left_s, emit)
         measured = tuple(trial.run_all())
-    accepted, asked = sum(each.accepted for each in measured), len(task.commands)
-    emit(StepEnded(STEP, accepted == asked, f"{accepted} of {asked} commands passed"))
+    accepted, passed = sum(each.accepted for each in measured), sum(each.ok for each in measured)
+    text = f"{passed} of {len(task.commands)} commands passed"
+    if red := accepted - passed:
+        text += f", {red} {'fails' if red == 1 else 'fail'} without the change as well"
+    emit(StepEnded(STEP, accepted == len(task.commands), text))
     return {
         "tree_id": tree,
         "commands": to_data(measured),
@@ -227,6 +230,7 @@ class _Trial:
             # the command runs in a new HOME, and only if all files could be restored.
             self._runner.renew()
             if not self._apply(self._task.base):
+                self._emit(Note(f"once more, without the change: {command}"))
                 return replace(measured, base=self._run(command, f"{log}-base"))
         return measured
 

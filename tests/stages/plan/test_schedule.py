@@ -248,7 +248,7 @@ def test_a_quiet_date_is_the_day_of_the_run() -> None:
 @each(("open_count", "skipped"), [(2, False), (3, True), (4, True)])
 def test_the_limit_in_total(open_count: int, skipped: bool) -> None:
     why = find_skip_reason(Settings(), MONDAY, FIVE, (), opened(open_count))
-    expected = f"{open_count} night-shift merge requests are open; the limit is 3"
+    expected = f"open night-shift merge requests: {open_count}; the limit is 3"
     assert why == (expected if skipped else "")
 
 

@@ -43,6 +43,11 @@ def test_where_nothing_can_be_put_that_is_said(tmp_path: Path) -> None:
         assert list(disk.iterdir()) == []
 
 
+def test_a_folder_that_may_not_be_written_is_not_told_as_a_full_disk(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError):
+        place_results(results(tmp_path / "private", 1000), Path("/sys/nightshift"))
+
+
 def content(folder: Path) -> dict[str, bytes]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}

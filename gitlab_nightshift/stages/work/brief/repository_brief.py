@@ -27,6 +27,7 @@ from gitlab_nightshift.stages.work.brief.repository_facts import (
 from gitlab_nightshift.stages.work.brief.uncovered import list_uncovered
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import RefusedFileError, open_parent, open_regular
+from gitlab_nightshift.text.printable_text import count_words
 
 MOST_TOKENS = 2_000
 """Tokens of a brief, by :func:`estimate_tokens`."""
@@ -186,10 +187,10 @@ def make_brief(sources: BriefSources) -> str:
 def _describe_depth(facts: RepositoryFacts) -> str:
     count = len(facts.commits)
     if facts.shallow:
-        return f"history is shallow: only {count} commits of the main line are in this checkout"
+        return f"history is shallow, with {count_words(count, 'commit')} of the main line"
     if count == MOST_COMMITS:
         return f"at least {count} commits of the main line are in this checkout"
-    return f"the whole main line: {count} commits"
+    return f"the whole main line: {count_words(count, 'commit')}"
 
 
 def _list_entries(texts: Iterable[str]) -> list[str]:
