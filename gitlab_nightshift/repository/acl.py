@@ -7,10 +7,11 @@ would give the group more rights.
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
+from gitlab_nightshift.repository.tree_snapshot import TreeSnapshot
 
 NAMES = ("system.posix_acl_access", "system.posix_acl_default")
 """The extended attributes in which Linux keeps them; the second is for folders."""
@@ -18,13 +19,13 @@ NAMES = ("system.posix_acl_access", "system.posix_acl_default")
 Lists = Mapping[str, bytes]
 
 
-def read_lists(root: Path, entries: Snapshot) -> dict[str, Lists]:
+def read_lists(root: Path, entries: TreeSnapshot) -> dict[str, Lists]:
     """The lists of the files and folders that have any. For a tree that no agent has touched."""
     lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
-        for path, entry in entries.items():
+        for path, mode in entries.iterate_modes():
             # Text: a path object for each of many files costs more than to ask the kernel.
-            if entry.kind in (EntryKind.FILE, EntryKind.FOLDER) and (
+            if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and (
                 lists := _read_acls(f"{root}/{path}")
             ):
                 lists_by_path[path] = lists

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gitlab_nightshift.repository.git import (
     PLAIN_DIFF,
@@ -25,6 +25,7 @@ from gitlab_nightshift.repository.git import (
 from gitlab_nightshift.repository.git_folder import NO_BRANCH, borrow, write_git_folder
 from gitlab_nightshift.repository.object_reader import ObjectReader
 from gitlab_nightshift.repository.object_rows import Row, is_full_id
+from gitlab_nightshift.repository.packed_listing import TreeListing
 
 GONE = "000000"
 """The mode of a path that does not exist."""
@@ -61,18 +62,6 @@ class DiffFile:
     deleted: int
 
 
-class ListedFile(NamedTuple):
-    """A file, link or submodule of a tree; ``size`` in bytes, 0 for a submodule."""
-
-    mode: str
-    blob: str
-    size: int
-
-
-Listing = Mapping[str, ListedFile]
-"""All files of a tree by raw path."""
-
-
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository. Unless it ``converts_files``, git writes files as their blobs are,
@@ -97,7 +86,7 @@ class Repository:
     """Trees of commits."""
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
     """Entries of folders."""
-    listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
+    listings: dict[str, TreeListing] = field(default_factory=dict, repr=False, compare=False)
     """All files of trees. This and the above cache what was read before, by full ids, which name
     the same objects for ever."""
     reader: ObjectReader | None = field(default=None, repr=False, compare=False)

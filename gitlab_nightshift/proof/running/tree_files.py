@@ -13,7 +13,8 @@ from gitlab_nightshift.proof.syntax.languages import (
     is_test_file,
 )
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.private_repository import Listing, Repository
+from gitlab_nightshift.repository.packed_listing import TreeListing
+from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_listing import list_tree
 from gitlab_nightshift.repository.tree_objects import SUBMODULE
 
@@ -29,9 +30,8 @@ class TreeFiles:
     tree: str
 
     @cached_property
-    def _blobs(self) -> Listing:
-        listed = list_tree(self.repository, self.tree)
-        return {path: file for path, file in listed.items() if file.mode != SUBMODULE}
+    def _listing(self) -> TreeListing:
+        return list_tree(self.repository, self.tree)
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
@@ -41,38 +41,40 @@ class TreeFiles:
     @cached_property
     def products(self) -> tuple[Side, ...]:
         """The project's own code, without tests and code beside them."""
-        paths = (p for p in self._blobs if find_language(p) and is_product(p))
+        paths = (p for p in self._listing if find_language(p) and is_product(p))
         return self._read(path for path in paths if not is_vendored(path))
 
     @cached_property
     def tests(self) -> tuple[Side, ...]:
         """Files that a runner collects, and code beside them."""
         return self._read(
-            p for p in self._blobs if find_language(p) and (is_test_file(p) or beside_tests(p))
+            p for p in self._listing if find_language(p) and (is_test_file(p) or beside_tests(p))
         )
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None if it does not exist."""
-        if path not in self._contents and path in self._blobs:
+        if path not in self._contents and path in self._listing:
             self._read_all([path])
         return self._contents.get(path)
 
     def list_paths(self) -> tuple[str, ...]:
         """All paths."""
-        return tuple(self._blobs)
+        return tuple(path for path, file in self._listing.items() if file.mode != SUBMODULE)
 
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
         chosen, size = [], 0
         for path in paths:
-            bytes_ = self._blobs[path].size
-            if bytes_ <= LARGEST_FILE and size + bytes_ <= MOST_BYTES:
+            file = self._listing[path]
+            small = file.size <= LARGEST_FILE and size + file.size <= MOST_BYTES
+            if small and file.mode != SUBMODULE:
                 chosen.append(path)
-                size += bytes_
+                size += file.size
         self._read_all(chosen)
         return tuple(Side(path, self._contents.get(path)) for path in chosen)
 
     def _read_all(self, paths: Iterable[str]) -> None:
         """Read what was not read before, by one process."""
-        wanted = {path: self._blobs[path].blob for path in paths if path not in self._contents}
+        files = {path: self._listing[path] for path in paths if path not in self._contents}
+        wanted = {path: file.blob for path, file in files.items() if file.mode != SUBMODULE}
         found = read_blobs(self.repository, wanted.values()) if wanted else {}
         self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)

@@ -14,7 +14,6 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.policy.secret_names import holds_variables, is_installed, is_secret
 from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.tree_snapshot import EntryKind
 from gitlab_nightshift.system.openat import (
     Owner,
     RefusedFileError,
@@ -48,14 +47,13 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
     """
     found = [
         path
-        for path, entry in saved.entries.items()
-        if entry.kind is EntryKind.FILE
+        for path, mode in saved.entries.iterate_modes()
+        if stat.S_ISREG(mode)
         and (holds_variables(path) or (is_secret(path) and path not in saved.tracked))
         and not is_installed(path)
     ]
-    kept = saved.blobs.keys() | saved.copies.keys()
     size = sum(saved.entries[path].size for path in found)
-    lost = [path for path in found if path not in kept]
+    lost = [path for path in found if path not in saved.blobs and path not in saved.copies]
     if lost or size > LARGEST or len(found) > MOST:
         which = lost[0] if lost else f"{len(found)} files of {size} bytes"
         raise NightshiftError(
