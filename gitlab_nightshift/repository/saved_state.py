@@ -6,6 +6,7 @@ to a limit; beyond it they are only watched for changes.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -13,9 +14,8 @@ import shutil
 import stat
 from base64 import b64decode, b64encode
 from binascii import unhexlify
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,12 +50,14 @@ COPIED_TRACKED_BYTES = 2_000_000_000
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
 VERSION = 6
-SUBMODULE = "160000"
+SUBMODULE = b"160000"
 ATTRIBUTES = ".gitattributes"
 _OTHER = b"? "
 """The flag of a file that is not in the index (git-ls-files(1))."""
-_SHA1_ROW = 27
-"""The bytes of a packed ``IndexRow``: flag, mode and id (SHA-256: 39)."""
+_BEFORE_ID = 7
+"""The bytes of flag and mode in a packed ``IndexRow``; the raw id follows."""
+_PLAIN = b"H100"
+"""How the row of a regular file begins that no flag hides from ``git status``."""
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
@@ -82,12 +84,12 @@ class SavedCheckout:
     folder: Path
     lists: Mapping[str, Lists] = field(default_factory=dict)
 
-    @cached_property
+    @functools.cached_property
     def folders(self) -> frozenset[str]:
         """The paths of the folders, with the top."""
         return frozenset(path for path, mode in self.entries.iterate_modes() if stat.S_ISDIR(mode))
 
-    @cached_property
+    @functools.cached_property
     def attribute_files(self) -> tuple[str, ...]:
         """The tracked attribute files."""
         return tuple(path for path in self.tracked if path.endswith(ATTRIBUTES))
@@ -104,7 +106,7 @@ class ListedCheckout:
 def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
     """List its files, by one process."""
     asked = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
-    packer, untracked, size = PathPacker(), list[str](), _SHA1_ROW
+    packer, untracked, size = PathPacker(), list[str](), _BEFORE_ID + 20
     for row in iterate_rows(git.run("ls-files", *asked, cwd=checkout)):
         if row.startswith(_OTHER):
             untracked.append(os.fsdecode(row.removeprefix(_OTHER)))
@@ -119,9 +121,11 @@ def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
 
 def open_index(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
     """Rows of the index by path, packed as flag, mode and raw id, ``size`` bytes together."""
-    return PackedPaths(
-        folders, size, lambda _, row: IndexRow(row[:1].decode(), row[1:7].decode(), row[7:].hex())
-    )
+    return PackedPaths(folders, size, lambda _, row: _read_index_row(row))
+
+
+def _read_index_row(row: bytes) -> IndexRow:
+    return IndexRow(row[:1].decode(), row[1:_BEFORE_ID].decode(), row[_BEFORE_ID:].hex())
 
 
 def open_blobs(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
@@ -145,7 +149,7 @@ def save(
     folder.mkdir(mode=0o700)
     entries, index = scan(checkout), listed.index
     may_have_attributes = may_have_attributes or any(
-        path.endswith(ATTRIBUTES) for path in itertools.chain(entries, index)
+        paths.find_named(ATTRIBUTES) for paths in (entries, index)
     )
     blobs = _find_exact_blobs(
         git, checkout, index, entries, may_have_attributes=may_have_attributes
@@ -157,7 +161,9 @@ def save(
     return SavedCheckout(
         entries=entries,
         tracked=index,
-        submodules=frozenset(path for path, row in index.items() if row.mode == SUBMODULE),
+        submodules=frozenset(
+            path for path, row in index.iterate_rows() if row[1:_BEFORE_ID] == SUBMODULE
+        ),
         blobs=blobs,
         copies=copies,
         folder=folder,
@@ -195,7 +201,7 @@ def _find_exact_blobs(
     git: Git,
     checkout: Path,
     index: PackedPaths[IndexRow],
-    entries: Snapshot,
+    entries: TreeSnapshot,
     *,
     may_have_attributes: bool,
 ) -> PackedPaths[str]:
@@ -204,23 +210,27 @@ def _find_exact_blobs(
     The checkout is clean, so only a conversion can make a difference: that of line ends changes the
     size, others need an attribute.
     """
-
-    def list_plain() -> Iterator[tuple[str, str]]:
-        for path, row in index.items():
-            if row.flag == "H" and row.mode.startswith("100") and _is_file(entries, path):
-                yield path, row.blob
-
-    converted = (
-        _find_converted(git, checkout, (path for path, _ in list_plain()))
-        if may_have_attributes
-        else ()
-    )
-    sizes = read_blob_sizes(git, checkout, (blob for _, blob in list_plain()))
+    plain = functools.partial(_list_plain_files, index, entries)
+    converted = set[str]()
+    if may_have_attributes:
+        converted = _find_converted(git, checkout, (path for path, _, _ in plain()))
+    sizes = read_blob_sizes(git, checkout, (blob.hex() for _, blob, _ in plain()))
     packer = PathPacker()
-    for (path, blob), size in zip(list_plain(), sizes, strict=True):
-        if path not in converted and size == entries[path].size:
-            packer.add(os.fsencode(path), bytes.fromhex(blob))
-    return open_blobs(packer.finish(), index.size - 7)
+    for (path, blob, here), size in zip(plain(), sizes, strict=True):
+        if size == here and path not in converted:
+            packer.add(os.fsencode(path), blob)
+    return open_blobs(packer.finish(), index.size - _BEFORE_ID)
+
+
+def _list_plain_files(
+    index: PackedPaths[IndexRow], entries: TreeSnapshot
+) -> Iterator[tuple[str, bytes, int]]:
+    """The regular files of index and checkout: path, raw id, and size in the checkout."""
+    for folder, packed in index.folders.items():
+        sizes, start = entries.read_file_sizes(folder), f"{folder}/" if folder else ""
+        for name, row in packed.read_rows(index.size).items():
+            if name in sizes and row.startswith(_PLAIN):
+                yield start + name, row[_BEFORE_ID:], sizes[name]
 
 
 def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
@@ -238,31 +248,31 @@ def _free(folder: Path) -> int:
 
 
 def _select_files(
-    entries: Snapshot,
-    tracked: Collection[str],
+    entries: TreeSnapshot,
+    tracked: PackedPaths[IndexRow],
     untracked: Collection[str],
-    blobs: Container[str],
+    blobs: PackedPaths[str],
     free: int,
 ) -> Iterator[str]:
     """The files without a blob to copy: of each kind, the small ones first."""
     share = free // SHARE_OF_FREE
     most = min(COPIED_BYTES, share)
     others = frozenset(untracked)
-    ignored = [path for path in entries if path not in tracked and path not in others]
-    own = [[path] for path in tracked if path not in blobs and _is_file(entries, path)]
+    ignored = [path for path in entries.list_missing(tracked) if path not in others]
+    own = [[path] for path in tracked.list_missing(blobs) if _is_file(entries, path)]
     yield from _select_within_limit(entries, own, min(COPIED_TRACKED_BYTES, share), len(own))
-    beside_ignored = itertools.chain(tracked, untracked)
-    for paths, beside in ((untracked, tracked), (ignored, beside_ignored)):
+    holding = {*tracked.folders, *(path.rpartition("/")[0] for path in others)}
+    for paths, beside in ((untracked, tracked.folders), (ignored, holding)):
         yield from _select_within_limit(
             entries, _group_by_folder(entries, paths, beside), most, COPIED_FILES
         )
 
 
 def _group_by_folder(
-    entries: Snapshot, paths: Iterable[str], beside: Iterable[str]
+    entries: Snapshot, paths: Iterable[str], holding: Collection[str]
 ) -> Iterable[list[str]]:
-    """Group files by their topmost folder that contains none of the files ``beside``."""
-    holding = {path.rpartition("/")[0] for path in beside}
+    """Group files by their topmost folder that is none of those ``holding`` other files, and has
+    none of them in it."""
     shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
     groups: dict[str, list[str]] = {}
     for path in paths:

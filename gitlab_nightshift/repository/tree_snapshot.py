@@ -65,6 +65,7 @@ _ROW = struct.Struct("=IQQQIIQqq")
 """A ``TreeEntry`` without its target."""
 _MODE = struct.Struct(f"=I{_ROW.size - 4}x")
 _OWNER = struct.Struct("=28xII24x")
+_MODE_AND_SIZE = struct.Struct("=I32xQ16x")
 _pack = _ROW.pack
 _PART = 1_000
 """Entries of a folder that are read at once."""
@@ -72,6 +73,9 @@ _PART = 1_000
 
 class TooManyEntriesError(Exception):
     """There are more entries than the limit."""
+
+
+_NO_ENTRIES = PackedFolder(b"", b"")
 
 
 class TreeSnapshot(PackedPaths[TreeEntry]):
@@ -97,6 +101,12 @@ class TreeSnapshot(PackedPaths[TreeEntry]):
                 packed.read_names(), _MODE.iter_unpack(packed.rows), strict=True
             ):
                 yield start + name, mode
+
+    def read_file_sizes(self, folder: str) -> dict[str, int]:
+        """The sizes of the regular files in a folder, by name."""
+        packed = self.folders.get(folder, _NO_ENTRIES)
+        rows = zip(packed.read_names(), _MODE_AND_SIZE.iter_unpack(packed.rows), strict=True)
+        return {name: size for name, (mode, size) in rows if stat.S_ISREG(mode)}
 
     def replace(self, changes: Mapping[str, TreeEntry | None]) -> "TreeSnapshot":
         """The snapshot with these entries replaced, added or (None) removed."""

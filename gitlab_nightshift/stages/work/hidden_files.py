@@ -49,7 +49,8 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
         path
         for path, mode in saved.entries.iterate_modes()
         if stat.S_ISREG(mode)
-        and (holds_variables(path) or (is_secret(path) and path not in saved.tracked))
+        and is_secret(path)
+        and (holds_variables(path) or path not in saved.tracked)
         and not is_installed(path)
     ]
     size = sum(saved.entries[path].size for path in found)
