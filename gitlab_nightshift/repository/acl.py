@@ -23,7 +23,7 @@ def read_lists(root: Path, entries: TreeSnapshot) -> dict[str, Lists]:
     """The lists of the files and folders that have any. For a tree that no agent has touched."""
     lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
-        for path, mode in entries.iterate_modes():
+        for path, mode in entries.read_modes():
             # Text: a path object for each of many files costs more than to ask the kernel.
             if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and (
                 lists := _read_acls(f"{root}/{path}")

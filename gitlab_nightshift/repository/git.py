@@ -276,7 +276,7 @@ def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> Iterator[
     """The size of each blob in bytes, in turn; None for one that a partial clone lacks."""
     stdin = "".join(f"{blob}\n" for blob in blobs).encode()
     out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=stdin)
-    for row in iterate_rows(out, b"\n"):
+    for row in split_rows(out, b"\n"):
         fields = row.split(b" ")
         yield int(fields[2]) if len(fields) == 3 else None
 
@@ -355,7 +355,7 @@ def split_names(out: bytes) -> tuple[str, ...]:
     return tuple(filter(None, os.fsdecode(out).split("\0")))
 
 
-def iterate_rows(out: bytes, end: bytes = b"\0") -> Iterator[bytes]:
+def split_rows(out: bytes, end: bytes = b"\0") -> Iterator[bytes]:
     """The rows of an output, one after the other: a list of half a million takes 100 MB."""
     at = 0
     while (stop := out.find(end, at)) >= 0:

@@ -8,7 +8,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from gitlab_nightshift.repository.packed_paths import IteratedItems, PackedFolder, pack_folder
+from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedItems, pack_folder
 
 _MODE_AND_SIZE = struct.Struct(">6sQ")
 """How the packed row of a file begins; its raw id follows."""
@@ -66,16 +66,16 @@ class TreeListing(Mapping[str, ListedFile]):
 
     def items(self) -> ItemsView[str, ListedFile]:
         """The paths with their files."""
-        return IteratedItems(self)
+        return PackedItems(self)
 
-    def iterate_items(self) -> Iterator[tuple[str, ListedFile]]:
+    def read_items(self) -> Iterator[tuple[str, ListedFile]]:
         """The paths with their files, one after the other."""
         for run in self._runs:
             start = run.start
             rows = run.packed.read_rows(run.row_size)
             yield from ((start + name, _read_file(row)) for name, row in rows.items())
 
-    def iterate_sizes(self) -> Iterator[tuple[str, str, int]]:
+    def read_sizes(self) -> Iterator[tuple[str, str, int]]:
         """Path, mode and size of each file: a third of the time of ``items``."""
         for run in self._runs:
             start, row = run.start, struct.Struct(f">6sQ{run.row_size - _MODE_AND_SIZE.size}x")
@@ -83,7 +83,7 @@ class TreeListing(Mapping[str, ListedFile]):
             for name, (mode, size) in zip(names, row.iter_unpack(run.packed.rows), strict=True):
                 yield start + name, mode.decode(), size
 
-    def derive(self, changes: Mapping[str, ListedFile | None]) -> "TreeListing":
+    def replace(self, changes: Mapping[str, ListedFile | None]) -> "TreeListing":
         """The listing with these files replaced, added or (None) removed."""
         by_run: dict[int, dict[bytes, bytes | None]] = {}
         for path, file in changes.items():

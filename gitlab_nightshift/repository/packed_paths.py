@@ -68,13 +68,13 @@ class PackedPaths(Mapping[str, V]):
 
     def items(self) -> ItemsView[str, V]:
         """The paths with their values."""
-        return IteratedItems(self)
+        return PackedItems(self)
 
-    def iterate_items(self) -> Iterator[tuple[str, V]]:
+    def read_items(self) -> Iterator[tuple[str, V]]:
         """The paths with their values, one after the other."""
-        return ((path, self.decode(path, row)) for path, row in self.iterate_rows())
+        return ((path, self.decode(path, row)) for path, row in self.read_rows())
 
-    def iterate_rows(self) -> Iterator[tuple[str, bytes]]:
+    def read_rows(self) -> Iterator[tuple[str, bytes]]:
         """The paths with their packed rows."""
         for folder, packed in self.folders.items():
             start = f"{folder}/" if folder else ""
@@ -124,13 +124,13 @@ class PackedPaths(Mapping[str, V]):
         return packed.read_rows(self.size) if packed else {}
 
 
-class IteratedItems(ItemsView[str, V]):
+class PackedItems(ItemsView[str, V]):
     """The items of a packed mapping; without this, each path would be looked for in its folder."""
 
     _mapping: Any
 
     def __iter__(self) -> Iterator[tuple[str, V]]:
-        items: Iterator[tuple[str, V]] = self._mapping.iterate_items()
+        items: Iterator[tuple[str, V]] = self._mapping.read_items()
         return items
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from gitlab_nightshift.repository.acl import Lists, read_lists
 from gitlab_nightshift.repository.disk_space import report_full_disk
-from gitlab_nightshift.repository.git import Git, iterate_rows, read_blob_sizes, split_names
+from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names, split_rows
 from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedPaths, PathPacker
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
@@ -87,7 +87,7 @@ class SavedCheckout:
     @functools.cached_property
     def folders(self) -> frozenset[str]:
         """The paths of the folders, with the top."""
-        return frozenset(path for path, mode in self.entries.iterate_modes() if stat.S_ISDIR(mode))
+        return frozenset(path for path, mode in self.entries.read_modes() if stat.S_ISDIR(mode))
 
     @functools.cached_property
     def attribute_files(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
     """List its files, by one process."""
     asked = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
     packer, untracked, size = PathPacker(), list[str](), _BEFORE_ID + 20
-    for row in iterate_rows(git.run("ls-files", *asked, cwd=checkout)):
+    for row in split_rows(git.run("ls-files", *asked, cwd=checkout)):
         if row.startswith(_OTHER):
             untracked.append(os.fsdecode(row.removeprefix(_OTHER)))
         else:
@@ -162,7 +162,7 @@ def save(
         entries=entries,
         tracked=index,
         submodules=frozenset(
-            path for path, row in index.iterate_rows() if row[1:_BEFORE_ID] == SUBMODULE
+            path for path, row in index.read_rows() if row[1:_BEFORE_ID] == SUBMODULE
         ),
         blobs=blobs,
         copies=copies,
@@ -329,7 +329,7 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
 def _close_folders(checkout: Path, entries: TreeSnapshot) -> None:
     """Restore the modes of folders that had to be opened for copying, the inner ones first."""
     rights = stat.S_IRWXU
-    folders = (path for path, mode in entries.iterate_modes() if path and stat.S_ISDIR(mode))
+    folders = (path for path, mode in entries.read_modes() if path and stat.S_ISDIR(mode))
     for path in sorted(folders, reverse=True):
         if entries[path].mode & rights != rights:
             with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):

@@ -132,10 +132,10 @@ def is_unchanged(template: Path, target: Path, user: Owner | None) -> bool:
         return same and all(is_unchanged(template / n, target / n, user) for n in names)
     if "index" in template.name and kept.st_mtime_ns != now.st_mtime_ns:
         return False
-    return kept.st_size == now.st_size and _have_same_bytes(template, target)
+    return kept.st_size == now.st_size and _has_same_bytes(template, target)
 
 
-def _have_same_bytes(one: Path, other: Path) -> bool:
+def _has_same_bytes(one: Path, other: Path) -> bool:
     """By parts: an index may have 100 MB."""
     with one.open("rb") as first, other.open("rb") as second:
         return all(map(operator.eq, *(read_chunks(each.fileno()) for each in (first, second))))

@@ -1,7 +1,7 @@
 """All files of a tree with their sizes: listed once, then derived for trees that differ little."""
 
 from gitlab_nightshift.repository.blobs import read_blobs
-from gitlab_nightshift.repository.git import iterate_rows, split_names
+from gitlab_nightshift.repository.git import split_names, split_rows
 from gitlab_nightshift.repository.packed_listing import (
     ListedFile,
     TreeListing,
@@ -35,7 +35,7 @@ def list_names(repository: Repository, revision: str) -> frozenset[str]:
 
 def _list(repository: Repository, tree: str) -> TreeListing:
     listed = repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", tree)
-    return TreeListing(list(group_files(map(_parse, iterate_rows(listed)))))
+    return TreeListing(list(group_files(map(_parse, split_rows(listed)))))
 
 
 def _parse(row: bytes) -> tuple[bytes, bytes]:
@@ -54,7 +54,7 @@ def _build_from_other(repository: Repository, tree: str) -> TreeListing | None:
         stored = {row[1] for row in changed.values() if row and row[0] != SUBMODULE}
         blobs = read_blobs(repository, stored)
         if blobs.keys() == stored:
-            return listing.derive(
+            return listing.replace(
                 {
                     path: row and ListedFile(*row, len(blobs.get(row[1], b"")))
                     for path, row in changed.items()

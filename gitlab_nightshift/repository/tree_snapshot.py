@@ -93,7 +93,7 @@ class TreeSnapshot(PackedPaths[TreeEntry]):
         each = map(_OWNER.iter_unpack, (packed.rows for packed in self.folders.values()))
         return {(uid, gid) for owners in each for uid, gid in owners}
 
-    def iterate_modes(self) -> Iterator[tuple[str, int]]:
+    def read_modes(self) -> Iterator[tuple[str, int]]:
         """Each path with its ``st_mode``."""
         for folder, packed in self.folders.items():
             start = f"{folder}/" if folder else ""

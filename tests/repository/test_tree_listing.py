@@ -51,7 +51,7 @@ def test_a_derived_listing_is_sorted_as_one_of_its_own() -> None:
     for number in range(300):
         file = ListedFile("100644", f"{number:040x}", number)
         changes = {_choose_path(random): random.choice((None, file)) for _ in range(3)}
-        made = made.derive(changes)
+        made = made.replace(changes)
         files = {path: each for path, each in {**files, **changes}.items() if each}
         assert [*made.items()] == sorted(files.items(), key=lambda item: os.fsencode(item[0]))
         assert ([*made], len(made)) == ([path for path, _ in made.items()], len(files))

@@ -59,7 +59,7 @@ class TreeFiles:
 
     def list_paths(self) -> tuple[str, ...]:
         """All paths."""
-        return tuple(path for path, mode, _ in self._listing.iterate_sizes() if mode != SUBMODULE)
+        return tuple(path for path, mode, _ in self._listing.read_sizes() if mode != SUBMODULE)
 
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
         chosen, size = [], 0

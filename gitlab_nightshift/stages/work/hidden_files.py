@@ -47,7 +47,7 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
     """
     found = [
         path
-        for path, mode in saved.entries.iterate_modes()
+        for path, mode in saved.entries.read_modes()
         if stat.S_ISREG(mode)
         and is_secret(path)
         and (holds_variables(path) or path not in saved.tracked)

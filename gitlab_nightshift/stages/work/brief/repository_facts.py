@@ -72,7 +72,7 @@ def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
         rows = (name.partition("\t") for name in names)
         yield from (TrackedFile(path, 0) for row, _, path in rows if row.startswith(_FILE))
     else:
-        for path, mode, size in listed.iterate_sizes():
+        for path, mode, size in listed.read_sizes():
             if mode.startswith(_FILE):
                 yield TrackedFile(path, size)
 
