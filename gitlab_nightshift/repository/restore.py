@@ -101,7 +101,7 @@ def restore_tree(
     failed, imperfect = _restore_folders(
         root, saved, now, {path.rpartition("/")[0] for path in touched}
     )
-    failed |= now.unequal.keys() - saved.entries.keys()
+    failed |= {path for path in now.unequal if path not in saved.entries}
     certain, uncertain = _list_known_entries(saved, now, touched, written)
     old = saved.entries
     imperfect |= {

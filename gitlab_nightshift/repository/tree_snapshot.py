@@ -244,19 +244,35 @@ class _ListedFolder(NamedTuple):
 def _walk(root: Path, only: Container[str] | None, limit: int | None) -> Iterator[_ListedFolder]:
     """List the folders of a tree, each before those in it; the top itself is the first entry."""
     top = os.lstat(root)
+    row = _pack(*_build_entry(top, "")[:-1])
     with _enter_folder(root, None, top.st_mode) as fd:
-        row = _pack(*_build_entry(top, "")[:-1])
-        yield from _Walk(only, limit).list_folder(fd, TOP, 0, [TOP], [row])
+        yield from _Walk(row, only, limit).list_folder(fd, TOP, 0)
 
 
 class _Walk:
-    def __init__(self, only: Container[str] | None, limit: int | None) -> None:
-        self._only, self._left = only, limit
+    def __init__(self, top: bytes, only: Container[str] | None, limit: int | None) -> None:
+        self._top, self._only, self._left = top, only, limit
 
-    def list_folder(
-        self, fd: int, path: str, depth: int, names: list[str], rows: list[bytes]
-    ) -> Iterator[_ListedFolder]:
-        """List a folder, then the folders in it; ``names`` and ``rows`` are what it has besides."""
+    def list_folder(self, fd: int, path: str, depth: int) -> Iterator[_ListedFolder]:
+        """List a folder, then the folders in it."""
+        names, rows, others = self._read_folder(fd, path)
+        if depth >= DEEPEST:
+            rows = list(map(_hide_folder, rows))
+        links = {name for name, mode in others if stat.S_ISLNK(mode)}
+        yield _ListedFolder(path, fd, pack_folder(names, rows), links)
+        # After the scan is closed: one descriptor for each level, not two.
+        for name, mode in others if depth < DEEPEST else ():
+            inner = _join(path, name)
+            if stat.S_ISDIR(mode) and (self._only is None or inner in self._only):
+                with contextlib.suppress(PermissionError), _enter_folder(name, fd, mode) as below:
+                    yield from self.list_folder(below, inner, depth + 1)
+
+    def _read_folder(
+        self, fd: int, path: str
+    ) -> tuple[list[str], list[bytes], list[tuple[str, int]]]:
+        """The names and rows of a folder's entries, and those that are no regular files, with their
+        ``st_mode``."""
+        names, rows = ([TOP], [self._top]) if path == TOP else ([], [])
         others: list[tuple[str, int]] = []
         with os.scandir(fd) as found:
             # By parts: an agent may put a million files into one folder.
@@ -266,20 +282,7 @@ class _Walk:
                 names += [name for name, _ in items]
                 rows += [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for _, s in items]
                 others += [(name, s[0]) for name, s in items if not stat.S_ISREG(s[0])]
-        if depth >= DEEPEST:
-            rows = list(map(_hide_folder, rows))
-        links = {name for name, mode in others if stat.S_ISLNK(mode)}
-        yield _ListedFolder(path, fd, pack_folder(names, rows), links)
-        # After the scan is closed: one descriptor for each level, not two.
-        for name, mode in others:
-            inner = _join(path, name)
-            if (
-                stat.S_ISDIR(mode)
-                and depth < DEEPEST
-                and (self._only is None or inner in self._only)
-            ):
-                with contextlib.suppress(PermissionError), _enter_folder(name, fd, mode) as below:
-                    yield from self.list_folder(below, inner, depth + 1, [], [])
+        return names, rows, others
 
     def _count(self, listed: int) -> None:
         if self._left is not None:
