@@ -26,6 +26,7 @@ DICTATED = {
     "http_request",  # python-gitlab
     "error",  # argparse
     "redirect_request",  # urllib
+    "items",  # collections.abc.Mapping
 }
 """Names that a library calls."""
 VERBS = frozenset(

@@ -7,10 +7,11 @@ list, the same mode would give the group more rights.
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.repository.tree_snapshot import EntryKind, Snapshot
+from gitlab_nightshift.repository.tree_snapshot import TreeSnapshot
 
 NAMES = ("system.posix_acl_access", "system.posix_acl_default")
 """The extended attributes in which Linux keeps the lists; a folder's default is for new files."""
@@ -18,14 +19,14 @@ NAMES = ("system.posix_acl_access", "system.posix_acl_default")
 Lists = Mapping[str, bytes]
 
 
-def read_lists(root: Path, entries: Snapshot) -> dict[str, Lists]:
+def read_lists(root: Path, entries: TreeSnapshot) -> dict[str, Lists]:
     """The lists by path, of the files and folders that have any, in a tree that no agent has
     touched."""
     lists_by_path: dict[str, Lists] = {}
     with contextlib.suppress(NotImplementedError):
-        for path, entry in entries.items():
+        for path, mode in entries.read_modes():
             # A string: to make a Path for each of half a million files takes longer than the call.
-            if entry.kind in (EntryKind.FILE, EntryKind.FOLDER) and (
+            if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and (
                 lists := _read_acls(f"{root}/{path}")
             ):
                 lists_by_path[path] = lists

@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +33,8 @@ from gitlab_nightshift.repository.tree_objects import (
 from gitlab_nightshift.repository.tree_snapshot import (
     ComparedTree,
     EntryKind,
-    Snapshot,
     TooManyEntriesError,
     TreeEntry,
-    compare,
 )
 from gitlab_nightshift.system.file_names import format_path, is_dot_git, list_parents, within
 from gitlab_nightshift.system.openat import (
@@ -132,19 +130,20 @@ def compute_size(files: Collection[DiffFile]) -> ChangeSize:
 def capture_change(
     root: Path,
     saved: SavedCheckout,
-    known: Snapshot,
+    look: Callable[[int], ComparedTree],
     repository: Repository,
     base: str,
     output_dir: str,
 ) -> CapturedChange:
-    """Capture what differs from the ``saved`` state as a tree based on ``base``. ``known`` is the
-    latest snapshot of the checkout in that state: files that did not change since are not read.
+    """Capture what differs from the ``saved`` state as a tree based on ``base``. ``look`` compares
+    the checkout, up to so many entries, with its latest snapshot in that state: files that did not
+    change since are not read.
 
     Untracked and ignored files that existed before are not part of it, nor is ``output_dir``. Call
     it only after every process of the agent is gone.
     """
     try:
-        now = compare(root, known, limit=len(saved.entries) + MAX_NEW_ENTRIES)
+        now = look(len(saved.entries) + MAX_NEW_ENTRIES)
         changed_paths = [
             path for path in _list_changed_paths(saved, now) if not within(path, output_dir)
         ]
@@ -177,7 +176,7 @@ class _Comparison:
 
     root: Path
     saved: SavedCheckout
-    now: Snapshot
+    now: ComparedTree
 
     def find_old(self, path: str) -> TreeEntry | None:
         return self.saved.entries.get(path) if path in self.saved.tracked else None
@@ -208,9 +207,7 @@ def _capture_paths(
 def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str]:
     """Tracked paths that differ; new files, except in other repositories inside the checkout; and
     all files that differ inside a submodule."""
-    nested_repositories = {
-        path[: -len("/.git")] for path in saved.entries if path.endswith("/.git")
-    }
+    nested_repositories = {path.removesuffix("/.git") for path in saved.entries.find_named(".git")}
     for path in now.list_changed():
         is_folder = path in now and now[path].kind is EntryKind.FOLDER
         if path in saved.submodules:
@@ -334,14 +331,10 @@ def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTr
         yield _StagingTree(repository, files, resolve_tree(repository, base), Path(folder, "index"))
 
 
-def _write_rules(stage: _StagingTree, root: Path, now: Snapshot) -> None:
+def _write_rules(stage: _StagingTree, root: Path, now: ComparedTree) -> None:
     """Copy all ignore and attribute files as they are after the change. A file that cannot be read
     has no effect, as in git."""
-    named = [
-        path
-        for path in now
-        if path.endswith(_RULE_FILES) and path.rpartition("/")[2] in _RULE_FILES
-    ]
+    named = [path for name in _RULE_FILES for path in now.find_named(name)]
     for path in named:
         if now[path].kind is EntryKind.FILE and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
             with contextlib.suppress(RefusedFileError):
@@ -381,21 +374,14 @@ def _find_filtered(
     stage: _StagingTree, comparison: _Comparison, paths: Collection[str]
 ) -> dict[str, str]:
     """The paths that have a filter (such as LFS), with the filter's name."""
-    attributes = _list_attribute_files(comparison.saved)
-    if not (attributes or stage.repository.may_have_attributes or _has_attributes(comparison.now)):
+    attributes = comparison.saved.attribute_files
+    here = stage.repository.may_have_attributes or comparison.now.find_named(ATTRIBUTES)
+    if not (attributes or here):
         return {}
     stage.fill_index(attributes)
     parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
     values = zip(parts[::3], parts[2::3], strict=True)
     return {path: value for path, value in values if value not in ("unspecified", "unset")}
-
-
-def _list_attribute_files(saved: SavedCheckout) -> list[str]:
-    return [path for path in saved.tracked if path.endswith(ATTRIBUTES)]
-
-
-def _has_attributes(now: Snapshot) -> bool:
-    return any(path.endswith(ATTRIBUTES) for path in now)
 
 
 def _store(
@@ -406,7 +392,7 @@ def _store(
     gone = set(changed) - set(present)
     rows: dict[str, Row | None] = dict.fromkeys(gone)
     if present:
-        needed = [*present, *_list_attribute_files(comparison.saved)]
+        needed = [*present, *comparison.saved.attribute_files]
         stage.fill_index(path for path in needed if path not in gone)
         stage.run_git("update-index", "-z", "--add", "--stdin", paths=present)
         stored = read_index(stage.index, len(stage.base))

@@ -1,6 +1,7 @@
 """The checkout while agents work in it: ``.git`` is masked on enter, all is restored on exit."""
 
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -67,26 +68,28 @@ class Checkout:
     def is_own(self) -> bool:
         """True if all files and folders belong to this process's user, and to groups of it."""
         uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
-        return all(e.uid == uid and e.gid in groups for e in self._known.entries.values())
+        owners = self._known.entries.list_owners()
+        return all(user == uid and group in groups for user, group in owners)
 
     def capture(self) -> CapturedChange:
         """The change since the start, stored as a tree that nothing that runs later can alter."""
         return capture_change(
             self.path,
             self.saved,
-            self._known.entries,
+            functools.partial(self._known.look, self.path),
             self.repository,
             self.base_sha,
             self.output_dir,
         )
 
-    def restore(self, *, keep_watched: bool = False) -> tuple[str, ...]:
+    def restore(self, *, keep_watched: bool = False, as_captured: bool = False) -> tuple[str, ...]:
         """Restore the tree and the throw-away ``.git`` to their state at the start.
 
         Returns the paths that could not be restored, printable: ignored files that were too many or
         too large to copy beforehand. No result that depends on them counts as proven.
         ``keep_watched`` accepts them as they are: for commands on the untouched checkout, before
-        any agent.
+        any agent. ``as_captured``: nobody has written there since ``capture``; if a program has run
+        since, that does not count.
         """
         with defer_signals():
             restored = restore_files(
@@ -95,6 +98,7 @@ class Checkout:
                 self._known,
                 self.repository,
                 keep_watched=keep_watched,
+                looked=self._known.take_look() if as_captured else None,
             )
             self._known.entries = restored.known
             self._known.imperfect.update(restored.imperfect)
@@ -108,11 +112,13 @@ class Checkout:
             restore_checkout(self._state_folder, self.saved, self._known, self.repository).trouble
         )
 
-    def apply_change(self, captured: CapturedChange) -> tuple[str, ...]:
-        """Restore the tree, then apply exactly this change. Returns the paths that could not be
-        restored."""
+    def apply_change(
+        self, captured: CapturedChange, *, as_captured: bool = False
+    ) -> tuple[str, ...]:
+        """Restore the tree, then apply exactly this change; for ``as_captured`` see ``restore``.
+        Returns the paths that could not be restored."""
         with defer_signals():
-            failed = self.restore()
+            failed = self.restore(as_captured=as_captured)
             apply_captured_change(self.path, self.saved.entries, self.repository, captured)
         return failed
 

@@ -45,7 +45,13 @@ from gitlab_nightshift.repository.state_folder import (
     release,
     take_over,
 )
-from gitlab_nightshift.repository.tree_snapshot import TOP, Snapshot
+from gitlab_nightshift.repository.tree_snapshot import (
+    TOP,
+    ComparedTree,
+    TreeSnapshot,
+    compare,
+)
+from gitlab_nightshift.sandbox.process import count_runs
 from gitlab_nightshift.sandbox.uid_tier import remove_trial_folders
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import remove_path
@@ -60,8 +66,24 @@ class KnownTree:
     """The last state of the tree that is known to equal the saved one; each restore updates it.
     ``imperfect`` are paths whose owner or times could not be restored."""
 
-    entries: Snapshot
+    entries: TreeSnapshot
     imperfect: set[str] = field(default_factory=set)
+    _looked: tuple[int, ComparedTree] | None = None
+
+    def look(self, root: Path, limit: int) -> ComparedTree:
+        """The tree as it is now, and for ``take_look``. Raises TooManyEntriesError beyond
+        ``limit`` entries, OSError."""
+        runs = count_runs()
+        tree = compare(root, self.entries, limit=limit)
+        self._looked = runs, tree
+        return tree
+
+    def take_look(self) -> ComparedTree | None:
+        """The latest look, once; None if something has run since, or it is of another state."""
+        looked, self._looked = self._looked, None
+        if looked and looked[0] == count_runs() and looked[1].known is self.entries:
+            return looked[1]
+        return None
 
 
 @dataclass
@@ -89,14 +111,23 @@ def restore_files(
     repository: Repository,
     *,
     keep_watched: bool = False,
+    looked: ComparedTree | None = None,
 ) -> RestoredTree:
-    """Restore the files. If the disk is full, first remove the reserve and the throw-away."""
+    """Restore the files. If the disk is full, first remove the reserve and the throw-away. For the
+    rest see ``restore_tree``."""
     # An agent may have filled the disk by files below the throw-away .git.
     if Disks((state.checkout,)).find_full():
         for make_space in (state.reserve.release, functools.partial(discard, state)):
             with contextlib.suppress(OSError):  # an agent may have damaged one: try the other
                 make_space()
-    return restore_tree(state.checkout, saved, known.entries, repository, keep_watched=keep_watched)
+    return restore_tree(
+        state.checkout,
+        saved,
+        known.entries,
+        repository,
+        keep_watched=keep_watched,
+        looked=looked,
+    )
 
 
 def restore_checkout(

@@ -7,7 +7,7 @@ monitor. Paths are ``str`` with surrogate escapes, relative to the top of the ch
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -283,12 +283,13 @@ def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, .
     return split_names(git.run("ls-tree", *arguments, cwd=checkout))
 
 
-def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> dict[str, int]:
-    """The sizes of blobs in bytes, by id; those that a partial clone lacks are left out."""
-    stdin = "".join(f"{blob}\n" for blob in set(blobs)).encode()
-    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=stdin).decode()
-    rows = (row.split(" ") for row in out.splitlines())
-    return {row[0]: int(row[2]) for row in rows if len(row) == 3}
+def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> Iterator[int | None]:
+    """The size of each blob in bytes, in turn; None for one that a partial clone lacks."""
+    stdin = "".join(f"{blob}\n" for blob in blobs).encode()
+    out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=stdin)
+    for row in split_rows(out, b"\n"):
+        fields = row.split(b" ")
+        yield int(fields[2]) if len(fields) == 3 else None
 
 
 def read_committed_file(git: Git, checkout: Path, revision: str, path: str) -> bytes | None:
@@ -364,6 +365,14 @@ def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
 def split_names(out: bytes) -> tuple[str, ...]:
     """The paths in an output with a NUL behind each."""
     return tuple(filter(None, os.fsdecode(out).split("\0")))
+
+
+def split_rows(out: bytes, end: bytes = b"\0") -> Iterator[bytes]:
+    """The rows of an output, one after the other: a list of half a million takes 100 MB."""
+    at = 0
+    while (stop := out.find(end, at)) >= 0:
+        yield out[at:stop]
+        at = stop + 1
 
 
 def list_setting_files(git: Git) -> frozenset[str]:

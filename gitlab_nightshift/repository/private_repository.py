@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gitlab_nightshift.repository.git import (
     PLAIN_DIFF,
@@ -31,6 +31,7 @@ from gitlab_nightshift.repository.git_formats import (
     write_git_folder,
 )
 from gitlab_nightshift.repository.object_reader import ObjectReader, compute_id
+from gitlab_nightshift.repository.packed_listing import TreeListing
 
 GONE = "000000"
 """Git's mode for a path that does not exist."""
@@ -68,18 +69,6 @@ class DiffFile:
     deleted: int
 
 
-class ListedFile(NamedTuple):
-    """A file, link or submodule of a tree; ``size`` in bytes, 0 for a submodule."""
-
-    mode: str
-    blob: str
-    size: int
-
-
-Listing = Mapping[str, ListedFile]
-"""All files of a tree by raw path."""
-
-
 @dataclass(frozen=True)
 class Repository:
     """A private bare repository.
@@ -109,7 +98,7 @@ class Repository:
     """The trees of commits."""
     folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
     """The entries of folders."""
-    listings: dict[str, Listing] = field(default_factory=dict, repr=False, compare=False)
+    listings: dict[str, TreeListing] = field(default_factory=dict, repr=False, compare=False)
     """All files of trees."""
     reader: ObjectReader | None = field(default=None, repr=False, compare=False)
 

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +15,12 @@ from gitlab_nightshift.repository.private_repository import Repository, read_blo
 from gitlab_nightshift.repository.saved_state import SavedCheckout, open_copy
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
+    ComparedTree,
     EntryKind,
     Snapshot,
     TooManyEntriesError,
     TreeEntry,
+    TreeSnapshot,
     compare,
     is_restored,
     is_unchanged,
@@ -56,7 +58,7 @@ class RestoredTree:
     if something was restored in a folder, not its times.
     """
 
-    known: Snapshot
+    known: TreeSnapshot
     failed: tuple[str, ...]
     imperfect: tuple[str, ...]
 
@@ -64,19 +66,22 @@ class RestoredTree:
 def restore_tree(
     root: Path,
     saved: SavedCheckout,
-    known: Snapshot,
+    known: TreeSnapshot,
     repository: Repository,
     *,
     keep_watched: bool = False,
+    looked: ComparedTree | None = None,
 ) -> RestoredTree:
     """Restore whatever differs from ``known``, the last state known to equal the saved one.
 
-    With ``keep_watched``, changes of watched files are accepted for good. Raises OSError only if
-    the checkout cannot be read.
+    With ``keep_watched``, changes of watched files are accepted for good. ``looked`` is the tree as
+    it still is, compared with ``known``. Raises OSError only if the checkout cannot be read.
     """
     folders = saved.folders
+    if looked and len(looked.unequal) >= MOST_SINGLE_CHECKS:  # perhaps the content of new folders
+        looked = None
     try:
-        found = compare(root, known, only=folders, limit=len(known) + MOST_NEW)
+        found = looked or compare(root, known, only=folders, limit=len(known) + MOST_NEW)
     except TooManyEntriesError:
         _remove_many_new(root, saved.entries, folders)
         found = compare(root, known, only=folders)
@@ -95,38 +100,33 @@ def restore_tree(
     failed, imperfect = _restore_folders(
         root, saved, now, {path.rpartition("/")[0] for path in touched}
     )
-    failed |= now.unequal.keys() - saved.entries.keys()
-    state, uncertain = _build_known_state(saved, known, now, touched, written)
+    failed |= {path for path in now.unequal if path not in saved.entries}
+    certain, uncertain = _list_known_entries(saved, now, touched, written)
     old = saved.entries
-    both = [(p, old[p], state[p]) for p in touched if p in old and p in state]
-    imperfect |= {path for path, was, made in both if read_owner(was) != read_owner(made)}
+    imperfect |= {
+        path for path, made in certain.items() if made and read_owner(old[path]) != read_owner(made)
+    }
     if keep_watched:
         watched = {path for path in uncertain if _is_watched(saved, path)}
         uncertain -= watched
-        state = {path: entry for path, entry in state.items() if path not in watched}
-        state |= {path: now[path] for path in watched if path in now}
+        certain |= {path: now.get(path) for path in watched}
+    state = known.replace(certain) if certain else known
     return RestoredTree(state, tuple(sorted(failed | uncertain)), tuple(sorted(imperfect - failed)))
 
 
-def _build_known_state(
-    saved: SavedCheckout,
-    known: Snapshot,
-    now: Snapshot,
-    touched: Collection[str],
-    written: set[str],
-) -> tuple[Snapshot, set[str]]:
-    """The known state after the restore, and the files whose content is uncertain."""
-    if not touched:
-        return known, set()
-    state, uncertain = dict(known), set[str]()
+def _list_known_entries(
+    saved: SavedCheckout, now: Snapshot, touched: Iterable[str], written: Container[str]
+) -> tuple[dict[str, TreeEntry | None], set[str]]:
+    """The new entries of restored files, and the files whose content is uncertain."""
+    certain, uncertain = dict[str, TreeEntry | None](), set[str]()
     for path in touched:
         if _is(saved.entries, path, EntryKind.FILE, EntryKind.LINK, EntryKind.OTHER):
-            certain = path in written or saved.entries[path].kind is EntryKind.LINK
-            if certain and is_restored(saved.entries[path], now.get(path)):
-                state[path] = now[path]
+            same = path in written or saved.entries[path].kind is EntryKind.LINK
+            if same and is_restored(saved.entries[path], now.get(path)):
+                certain[path] = now[path]
             else:
                 uncertain.add(path)
-    return state, uncertain
+    return certain, uncertain
 
 
 def _is_watched(saved: SavedCheckout, path: str) -> bool:

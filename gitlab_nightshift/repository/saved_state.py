@@ -6,26 +6,29 @@ to a limit; beyond it they are only watched for changes.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import os
 import shutil
 import stat
-import sys
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from base64 import b64decode, b64encode
+from binascii import unhexlify
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitlab_nightshift.repository.acl import Lists, read_lists
 from gitlab_nightshift.repository.disk_space import report_full_disk
-from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names
+from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names, split_rows
+from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedPaths, PathPacker
 from gitlab_nightshift.repository.tree_snapshot import (
+    TOP,
     EntryKind,
     Snapshot,
-    TreeEntry,
+    TreeSnapshot,
     compare,
     scan,
 )
@@ -46,53 +49,88 @@ COPIED_TRACKED_BYTES = 2_000_000_000
 """Limit for tracked files."""
 SHARE_OF_FREE = 4
 """Each kind of files takes at most this fraction (1/n) of the free bytes."""
-VERSION = 5
-SUBMODULE = "160000"
+VERSION = 6
+SUBMODULE = b"160000"
 ATTRIBUTES = ".gitattributes"
-_OTHER = "? "
+_OTHER = b"? "
 """The flag of a file that is not in the index (git-ls-files(1))."""
-_PATHS_OF_A_LINE = 1_000
+_BEFORE_ID = 7
+"""The bytes of flag and mode in a packed ``IndexRow``; the raw id follows."""
+_PLAIN = b"H100"
+"""How the row of a regular file begins that no flag hides from ``git status``."""
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
+
+
+class IndexRow(NamedTuple):
+    """A file of the index. A ``flag`` other than H (git-ls-files(1)) hides it from ``git status``.
+    ``blob`` is its object id."""
+
+    flag: str
+    mode: str
+    blob: str
 
 
 @dataclass(frozen=True)
 class SavedCheckout:
-    """The saved checkout. By path: ``blobs`` are object ids, ``copies`` file names in ``folder``,
-    ``lists`` access control lists."""
+    """The saved checkout. By path: ``tracked`` has what the index has, ``blobs`` the object ids of
+    files that have their bytes, ``copies`` file names in ``folder``, ``lists`` access control
+    lists."""
 
-    entries: Snapshot
-    tracked: frozenset[str]
+    entries: TreeSnapshot
+    tracked: PackedPaths[IndexRow]
     submodules: frozenset[str]
-    blobs: Mapping[str, str]
+    blobs: PackedPaths[str]
     copies: Mapping[str, str]
     folder: Path
     lists: Mapping[str, Lists] = field(default_factory=dict)
 
-    @cached_property
+    @functools.cached_property
     def folders(self) -> frozenset[str]:
         """The paths of the folders, with the top."""
-        return frozenset(path for path, each in self.entries.items() if stat.S_ISDIR(each.st_mode))
+        return frozenset(path for path, mode in self.entries.read_modes() if stat.S_ISDIR(mode))
+
+    @functools.cached_property
+    def attribute_files(self) -> tuple[str, ...]:
+        """The tracked attribute files."""
+        return tuple(path for path in self.tracked if path.endswith(ATTRIBUTES))
 
 
 @dataclass(frozen=True)
 class ListedCheckout:
-    """What git lists of a checkout. By path of the index: flag, mode and object id; ``untracked``
-    without ignored ones."""
+    """What git lists of a checkout; ``untracked`` without ignored files."""
 
-    index: Mapping[str, tuple[str, str, str]]
+    index: PackedPaths[IndexRow]
     untracked: tuple[str, ...]
 
 
 def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
     """List its files, by one process."""
     asked = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
-    rows = split_names(git.run("ls-files", *asked, cwd=checkout))
-    parted = (row.split("\t", 1) for row in rows if not row.startswith(_OTHER))
-    fields = ((path, meta.split(" ")) for meta, path in parted)
-    return ListedCheckout(
-        {path: (sys.intern(f), sys.intern(mode), blob) for path, (f, mode, blob, _) in fields},
-        tuple(row.removeprefix(_OTHER) for row in rows if row.startswith(_OTHER)),
-    )
+    packer, untracked, size = PathPacker(), list[str](), _BEFORE_ID + 20
+    for row in split_rows(git.run("ls-files", *asked, cwd=checkout)):
+        if row.startswith(_OTHER):
+            untracked.append(os.fsdecode(row.removeprefix(_OTHER)))
+        else:
+            meta, _, path = row.partition(b"\t")
+            flag, mode, blob, _ = meta.split(b" ")
+            packed = b"%s%6s%s" % (flag, mode, unhexlify(blob))
+            packer.add(path, packed)
+            size = len(packed)
+    return ListedCheckout(open_index(packer.finish(), size), tuple(untracked))
+
+
+def open_index(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
+    """Rows of the index by path, packed as flag, mode and raw id, ``size`` bytes together."""
+    return PackedPaths(folders, size, lambda _, row: _read_index_row(row))
+
+
+def _read_index_row(row: bytes) -> IndexRow:
+    return IndexRow(row[:1].decode(), row[1:_BEFORE_ID].decode(), row[_BEFORE_ID:].hex())
+
+
+def open_blobs(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
+    """Object ids by path, packed as ids of ``size`` bytes."""
+    return PackedPaths(folders, size, lambda _, row: row.hex())
 
 
 def save(
@@ -111,19 +149,21 @@ def save(
     folder.mkdir(mode=0o700)
     entries, index = scan(checkout), listed.index
     may_have_attributes = may_have_attributes or any(
-        path.endswith(ATTRIBUTES) for path in (*entries, *index)
+        paths.find_named(ATTRIBUTES) for paths in (entries, index)
     )
-    blobs = dict(
-        _find_exact_blobs(git, checkout, index, entries, may_have_attributes=may_have_attributes)
+    blobs = _find_exact_blobs(
+        git, checkout, index, entries, may_have_attributes=may_have_attributes
     )
-    wanted = _select_files(entries, index.keys(), listed.untracked, blobs, _free(folder))
+    wanted = _select_files(entries, index, listed.untracked, blobs, _free(folder))
     with report_full_disk(folder):
         copies = _copy(checkout, wanted, folder)
     _close_folders(checkout, entries)
     return SavedCheckout(
         entries=entries,
-        tracked=frozenset(index),
-        submodules=frozenset(p for p, (_, mode, _) in index.items() if mode == SUBMODULE),
+        tracked=index,
+        submodules=frozenset(
+            path for path, row in index.read_rows() if row[1:_BEFORE_ID] == SUBMODULE
+        ),
         blobs=blobs,
         copies=copies,
         folder=folder,
@@ -143,7 +183,7 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
     folder.mkdir(mode=0o700)
     with report_full_disk(folder):
         copies = _copy(checkout, saved.copies, folder)
-    entries = {**saved.entries, **tree.unequal}
+    entries = saved.entries.replace(tree.unequal)
     return replace(saved, entries=entries, copies=copies, folder=folder)
 
 
@@ -160,27 +200,37 @@ def _is_file(entries: Snapshot, path: str) -> bool:
 def _find_exact_blobs(
     git: Git,
     checkout: Path,
-    index: Mapping[str, tuple[str, str, str]],
-    entries: Snapshot,
+    index: PackedPaths[IndexRow],
+    entries: TreeSnapshot,
     *,
     may_have_attributes: bool,
-) -> Iterator[tuple[str, str]]:
-    """Paths whose bytes in the checkout are certainly those of their blob.
+) -> PackedPaths[str]:
+    """The blobs of the paths whose bytes in the checkout are certainly those of their blob.
 
     The checkout is clean, so only a conversion can make a difference: that of line ends changes the
-    size, others need an attribute. A flag other than H (git-ls-files(1)) hides a file from
-    ``git status``.
+    size, others need an attribute.
     """
-    plain = {
-        path: blob
-        for path, (flag, mode, blob) in index.items()
-        if flag == "H" and mode.startswith("100") and _is_file(entries, path)
-    }
-    converted = _find_converted(git, checkout, plain) if may_have_attributes else ()
-    sizes = read_blob_sizes(git, checkout, plain.values())
-    for path, blob in plain.items():
-        if path not in converted and sizes.get(blob) == entries[path].size:
-            yield path, blob
+    plain = functools.partial(_list_plain_files, index, entries)
+    converted = set[str]()
+    if may_have_attributes:
+        converted = _find_converted(git, checkout, (path for path, _, _ in plain()))
+    sizes = read_blob_sizes(git, checkout, (blob.hex() for _, blob, _ in plain()))
+    packer = PathPacker()
+    for (path, blob, here), size in zip(plain(), sizes, strict=True):
+        if size == here and path not in converted:
+            packer.add(os.fsencode(path), blob)
+    return open_blobs(packer.finish(), index.size - _BEFORE_ID)
+
+
+def _list_plain_files(
+    index: PackedPaths[IndexRow], entries: TreeSnapshot
+) -> Iterator[tuple[str, bytes, int]]:
+    """The regular files of index and checkout: path, raw id, and size in the checkout."""
+    for folder, packed in index.folders.items():
+        sizes, start = entries.read_file_sizes(folder), f"{folder}/" if folder else ""
+        for name, row in packed.read_rows(index.size).items():
+            if name in sizes and row.startswith(_PLAIN):
+                yield start + name, row[_BEFORE_ID:], sizes[name]
 
 
 def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
@@ -198,29 +248,31 @@ def _free(folder: Path) -> int:
 
 
 def _select_files(
-    entries: Snapshot,
-    tracked: Collection[str],
+    entries: TreeSnapshot,
+    tracked: PackedPaths[IndexRow],
     untracked: Collection[str],
-    blobs: Container[str],
+    blobs: PackedPaths[str],
     free: int,
 ) -> Iterator[str]:
     """The files without a blob to copy: of each kind, the small ones first."""
     share = free // SHARE_OF_FREE
     most = min(COPIED_BYTES, share)
-    ignored = entries.keys() - {*tracked, *untracked}
-    own = [[path] for path in tracked if path not in blobs and _is_file(entries, path)]
+    others = frozenset(untracked)
+    ignored = [path for path in entries.list_missing(tracked) if path not in others]
+    own = [[path] for path in tracked.list_missing(blobs) if _is_file(entries, path)]
     yield from _select_within_limit(entries, own, min(COPIED_TRACKED_BYTES, share), len(own))
-    for paths, beside in ((untracked, tracked), (ignored, (*tracked, *untracked))):
+    holding = {*tracked.folders, *(path.rpartition("/")[0] for path in others)}
+    for paths, beside in ((untracked, tracked.folders), (ignored, holding)):
         yield from _select_within_limit(
             entries, _group_by_folder(entries, paths, beside), most, COPIED_FILES
         )
 
 
 def _group_by_folder(
-    entries: Snapshot, paths: Iterable[str], beside: Iterable[str]
+    entries: Snapshot, paths: Iterable[str], holding: Collection[str]
 ) -> Iterable[list[str]]:
-    """Group files by their topmost folder that contains none of the files ``beside``."""
-    holding = {path.rpartition("/")[0] for path in beside}
+    """Group files by their topmost folder that is none of those ``holding`` other files, and has
+    none of them in it."""
     shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
     groups: dict[str, list[str]] = {}
     for path in paths:
@@ -274,10 +326,10 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
         return copy.open("rb")
 
 
-def _close_folders(checkout: Path, entries: Snapshot) -> None:
+def _close_folders(checkout: Path, entries: TreeSnapshot) -> None:
     """Restore the modes of folders that had to be opened for copying, the inner ones first."""
     rights = stat.S_IRWXU
-    folders = (path for path, entry in entries.items() if path and stat.S_ISDIR(entry.st_mode))
+    folders = (path for path, mode in entries.read_modes() if path and stat.S_ISDIR(mode))
     for path in sorted(folders, reverse=True):
         if entries[path].mode & rights != rights:
             with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):
@@ -288,12 +340,14 @@ def _close_folders(checkout: Path, entries: Snapshot) -> None:
 
 
 def write_saved(path: Path, saved: SavedCheckout) -> None:
-    """Write all except the copies themselves: a line of JSON, then one for each thousand paths, so
-    that neither side ever has the whole text in memory."""
+    """Write all except the copies themselves: a line of JSON, then one for each folder of entries,
+    of tracked paths and of blobs, so that neither side ever has the whole text in memory."""
+    parts = (saved.entries, saved.tracked, saved.blobs)
     head = {
         "version": VERSION,
-        "count": len(saved.entries),
-        "absent": sorted(saved.tracked - saved.entries.keys()),
+        "folders": [len(part.folders) for part in parts],
+        "sizes": [part.size for part in parts],
+        "targets": dict(saved.entries.targets),
         "submodules": sorted(saved.submodules),
         "copies": dict(saved.copies),
         "lists": {
@@ -303,11 +357,8 @@ def write_saved(path: Path, saved: SavedCheckout) -> None:
     }
     with path.open("w") as file:
         file.write(json.dumps(head) + "\n")
-        rows = iter(saved.entries.items())
-        while part := tuple(itertools.islice(rows, _PATHS_OF_A_LINE)):
-            line = {
-                name: (*row, name in saved.tracked, saved.blobs.get(name)) for name, row in part
-            }
+        for folder, (names, rows) in itertools.chain(*(part.folders.items() for part in parts)):
+            line = [folder, os.fsdecode(names), b64encode(rows).decode()]
             file.write(json.dumps(line) + "\n")
 
 
@@ -324,27 +375,17 @@ def read_saved(path: Path, folder: Path) -> SavedCheckout:
 
 
 def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> SavedCheckout:
-    entries: dict[str, TreeEntry] = {}
-    numbers: dict[int, int] = {}
-    tracked, blobs = set(map(str, head["absent"])), dict[str, str]()
-    for line in lines:
-        for name, (*row, in_index, blob) in json.loads(line).items():
-            # All files share their mode and device: half a million equal numbers take 30 MB.
-            mode, device = (numbers.setdefault(row[at], row[at]) for at in (0, 2))
-            entries[name] = TreeEntry(mode, row[1], device, *row[3:])
-            if in_index:
-                tracked.add(name)
-            if blob is not None:
-                blobs[name] = str(blob)
-    if len(entries) != head["count"]:
+    counts, (_, index_size, id_size) = head["folders"], head["sizes"]
+    packed = (_read_line(line) for line in lines)
+    entries, tracked, blobs = (dict(itertools.islice(packed, count)) for count in counts)
+    if [len(entries), len(tracked), len(blobs)] != counts:
         raise ValueError("damaged: it is not complete")
-    if any(not _is_inside(name) for name in entries):
-        raise ValueError("damaged: a path leads out of the checkout")
-    return SavedCheckout(
-        entries=entries,
-        tracked=frozenset(tracked),
+    targets = {str(path): str(text) for path, text in head["targets"].items()}
+    saved = SavedCheckout(
+        entries=TreeSnapshot(entries, targets),
+        tracked=open_index(tracked, index_size),
         submodules=frozenset(map(str, head["submodules"])),
-        blobs=blobs,
+        blobs=open_blobs(blobs, id_size),
         copies={name: str(int(number)) for name, number in head["copies"].items()},
         folder=folder,
         lists={
@@ -352,9 +393,29 @@ def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> 
             for path, found in head["lists"].items()
         },
     )
+    parts = (saved.entries, saved.tracked, saved.blobs)
+    if not all(_is_whole(each, part.size) for part in parts for each in part.folders.values()):
+        raise ValueError("damaged: names without a row")
+    if not all(_is_inside(*item) for item in entries.items()):
+        raise ValueError("damaged: a path leads out of the checkout")
+    return saved
 
 
-def _is_inside(path: str) -> bool:
-    whole = f"/{path}/"
-    outside = any(part in whole for part in ("//", "/./", "/../")) or whole.startswith("/.git/")
-    return not path or not outside
+def _read_line(line: str) -> tuple[str, PackedFolder]:
+    parts = json.loads(line)
+    if not isinstance(parts, list) or len(parts) != 3:
+        raise ValueError("damaged: a line is no folder")
+    folder, names, rows = parts
+    return folder, PackedFolder(os.fsencode(names), b64decode(rows, validate=True))
+
+
+def _is_whole(packed: PackedFolder, size: int) -> bool:
+    return len(packed.rows) == size * len(packed.read_names())
+
+
+def _is_inside(folder: str, packed: PackedFolder) -> bool:
+    """True if no path of the folder leads out of the checkout, or into its ``.git``."""
+    names, parts = frozenset(packed.read_names()), folder.split("/")
+    if folder == TOP:  # its own name is empty
+        return names.isdisjoint((".", "..", ".git"))
+    return parts[0] != ".git" and {"", ".", ".."}.isdisjoint(names.union(parts))

@@ -1,6 +1,7 @@
 """The throw-away ``.git``: as useful to an agent as the real one, but without secrets."""
 
 import errno
+import operator
 import os
 import shutil
 import stat
@@ -15,7 +16,7 @@ from gitlab_nightshift.repository.state_folder import StateFolder
 from gitlab_nightshift.sandbox.bwrap import OBJECTS
 from gitlab_nightshift.sandbox.tiers import Mount
 from gitlab_nightshift.sandbox.uid_tier import find_closed_folder, give
-from gitlab_nightshift.system.openat import Owner
+from gitlab_nightshift.system.openat import Owner, read_chunks
 
 MARKER = "nightshift-cover"
 OWNER_IGNORED = {"core.checkStat": "minimal", "core.trustctime": "false"}
@@ -134,7 +135,13 @@ def is_unchanged(template: Path, target: Path, user: Owner | None) -> bool:
         return same and all(is_unchanged(template / n, target / n, user) for n in names)
     if "index" in template.name and kept.st_mtime_ns != now.st_mtime_ns:
         return False
-    return kept.st_size == now.st_size and template.read_bytes() == target.read_bytes()
+    return kept.st_size == now.st_size and _has_same_bytes(template, target)
+
+
+def _has_same_bytes(one: Path, other: Path) -> bool:
+    """By parts: an index may have 100 MB."""
+    with one.open("rb") as first, other.open("rb") as second:
+        return all(map(operator.eq, *(read_chunks(each.fileno()) for each in (first, second))))
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -1,27 +1,21 @@
 """All files of a tree with their sizes: listed once, then derived for trees that differ little."""
 
-import os
-import sys
-from collections.abc import Iterator
-
-from gitlab_nightshift.repository.git import split_names
+from gitlab_nightshift.repository.git import split_names, split_rows
 from gitlab_nightshift.repository.git_formats import SUBMODULE
-from gitlab_nightshift.repository.private_repository import (
+from gitlab_nightshift.repository.packed_listing import (
     ListedFile,
-    Listing,
-    Repository,
-    read_blobs,
+    TreeListing,
+    group_files,
+    pack_file,
 )
-from gitlab_nightshift.repository.tree_objects import (
-    list_differences,
-    resolve_tree,
-)
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
+from gitlab_nightshift.repository.tree_objects import list_differences, resolve_tree
 
 MOST_DIFFERING = 200
 """Files of which a listing is derived: the size of each is found by reading it."""
 
 
-def list_tree(repository: Repository, revision: str) -> Listing:
+def list_tree(repository: Repository, revision: str) -> TreeListing:
     """The files, links and submodules of a tree or commit by raw path, sorted as git does. Raises
     GitError, also for a partial clone that lacks a file."""
     tree, known = resolve_tree(repository, revision), repository.listings
@@ -39,22 +33,19 @@ def list_names(repository: Repository, revision: str) -> frozenset[str]:
     return frozenset(split_names(listed))
 
 
-def _list(repository: Repository, tree: str) -> Listing:
-    return dict(_parse(repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", tree)))
+def _list(repository: Repository, tree: str) -> TreeListing:
+    listed = repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", tree)
+    return TreeListing(list(group_files(map(_parse, split_rows(listed)))))
 
 
-def _parse(listed: bytes) -> Iterator[tuple[str, ListedFile]]:
-    """One row after the other: of half a million, a list of all takes 100 MB."""
-    at = 0
-    while (end := listed.find(b"\0", at)) >= 0:
-        row, _, path = listed[at:end].partition(b"\t")
-        mode, _, blob, size = row.decode().split()
-        file = ListedFile(sys.intern(mode), blob, int(size) if size != "-" else 0)
-        yield os.fsdecode(path), file
-        at = end + 1
+def _parse(row: bytes) -> tuple[bytes, bytes]:
+    """The raw path and the packed row of a file."""
+    about, _, path = row.partition(b"\t")
+    mode, _, blob, size = about.decode().split()
+    return path, pack_file(mode, blob, int(size) if size != "-" else 0)
 
 
-def _build_from_other(repository: Repository, tree: str) -> Listing | None:
+def _build_from_other(repository: Repository, tree: str) -> TreeListing | None:
     """The listing of ``tree`` from one of another tree; None without one that differs little."""
     for old, listing in repository.listings.items():
         changed = list_differences(repository, old, tree)
@@ -63,15 +54,10 @@ def _build_from_other(repository: Repository, tree: str) -> Listing | None:
         stored = {row[1] for row in changed.values() if row and row[0] != SUBMODULE}
         blobs = read_blobs(repository, stored)
         if blobs.keys() == stored:
-            new = {
-                p: row and ListedFile(*row, len(blobs.get(row[1], b"")))
-                for p, row in changed.items()
-            }
-            made = {path: file for path, file in {**listing, **new}.items() if file}
-            added = not new.keys() <= listing.keys()
-            return dict(sorted(made.items(), key=_get_raw_path)) if added else made
+            return listing.replace(
+                {
+                    path: row and ListedFile(*row, len(blobs.get(row[1], b"")))
+                    for path, row in changed.items()
+                }
+            )
     return None
-
-
-def _get_raw_path(item: tuple[str, ListedFile]) -> bytes:
-    return os.fsencode(item[0])

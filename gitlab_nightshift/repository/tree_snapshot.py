@@ -6,13 +6,15 @@ The ctime reveals a file that was rewritten with the same size and mtime.
 import contextlib
 import os
 import stat
-from collections import Counter
+import struct
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedPaths, pack_folder
 from gitlab_nightshift.system.file_names import list_parents
 from gitlab_nightshift.system.openat import open_folder, open_parent, set_mode
 
@@ -59,9 +61,63 @@ class TreeEntry(NamedTuple):
 
 Snapshot = Mapping[str, TreeEntry]
 
+_ROW = struct.Struct("=IQQQIIQqq")
+"""A ``TreeEntry`` without its target."""
+_MODE = struct.Struct(f"=I{_ROW.size - 4}x")
+_OWNER = struct.Struct("=28xII24x")
+_MODE_AND_SIZE = struct.Struct("=I32xQ16x")
+_pack = _ROW.pack
+_PART = 1_000
+"""Entries of a folder that are read at once."""
+
 
 class TooManyEntriesError(Exception):
     """There are more entries than the limit."""
+
+
+_NO_ENTRIES = PackedFolder(b"", b"")
+
+
+class TreeSnapshot(PackedPaths[TreeEntry]):
+    """A whole tree as it was; ``targets`` are the texts of its links."""
+
+    def __init__(self, folders: Mapping[str, PackedFolder], targets: Mapping[str, str]) -> None:
+        super().__init__(folders, _ROW.size, self._decode)
+        self.targets = targets
+
+    def _decode(self, path: str, row: bytes) -> TreeEntry:
+        return _read_row(row, self.targets.get(path, ""))
+
+    def list_owners(self) -> set[tuple[int, int]]:
+        """All pairs of user and group."""
+        each = map(_OWNER.iter_unpack, (packed.rows for packed in self.folders.values()))
+        return {(uid, gid) for owners in each for uid, gid in owners}
+
+    def read_modes(self) -> Iterator[tuple[str, int]]:
+        """Each path with its ``st_mode``."""
+        for folder, packed in self.folders.items():
+            start = f"{folder}/" if folder else ""
+            for name, (mode,) in zip(
+                packed.read_names(), _MODE.iter_unpack(packed.rows), strict=True
+            ):
+                yield start + name, mode
+
+    def read_file_sizes(self, folder: str) -> dict[str, int]:
+        """The sizes of the regular files in a folder, by name."""
+        packed = self.folders.get(folder, _NO_ENTRIES)
+        rows = zip(packed.read_names(), _MODE_AND_SIZE.iter_unpack(packed.rows), strict=True)
+        return {name: size for name, (mode, size) in rows if stat.S_ISREG(mode)}
+
+    def replace(self, changes: Mapping[str, TreeEntry | None]) -> "TreeSnapshot":
+        """The snapshot with these entries replaced, added or (None) removed."""
+        rows = {path: entry and _pack(*entry[:-1]) for path, entry in changes.items()}
+        made = {path: entry.target for path, entry in changes.items() if entry and entry.target}
+        kept = {path: text for path, text in self.targets.items() if path not in changes}
+        return TreeSnapshot(self.replace_rows(rows), {**kept, **made})
+
+
+NOTHING = TreeSnapshot({}, {})
+"""The snapshot of no tree."""
 
 
 class ComparedTree(Mapping[str, TreeEntry]):
@@ -72,7 +128,7 @@ class ComparedTree(Mapping[str, TreeEntry]):
     """
 
     def __init__(
-        self, known: Snapshot, unequal: Mapping[str, TreeEntry], gone: AbstractSet[str]
+        self, known: TreeSnapshot, unequal: Mapping[str, TreeEntry], gone: AbstractSet[str]
     ) -> None:
         self.known, self.unequal, self.gone = known, unequal, gone
 
@@ -88,7 +144,8 @@ class ComparedTree(Mapping[str, TreeEntry]):
         yield from (path for path in self.unequal if path not in self.known)
 
     def __len__(self) -> int:
-        return len(self.known) - len(self.gone) + len(self.unequal.keys() - self.known.keys())
+        new = sum(path not in self.known for path in self.unequal)
+        return len(self.known) - len(self.gone) + new
 
     def list_changed(self) -> list[str]:
         """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
@@ -96,31 +153,52 @@ class ComparedTree(Mapping[str, TreeEntry]):
         changed = (p for p, entry in self.unequal.items() if not is_unchanged(known.get(p), entry))
         return sorted((*changed, *self.gone))
 
+    def find_named(self, name: str) -> list[str]:
+        """The paths whose last part is ``name``."""
+        new = (p for p in self.unequal if p.rpartition("/")[2] == name and p not in self.known)
+        return [*(path for path in self.known.find_named(name) if path not in self.gone), *new]
 
-def scan(root: Path) -> Snapshot:
+
+def scan(root: Path) -> TreeSnapshot:
     """Every path below ``root`` except its ``.git``, and the top itself as "".
 
     Folders of ours whose mode forbids reading are opened for a moment, and get their mode back.
     Raises OSError if ``root`` cannot be read.
     """
-    return compare(root, {}).unequal
+    folders: dict[str, PackedFolder] = {}
+    targets: dict[str, str] = {}
+    for listed in _walk(root, None, None):
+        folders[listed.path] = listed.packed
+        for name in listed.links:
+            targets[_join(listed.path, name)] = os.readlink(name, dir_fd=listed.fd)
+    return TreeSnapshot(folders, targets)
 
 
 def compare(
-    root: Path, known: Snapshot, *, only: Container[str] | None = None, limit: int | None = None
+    root: Path,
+    known: TreeSnapshot,
+    *,
+    only: Container[str] | None = None,
+    limit: int | None = None,
 ) -> ComparedTree:
     """Compare every path that ``scan`` would find with an earlier snapshot.
 
     With ``only``, other folders than these are listed but not entered. Raises TooManyEntriesError
     beyond ``limit`` entries, OSError if ``root`` cannot be read.
     """
-    top = _build_entry(os.lstat(root), "")
-    walk = _Walk(known, only, limit)
-    if known.get(TOP) != top:
-        walk.unequal[TOP] = top
-    with _enter_folder(root, None, top) as fd:
-        walk.list_folder(fd, "", 0)
-    return ComparedTree(known, walk.unequal, _find_gone(root, known, walk))
+    unequal: dict[str, TreeEntry] = {}
+    gone: set[str] = set()
+    left = dict(known.folders)
+    for listed in _walk(root, only, limit):
+        if left.pop(listed.path, None) != listed.packed:
+            old, new = known.open_folder(listed.path), listed.packed.read_rows(_ROW.size)
+            gone.update(_join(listed.path, name) for name in old.keys() - new.keys())
+            for name in (name for name, row in new.items() if old.get(name) != row):
+                target = os.readlink(name, dir_fd=listed.fd) if name in listed.links else ""
+                unequal[_join(listed.path, name)] = _read_row(new[name], target)
+    for folder, packed in left.items():  # they are missing, or could not be listed
+        gone.update(_join(folder, name) for name in packed.read_names())
+    return ComparedTree(known, unequal, gone)
 
 
 def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree:
@@ -154,43 +232,57 @@ def _read_entry(root: Path, path: str) -> TreeEntry:
     return _build_entry(status, target)
 
 
+class _ListedFolder(NamedTuple):
+    """A folder, open as ``fd``, and which of its entries are links."""
+
+    path: str
+    fd: int
+    packed: PackedFolder
+    links: AbstractSet[str]
+
+
+def _walk(root: Path, only: Container[str] | None, limit: int | None) -> Iterator[_ListedFolder]:
+    """List the folders of a tree, each before those in it; the top itself is the first entry."""
+    top = os.lstat(root)
+    row = _pack(*_build_entry(top, "")[:-1])
+    with _enter_folder(root, None, top.st_mode) as fd:
+        yield from _Walk(row, only, limit).list_folder(fd, TOP, 0)
+
+
 class _Walk:
-    """``found`` has, by folder, how many known paths were seen in it."""
+    def __init__(self, top: bytes, only: Container[str] | None, limit: int | None) -> None:
+        self._top, self._only, self._left = top, only, limit
 
-    def __init__(self, known: Snapshot, only: Container[str] | None, limit: int | None) -> None:
-        self.unequal: dict[str, TreeEntry] = {}
-        self.found: dict[str, int] = {}
-        self._known, self._only, self._left = known, only, limit
-
-    def list_folder(self, fd: int, prefix: str, depth: int) -> None:
-        """Compare a folder's entries, then those of the folders in it."""
-        folders: list[tuple[str, TreeEntry]] = []
-        found = listed = 0
-        with os.scandir(fd) as items:
-            for item in items:
-                name = item.name
-                if not prefix and name == ".git":
-                    continue
-                listed += 1
-                entry, old = _read_dir_entry(item, fd), self._known.get(prefix + name)
-                found += old is not None
-                if entry != old:
-                    self.unequal[prefix + name] = entry
-                if stat.S_ISDIR(entry.st_mode):
-                    folders.append((name, entry))
-        self.found[prefix[:-1]] = found
-        self._count(listed)
-        # After the scan is closed: one descriptor for each level, not two.
-        for name, entry in folders:
-            if self._only is None or prefix + name in self._only:
-                self._enter(fd, prefix + name, name, entry, depth)
-
-    def _enter(self, fd: int, path: str, name: str, entry: TreeEntry, depth: int) -> None:
+    def list_folder(self, fd: int, path: str, depth: int) -> Iterator[_ListedFolder]:
+        """List a folder, then the folders in it."""
+        names, rows, others = self._read_folder(fd, path)
         if depth >= DEEPEST:
-            self.unequal[path] = entry._replace(st_mode=entry.mode)
-            return
-        with contextlib.suppress(PermissionError), _enter_folder(name, fd, entry) as below:
-            self.list_folder(below, f"{path}/", depth + 1)
+            rows = list(map(_hide_folder, rows))
+        links = {name for name, mode in others if stat.S_ISLNK(mode)}
+        yield _ListedFolder(path, fd, pack_folder(names, rows), links)
+        # After the scan is closed: one descriptor for each level, not two.
+        for name, mode in others if depth < DEEPEST else ():
+            inner = _join(path, name)
+            if stat.S_ISDIR(mode) and (self._only is None or inner in self._only):
+                with contextlib.suppress(PermissionError), _enter_folder(name, fd, mode) as below:
+                    yield from self.list_folder(below, inner, depth + 1)
+
+    def _read_folder(
+        self, fd: int, path: str
+    ) -> tuple[list[str], list[bytes], list[tuple[str, int]]]:
+        """The names and rows of a folder's entries, and those that are no regular files, with their
+        ``st_mode``."""
+        names, rows = ([TOP], [self._top]) if path == TOP else ([], [])
+        others: list[tuple[str, int]] = []
+        with os.scandir(fd) as found:
+            # By parts: an agent may put a million files into one folder.
+            while part := [(e.name, e.stat(follow_symlinks=False)) for e in islice(found, _PART)]:
+                items = part if path else [item for item in part if item[0] != ".git"]
+                self._count(len(items))
+                names += [name for name, _ in items]
+                rows += [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for _, s in items]
+                others += [(name, s[0]) for name, s in items if not stat.S_ISREG(s[0])]
+        return names, rows, others
 
     def _count(self, listed: int) -> None:
         if self._left is not None:
@@ -199,26 +291,14 @@ class _Walk:
                 raise TooManyEntriesError
 
 
-def _find_gone(root: Path, known: Snapshot, walk: _Walk) -> set[str]:
-    """The known paths that were not seen: in folders in which fewer were seen than are known."""
-    if not known or sum(walk.found.values()) + 1 == len(known):
-        return set()
-    counts = Counter(path.rpartition("/")[0] for path in known if path)
-    fewer = {folder for folder, count in counts.items() if walk.found.get(folder) != count}
-    missing = ((path, path.rpartition("/")[0]) for path in known if path)
-    return {
-        path
-        for path, folder in missing
-        if folder in fewer
-        and path not in walk.unequal
-        and (folder not in walk.found or _find_entry(root, path) is None)
-    }
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 @contextlib.contextmanager
-def _enter_folder(name: str | Path, dir_fd: int | None, entry: TreeEntry) -> Iterator[int]:
+def _enter_folder(name: str | Path, dir_fd: int | None, mode: int) -> Iterator[int]:
     """Open a folder for listing; if its mode had to be changed for that, it is restored."""
-    if entry.mode & stat.S_IRWXU == stat.S_IRWXU:
+    if mode & stat.S_IRWXU == stat.S_IRWXU:
         with open_folder(name, dir_fd) as fd:
             yield fd
         return
@@ -227,13 +307,13 @@ def _enter_folder(name: str | Path, dir_fd: int | None, entry: TreeEntry) -> Ite
             yield fd
     finally:
         with contextlib.suppress(PermissionError):  # another user's, so we never changed it
-            set_mode(name, dir_fd, entry.mode)
+            set_mode(name, dir_fd, stat.S_IMODE(mode))
 
 
-def _read_dir_entry(item: "os.DirEntry[str]", fd: int) -> TreeEntry:
-    status = item.stat(follow_symlinks=False)
-    target = os.readlink(item.name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
-    return _build_entry(status, target)
+def _hide_folder(row: bytes) -> bytes:
+    """The row of an entry that is too deep to be entered: of a folder without its type."""
+    mode, *rest = _ROW.unpack(row)
+    return _pack(stat.S_IMODE(mode) if stat.S_ISDIR(mode) else mode, *rest)
 
 
 _KINDS = {
@@ -241,6 +321,10 @@ _KINDS = {
     stat.S_IFDIR: EntryKind.FOLDER,
     stat.S_IFLNK: EntryKind.LINK,
 }
+
+
+def _read_row(row: bytes, target: str) -> TreeEntry:
+    return TreeEntry._make((*_ROW.unpack(row), target))
 
 
 def _build_entry(s: os.stat_result, target: str) -> TreeEntry:

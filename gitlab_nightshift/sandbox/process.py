@@ -227,6 +227,16 @@ def stream(
     return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
 
 
+class _Counter:
+    runs = 0
+
+
+def count_runs() -> int:
+    """How often this process has started a program that is not its own: what it has seen of a
+    folder holds until the next one."""
+    return _Counter.runs
+
+
 def run_to_end(
     start: Callable[[], Process],
     stdin: bytes,
@@ -238,6 +248,7 @@ def run_to_end(
 ) -> tuple[EndReason, int]:
     """Run the process that ``start`` starts to its end, as :func:`stream` does; returns why it
     ended and its exit status. No descendant is left. Raises what ``start`` and the sinks raise."""
+    _Counter.runs += 1
     become_subreaper()  # descendants whose parent dies become our children, which we can find
     find_orphans = _make_orphan_finder(list_own_children())
     try:

@@ -30,6 +30,7 @@ from gitlab_nightshift.repository.state_folder import (
     find_state_folder,
     hold,
 )
+from gitlab_nightshift.repository.tree_snapshot import NOTHING
 from tests.nights_sandbox.test_plain_user import PLAIN
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import fork, git, gone, listing, wait_end, write
@@ -316,8 +317,8 @@ def test_a_restored_checkout_is_prepared_again_without_git(
     assert restore(box, held) == []
     anew_held, anew = prepared(box)
     assert (box.root / "mine").read_text() == "untracked"
-    assert replace(again.saved, folder=anew.saved.folder, entries={}) == replace(
-        anew.saved, entries={}
+    assert replace(again.saved, folder=anew.saved.folder, entries=NOTHING) == replace(
+        anew.saved, entries=NOTHING
     )
     assert restore(box, anew_held) == []
 

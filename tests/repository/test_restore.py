@@ -7,13 +7,16 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.repository import saved_state
+from gitlab_nightshift.repository import checkout_restore, restore, saved_state
+from gitlab_nightshift.repository.tree_snapshot import ComparedTree, compare
+from gitlab_nightshift.sandbox.process import run_bounded
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import (
     commit,
@@ -452,3 +455,47 @@ def test_files_without_number_are_removed_without_a_list_of_them(
         gone(box.root, "README.md")
         assert checkout.restore() == ()
     assert listing(box.root) == before
+
+
+def _apply_captured(
+    box: Box, monkeypatch: pytest.MonkeyPatch, *, command: str | None = None
+) -> tuple[int, str]:
+    """Capture a change and apply it, with a command of the project between the two. How often the
+    tree was looked at to apply it, and then the text of another file."""
+    looks: list[Path] = []
+
+    def look(root: Path, *args: Any, **named: Any) -> ComparedTree:
+        looks.append(root)
+        return compare(root, *args, **named)
+
+    with box.open() as checkout, monkeypatch.context() as patched:
+        patched.setattr(restore, "compare", look)
+        write(box.root, "src/app.py", "agent")
+        captured = checkout.capture()
+        if command:
+            argv, env = ["sh", "-c", command], dict(os.environ)
+            run_bounded(argv, cwd=box.root, env=env, timeout_s=60, longest=1_000)
+        checkout.apply_change(captured, as_captured=True)
+        assert (box.root / "src/app.py").read_text() == "agent"
+        return len(looks), (box.root / "README.md").read_text()
+
+
+def test_a_tree_that_was_just_captured_is_not_looked_at_again(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _apply_captured(box, monkeypatch) == (0, "hello\n")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_a_program_has_written_since_is_undone(
+    box: Box, monkeypatch: pytest.MonkeyPatch, *, counted: bool
+) -> None:
+    if not counted:  # the attack, were programs not counted
+        monkeypatch.setattr(checkout_restore, "count_runs", lambda: 0)
+    found = _apply_captured(box, monkeypatch, command="echo planted > README.md")
+    assert found == ((1, "hello\n") if counted else (0, "planted\n"))
+
+
+def test_a_look_at_many_new_files_is_not_kept(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restore, "MOST_SINGLE_CHECKS", 1)
+    assert _apply_captured(box, monkeypatch)[0] > 0

@@ -1,11 +1,13 @@
 """All files of a tree: a derived listing is that of git."""
 
 import os
+from random import Random
 
 import pytest
 
 from gitlab_nightshift.repository import tree_listing
 from gitlab_nightshift.repository.git import GitError, find_repository_paths
+from gitlab_nightshift.repository.packed_listing import ListedFile, TreeListing
 from gitlab_nightshift.repository.private_repository import Repository, create_private_repository
 from gitlab_nightshift.repository.tree_listing import list_names, list_tree
 from tests.repository.conftest import Box
@@ -36,6 +38,25 @@ def test_what_is_derived_is_what_git_lists(box: Box, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tree_listing, "_list", None)
     assert [*list_tree(private, new).items()] == [*listed.items()], "in the same order"
     assert list_names(private, new) == listed.keys() == list_names(opened(box, "names"), new)
+
+
+def _choose_path(random: Random) -> str:
+    names = ("a", "a-b", "a.c", "b", ODD, "é")
+    return "/".join(random.choice(names) for _ in range(random.randrange(1, 4)))
+
+
+def test_a_derived_listing_is_sorted_as_one_of_its_own() -> None:
+    random = Random(37)
+    made, files = TreeListing([]), dict[str, ListedFile]()
+    for number in range(300):
+        file = ListedFile("100644", f"{number:040x}", number)
+        changes = {_choose_path(random): random.choice((None, file)) for _ in range(3)}
+        made = made.replace(changes)
+        files = {path: each for path, each in {**files, **changes}.items() if each}
+        assert [*made.items()] == sorted(files.items(), key=lambda item: os.fsencode(item[0]))
+        assert ([*made], len(made)) == ([path for path, _ in made.items()], len(files))
+        assert all(made[path] == each for path, each in files.items())
+        assert not any(path in made for path in changes.keys() - files.keys())
 
 
 def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from shutil import rmtree
 import pytest
 
 from gitlab_nightshift.repository.tree_snapshot import (
+    NOTHING,
     EntryKind,
     Snapshot,
     TooManyEntriesError,
@@ -71,7 +72,7 @@ def test_too_deep_to_have_a_path(tmp_path: Path) -> None:
 def test_only_known_folders_are_entered(tmp_path: Path) -> None:
     write(tmp_path, "known/file")
     write(tmp_path, "new/file")
-    found = compare(tmp_path, {}, only={"", "known"})
+    found = compare(tmp_path, NOTHING, only={"", "known"})
     assert set(found) == {"", "known", "known/file", "new"}
 
 
@@ -79,8 +80,8 @@ def test_a_limit_is_kept(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"{number}")
     with pytest.raises(TooManyEntriesError):
-        compare(tmp_path, {}, limit=20)
-    assert len(compare(tmp_path, {}, limit=21)) == 21
+        compare(tmp_path, NOTHING, limit=20)
+    assert len(compare(tmp_path, NOTHING, limit=21)) == 21
 
 
 def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_what_is_as_before_takes_no_memory(tmp_path: Path) -> None:
     before = scan(tmp_path)
     same = compare(tmp_path, before)
     assert (same.unequal, same.gone) == ({}, set())
-    assert (dict(same), len(same)) == (before, len(before))
+    assert (dict(same), len(same)) == (dict(before), len(before))
 
 
 def _change_somewhere(root: Path, random: Random) -> None:

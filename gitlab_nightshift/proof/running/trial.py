@@ -35,7 +35,8 @@ from gitlab_nightshift.proof.syntax.languages import (
 from gitlab_nightshift.records.bead_results import CommandResult
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.git_formats import SUBMODULE
-from gitlab_nightshift.repository.private_repository import Listing, Repository, read_blobs
+from gitlab_nightshift.repository.packed_listing import TreeListing
+from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.tree_listing import list_tree
 from gitlab_nightshift.repository.tree_objects import (
     write_modified_tree,
@@ -55,9 +56,8 @@ class TreeFiles:
     tree: str
 
     @cached_property
-    def _blobs(self) -> Listing:
-        listed = list_tree(self.repository, self.tree)
-        return {path: file for path, file in listed.items() if file.mode != SUBMODULE}
+    def _listing(self) -> TreeListing:
+        return list_tree(self.repository, self.tree)
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
@@ -67,39 +67,41 @@ class TreeFiles:
     @cached_property
     def products(self) -> tuple[Side, ...]:
         """The project's own code: no tests, nothing beside them, and no third-party code."""
-        paths = (p for p in self._blobs if find_language(p) and is_product(p))
+        paths = (p for p in self._listing if find_language(p) and is_product(p))
         return self._read(path for path in paths if not is_vendored(path))
 
     @cached_property
     def tests(self) -> tuple[Side, ...]:
         """Files that a test runner collects, and code beside them."""
         return self._read(
-            p for p in self._blobs if find_language(p) and (is_test_file(p) or beside_tests(p))
+            p for p in self._listing if find_language(p) and (is_test_file(p) or beside_tests(p))
         )
 
     def read(self, path: str) -> bytes | None:
         """A file's bytes; None if it does not exist."""
-        if path not in self._contents and path in self._blobs:
+        if path not in self._contents and path in self._listing:
             self._read_all([path])
         return self._contents.get(path)
 
     def list_paths(self) -> tuple[str, ...]:
         """All paths."""
-        return tuple(self._blobs)
+        return tuple(path for path, mode, _ in self._listing.read_sizes() if mode != SUBMODULE)
 
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
         chosen, size = [], 0
         for path in paths:
-            of_file = self._blobs[path].size
-            if of_file <= LARGEST_FILE and size + of_file <= MOST_BYTES:
+            file = self._listing[path]
+            fits = file.size <= LARGEST_FILE and size + file.size <= MOST_BYTES
+            if fits and file.mode != SUBMODULE:
                 chosen.append(path)
-                size += of_file
+                size += file.size
         self._read_all(chosen)
         return tuple(Side(path, self._contents.get(path)) for path in chosen)
 
     def _read_all(self, paths: Iterable[str]) -> None:
         """Read the files that were not read before, by one request."""
-        wanted = {path: self._blobs[path].blob for path in paths if path not in self._contents}
+        files = {path: self._listing[path] for path in paths if path not in self._contents}
+        wanted = {path: file.blob for path, file in files.items() if file.mode != SUBMODULE}
         found = read_blobs(self.repository, wanted.values()) if wanted else {}
         self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)
 

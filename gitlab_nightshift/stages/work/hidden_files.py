@@ -13,7 +13,6 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.saved_state import SavedCheckout
-from gitlab_nightshift.repository.tree_snapshot import EntryKind
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
     change_owner,
@@ -47,14 +46,14 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
     # A tracked file is in git's objects as well, which an agent may read; and tests may need it.
     found = [
         path
-        for path, entry in saved.entries.items()
-        if entry.kind is EntryKind.FILE
-        and (holds_variables(path) or (is_secret_file(path) and path not in saved.tracked))
+        for path, mode in saved.entries.read_modes()
+        if stat.S_ISREG(mode)
+        and is_secret_file(path)
+        and (holds_variables(path) or path not in saved.tracked)
         and not is_installed(path)
     ]
-    kept = saved.blobs.keys() | saved.copies.keys()
     size = sum(saved.entries[path].size for path in found)
-    lost = [path for path in found if path not in kept]
+    lost = [path for path in found if path not in saved.blobs and path not in saved.copies]
     if lost or size > LARGEST or len(found) > MOST:
         which = lost[0] if lost else f"{len(found)} files of {size} bytes"
         raise NightshiftError(

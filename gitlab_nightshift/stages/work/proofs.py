@@ -94,12 +94,13 @@ def prove(
     name: str,
     undecided: tuple[Finding, ...] = (),
 ) -> ProofResult:
-    """Run the commands in the restored checkout with only the change applied, then gather evidence.
+    """Run the commands in the restored checkout with only the change applied, which was captured
+    there just now, then gather evidence.
 
     ``name`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
-        unrestored = checkout.apply_change(captured)
+        unrestored = checkout.apply_change(captured, as_captured=True)
         runs = _run_commands(checkout, proof, captured, f"checks-{name}")
         commands = tuple(run.result for run in runs)
         failed = format_failure(proof.runner, commands, f"checks-{name}")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.repository.saved_state import SavedCheckout
+from gitlab_nightshift.repository.packed_paths import PathPacker
+from gitlab_nightshift.repository.saved_state import SavedCheckout, open_blobs, open_index
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work import hidden_files
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files, hide_files
@@ -23,8 +24,12 @@ def saved(root: Path, *, without_copy: str = "") -> SavedCheckout:
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(f"{name}: secret\n")
     copies = {name: name for name in FILES if name not in (*TRACKED, without_copy)}
-    blobs = dict.fromkeys(TRACKED, "0" * 40)
-    return SavedCheckout(scan(root), frozenset(TRACKED), frozenset(), blobs, copies, root)
+    packer = PathPacker()
+    for name in TRACKED:
+        packer.add(name.encode(), bytes(27))
+    packed = packer.finish()
+    index, blobs = open_index(packed, 27), open_blobs(packed, 27)
+    return SavedCheckout(scan(root), index, frozenset(), blobs, copies, root)
 
 
 def test_env_files_and_what_is_not_tracked_are_hidden(tmp_path: Path) -> None:

@@ -73,8 +73,9 @@ def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
         rows = (name.partition("\t") for name in names)
         yield from (TrackedFile(path, 0) for row, _, path in rows if row.startswith(_FILE))
     else:
-        files = ((path, file) for path, file in listed.items() if file.mode.startswith(_FILE))
-        yield from (TrackedFile(path, file.size) for path, file in files)
+        for path, mode, size in listed.read_sizes():
+            if mode.startswith(_FILE):
+                yield TrackedFile(path, size)
 
 
 def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
