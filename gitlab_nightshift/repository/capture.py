@@ -57,11 +57,11 @@ _MAX_PATH_BYTES = 2_000
 
 @dataclass(frozen=True)
 class _StagingTree:
-    """A new work tree for a change of the tree ``base``."""
+    """A new work tree for a change of the tree ``base_tree``."""
 
     repository: Repository
     folder: Path
-    base: str
+    base_tree: str
     index: Path
 
     def run_git(
@@ -75,8 +75,8 @@ class _StagingTree:
         """Fill the index with the base's versions of ``paths``, and return these. Git needs no
         others: it looks up only files that it stores, and attribute files that the work tree
         lacks."""
-        rows = find_rows(self.repository, self.base, paths)
-        write_index(self.index, rows, len(self.base))
+        rows = find_rows(self.repository, self.base_tree, paths)
+        write_index(self.index, rows, len(self.base_tree))
         return rows
 
 
@@ -395,6 +395,6 @@ def _store(
         needed = [*present, *comparison.saved.attribute_files]
         stage.fill_index(path for path in needed if path not in gone)
         stage.run_git("update-index", "-z", "--add", "--stdin", paths=present)
-        stored = read_index(stage.index, len(stage.base))
+        stored = read_index(stage.index, len(stage.base_tree))
         rows |= {path: stored[path] for path in present if path in stored}
-    return write_changed_tree(stage.repository, stage.base, rows)
+    return write_changed_tree(stage.repository, stage.base_tree, rows)

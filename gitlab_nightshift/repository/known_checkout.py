@@ -31,7 +31,7 @@ class KnownCheckout:
     top: Path
 
     @cached_property
-    def found(self) -> tuple[RepositoryPaths, str]:
+    def paths_and_head(self) -> tuple[RepositoryPaths, str]:
         """The paths of its repository's parts, and the checked-out commit."""
         return find_paths_and_head(self.git, self.top)
 

@@ -78,7 +78,7 @@ def restore_tree(
     it still is, compared with ``known``. Raises OSError only if the checkout cannot be read.
     """
     folders = saved.folders
-    if looked and len(looked.unequal) >= MOST_SINGLE_CHECKS:  # perhaps the content of new folders
+    if looked and len(looked.differing) >= MOST_SINGLE_CHECKS:  # perhaps the content of new folders
         looked = None
     try:
         found = looked or compare(root, known, only=folders, limit=len(known) + MOST_NEW)
@@ -100,7 +100,7 @@ def restore_tree(
     failed, imperfect = _restore_folders(
         root, saved, now, {path.rpartition("/")[0] for path in touched}
     )
-    failed |= {path for path in now.unequal if path not in saved.entries}
+    failed |= {path for path in now.differing if path not in saved.entries}
     certain, uncertain = _list_known_entries(saved, now, touched, written)
     old = saved.entries
     imperfect |= {

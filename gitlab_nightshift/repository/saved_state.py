@@ -183,7 +183,7 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
     folder.mkdir(mode=0o700)
     with report_full_disk(folder):
         copies = _copy(checkout, saved.copies, folder)
-    entries = saved.entries.replace(tree.unequal)
+    entries = saved.entries.replace(tree.differing)
     return replace(saved, entries=entries, copies=copies, folder=folder)
 
 

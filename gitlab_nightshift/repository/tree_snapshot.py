@@ -121,41 +121,43 @@ NOTHING = TreeSnapshot({}, {})
 
 
 class ComparedTree(Mapping[str, TreeEntry]):
-    """A tree as it is now: an earlier snapshot, ``known``, and what differs from it. ``unequal``
+    """A tree as it is now: an earlier snapshot, ``known``, and what differs from it. ``differing``
     are the entries that are new or not the same, ``gone`` the paths that are missing.
 
     Of a million files an agent changes ten: the others take no memory of their own.
     """
 
     def __init__(
-        self, known: TreeSnapshot, unequal: Mapping[str, TreeEntry], gone: AbstractSet[str]
+        self, known: TreeSnapshot, differing: Mapping[str, TreeEntry], gone: AbstractSet[str]
     ) -> None:
-        self.known, self.unequal, self.gone = known, unequal, gone
+        self.known, self.differing, self.gone = known, differing, gone
 
     def __getitem__(self, path: str) -> TreeEntry:
-        if path in self.unequal:
-            return self.unequal[path]
+        if path in self.differing:
+            return self.differing[path]
         if path in self.gone:
             raise KeyError(path)
         return self.known[path]
 
     def __iter__(self) -> Iterator[str]:
         yield from (path for path in self.known if path not in self.gone)
-        yield from (path for path in self.unequal if path not in self.known)
+        yield from (path for path in self.differing if path not in self.known)
 
     def __len__(self) -> int:
-        new = sum(path not in self.known for path in self.unequal)
+        new = sum(path not in self.known for path in self.differing)
         return len(self.known) - len(self.gone) + new
 
     def list_changed(self) -> list[str]:
         """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
         known = self.known
-        changed = (p for p, entry in self.unequal.items() if not is_unchanged(known.get(p), entry))
+        changed = (
+            p for p, entry in self.differing.items() if not is_unchanged(known.get(p), entry)
+        )
         return sorted((*changed, *self.gone))
 
     def find_named(self, name: str) -> list[str]:
         """The paths whose last part is ``name``."""
-        new = (p for p in self.unequal if p.rpartition("/")[2] == name and p not in self.known)
+        new = (p for p in self.differing if p.rpartition("/")[2] == name and p not in self.known)
         return [*(path for path in self.known.find_named(name) if path not in self.gone), *new]
 
 
@@ -186,7 +188,7 @@ def compare(
     With ``only``, other folders than these are listed but not entered. Raises TooManyEntriesError
     beyond ``limit`` entries, OSError if ``root`` cannot be read.
     """
-    unequal: dict[str, TreeEntry] = {}
+    differing: dict[str, TreeEntry] = {}
     gone: set[str] = set()
     left = dict(known.folders)
     for listed in _walk(root, only, limit):
@@ -195,26 +197,26 @@ def compare(
             gone.update(_join(listed.path, name) for name in old.keys() - new.keys())
             for name in (name for name, row in new.items() if old.get(name) != row):
                 target = os.readlink(name, dir_fd=listed.fd) if name in listed.links else ""
-                unequal[_join(listed.path, name)] = _read_row(new[name], target)
+                differing[_join(listed.path, name)] = _read_row(new[name], target)
     for folder, packed in left.items():  # they are missing, or could not be listed
         gone.update(_join(folder, name) for name in packed.read_names())
-    return ComparedTree(known, unequal, gone)
+    return ComparedTree(known, differing, gone)
 
 
 def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree:
     """The tree, after a new look at these paths and the folders above them."""
-    unequal, gone = dict(tree.unequal), set(tree.gone)
+    differing, gone = dict(tree.differing), set(tree.gone)
     holding = {path.rpartition("/")[0] for path in paths}
     above = {folder for inner in holding for folder in list_parents(inner)}
     for path in {*paths, *holding, *above}:
-        unequal.pop(path, None)
+        differing.pop(path, None)
         gone.discard(path)
         entry = _find_entry(root, path)
         if entry is None:
             gone |= {path} & tree.known.keys()
         elif entry != tree.known.get(path):
-            unequal[path] = entry
-    return ComparedTree(tree.known, unequal, gone)
+            differing[path] = entry
+    return ComparedTree(tree.known, differing, gone)
 
 
 def _find_entry(root: Path, path: str) -> TreeEntry | None:

@@ -234,7 +234,10 @@ def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) ->
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
     choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
-    branch, (source, _) = f"{session.settings.branch_prefix}{ANY_SLUG}", session.known.found
+    branch, (source, _) = (
+        f"{session.settings.branch_prefix}{ANY_SLUG}",
+        session.known.paths_and_head,
+    )
     server = build_git_server(session)
     try_push(session.git, source, server, facts.base_sha, branch, session.tell)
     return notes
@@ -295,7 +298,7 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     """The facts, with the history for ``avoid_recent_commits``, as far as it can be fetched."""
     if not facts.unknown_commits:
         return facts
-    source, _ = session.known.found
+    source, _ = session.known.paths_and_head
     count = session.settings.avoid_recent_commits
     return deepen_facts(facts, session.git, source, build_git_server(session), count)
 
@@ -344,7 +347,7 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
 
     context = build_work_context(session)
-    repository = Repository(session.git, session.known.found[0].git_dir)
+    repository = Repository(session.git, session.known.paths_and_head[0].git_dir)
     commands = context.build_commands
     sources = BriefSources(plan, session.checkout, repository, commands, coverage=False)
     return preview_prompts(context, plan, make_brief(sources))

@@ -25,7 +25,7 @@ def test_each_question_is_asked_once(box: Box, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(subprocess.Popen, "__init__", note)
     for _ in range(2):
-        assert known.found[1] == box.base
+        assert known.paths_and_head[1] == box.base
         assert sorted(known.files) == sorted(FILES)
         assert known.config == {"core.autocrlf": "input", "core.fileMode": "true"}
         assert known.identity == CommitIdentity("Ann", "ann@example.org")
@@ -34,9 +34,9 @@ def test_each_question_is_asked_once(box: Box, monkeypatch: pytest.MonkeyPatch) 
 
 def test_another_commit_is_not_hidden_by_what_was_known(box: Box) -> None:
     known = KnownCheckout(box.git, box.git, box.root)
-    assert (known.found[1], len(known.files)) == (box.base, len(FILES))
+    assert (known.paths_and_head[1], len(known.files)) == (box.base, len(FILES))
     write(box.root, "new", "x")
     head = commit(box.root)
     anew = replace(known)
-    assert anew.found == find_paths_and_head(box.git, box.root)
-    assert anew.found[1] == head and "new" in anew.files
+    assert anew.paths_and_head == find_paths_and_head(box.git, box.root)
+    assert anew.paths_and_head[1] == head and "new" in anew.files

@@ -111,7 +111,7 @@ def test_what_is_as_before_takes_no_memory(tmp_path: Path) -> None:
     write(tmp_path, "a/b/file")
     before = scan(tmp_path)
     same = compare(tmp_path, before)
-    assert (same.unequal, same.gone) == ({}, set())
+    assert (same.differing, same.gone) == ({}, set())
     assert (dict(same), len(same)) == (dict(before), len(before))
 
 

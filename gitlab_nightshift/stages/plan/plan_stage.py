@@ -62,7 +62,7 @@ def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> Check
     Raises ``E_CONFIG`` if the job runs on another branch than the target, or nothing is committed
     yet, ``E_WORKSPACE_DIRTY`` if HEAD is not the job's commit.
     """
-    paths, head = known.found
+    paths, head = known.paths_and_head
     target = _resolve_target_branch(settings, job, paths.git_dir)
     if job.commit_sha and head != job.commit_sha:
         raise NightshiftError(

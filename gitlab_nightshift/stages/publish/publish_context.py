@@ -48,7 +48,7 @@ class SourceCheckout:
 
 def read_source(known: KnownCheckout) -> SourceCheckout:
     """Read a checkout. Raises ``E_CONFIG`` if it is not a checkout, or has no commit."""
-    paths, head = known.found
+    paths, head = known.paths_and_head
     return SourceCheckout(
         parts=read_parts(paths),
         head=head,
