@@ -13,7 +13,7 @@ from gitlab_nightshift.proof.reading import judge
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.git import GitError, list_recent_files, read_committed_file
-from gitlab_nightshift.repository.private_repository import keep_reading
+from gitlab_nightshift.repository.private_repository import share_reader
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.worktree import (
     Worktree,
@@ -109,7 +109,7 @@ def check(request: CheckRequest) -> Judgement:
     with tempfile.TemporaryDirectory(prefix="nightshift-check-") as folder:
         try:
             worktree = open_worktree(request.folder, Path(folder), request.env)
-            with keep_reading(worktree.repository) as repository:
+            with share_reader(worktree.repository) as repository:
                 return _judge_change(replace(worktree, repository=repository), request)
         except GitError as error:
             raise build_config_error(f"the change cannot be read: {error}") from None
