@@ -21,14 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from verdict_corpus import (
-    CORPUS,
-    Cheat,
-    Source,
-    apply_edits,
-    read_cheats,
-    read_source,
-)
+from verdict_corpus import CORPUS, Cheat, Source, apply_edits, read_cheats, read_source
 
 from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect

@@ -1,11 +1,6 @@
 """The codes and exit statuses of the contract, "Errors"."""
 
-from gitlab_nightshift.errors import (
-    Code,
-    Interruption,
-    NightshiftError,
-    build_config_error,
-)
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError, build_config_error
 from tests.support.tables import each
 
 CONTRACT = {

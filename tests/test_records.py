@@ -24,16 +24,7 @@ from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import read_record, to_json, write_record
 from gitlab_nightshift.records.usage import Usage
-from tests.support.samples import (
-    ANALYSIS,
-    BEADS,
-    BUNDLE,
-    PLAN,
-    PROPOSAL,
-    PUBLISHED,
-    QUIET,
-    RESULT,
-)
+from tests.support.samples import ANALYSIS, BEADS, BUNDLE, PLAN, PROPOSAL, PUBLISHED, QUIET, RESULT
 from tests.support.tables import each
 
 

@@ -28,11 +28,7 @@ from gitlab_nightshift.redaction.redactor import (
     find_escaped_spans,
     refuse_secrets,
 )
-from gitlab_nightshift.redaction.token_patterns import (
-    TokenKind,
-    list_lookaheads,
-    list_token_places,
-)
+from gitlab_nightshift.redaction.token_patterns import TokenKind, list_lookaheads, list_token_places
 
 X = REDACTED
 ALNUM = string.ascii_letters + string.digits

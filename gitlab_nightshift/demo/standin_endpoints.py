@@ -24,10 +24,7 @@ from gitlab_nightshift.demo.standin_json import (
     build_token_json,
     build_user_json,
 )
-from gitlab_nightshift.demo.standin_repository import (
-    read_commits,
-    read_heads,
-)
+from gitlab_nightshift.demo.standin_repository import read_commits, read_heads
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
     GUEST,

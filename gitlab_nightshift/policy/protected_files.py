@@ -88,11 +88,7 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
     """Changed keys, for the message only: any other byte of such a file counts, too."""
     if old is None or new is None:
         return []
-    from gitlab_nightshift.policy.settings_parser import (
-        EVERYTHING,
-        UNREADABLE,
-        list_changed_keys,
-    )
+    from gitlab_nightshift.policy.settings_parser import EVERYTHING, UNREADABLE, list_changed_keys
 
     names = list_changed_keys(path, old, new, EVERYTHING)
     return [] if UNREADABLE in names else names

@@ -25,11 +25,7 @@ from gitlab_nightshift.repository.private_repository import (
     list_diff_files,
 )
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES, SavedCheckout
-from gitlab_nightshift.repository.tree_objects import (
-    find_rows,
-    resolve_tree,
-    write_changed_tree,
-)
+from gitlab_nightshift.repository.tree_objects import find_rows, resolve_tree, write_changed_tree
 from gitlab_nightshift.repository.tree_snapshot import (
     ComparedTree,
     EntryKind,

@@ -16,11 +16,7 @@ from gitlab_nightshift.repository.checkout_restore import (
     restore_checkout,
     restore_files,
 )
-from gitlab_nightshift.repository.git import (
-    Git,
-    build_isolated_git,
-    with_machine_config,
-)
+from gitlab_nightshift.repository.git import Git, build_isolated_git, with_machine_config
 from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout

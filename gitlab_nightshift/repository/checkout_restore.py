@@ -45,12 +45,7 @@ from gitlab_nightshift.repository.state_folder import (
     release,
     take_over,
 )
-from gitlab_nightshift.repository.tree_snapshot import (
-    TOP,
-    ComparedTree,
-    TreeSnapshot,
-    compare,
-)
+from gitlab_nightshift.repository.tree_snapshot import TOP, ComparedTree, TreeSnapshot, compare
 from gitlab_nightshift.sandbox.process import count_runs
 from gitlab_nightshift.sandbox.uid_tier import remove_trial_folders
 from gitlab_nightshift.system.file_names import format_path

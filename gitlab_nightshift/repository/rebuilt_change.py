@@ -32,10 +32,7 @@ from gitlab_nightshift.records.storage import (
     to_json,
 )
 from gitlab_nightshift.registry.pipeline_files import CiFiles
-from gitlab_nightshift.repository.bundle_reader import (
-    RebuildTask,
-    build_task_data,
-)
+from gitlab_nightshift.repository.bundle_reader import RebuildTask, build_task_data
 from gitlab_nightshift.repository.capture import MAX_CHANGE_BYTES, MAX_FILE_BYTES
 from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.private_repository import (

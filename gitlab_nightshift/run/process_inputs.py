@@ -10,10 +10,7 @@ from typing import Any
 
 from gitlab_nightshift.agents import choose_agent
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.proof.implied_commands import (
-    BuildFiles,
-    find_test_commands,
-)
+from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 from gitlab_nightshift.records.request import TaskCommand, TaskRequest
 from gitlab_nightshift.repository.git import read_committed_file
 from gitlab_nightshift.run.supervisor.notices import expand_addresses, find_names

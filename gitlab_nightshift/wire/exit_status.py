@@ -8,12 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.errors import (
-    Code,
-    Interruption,
-    NightshiftError,
-    is_disk_full,
-)
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError, is_disk_full
 
 
 def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:

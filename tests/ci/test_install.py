@@ -16,14 +16,7 @@ from pathlib import Path
 import pytest
 
 import gitlab_nightshift
-from tests.ci.conftest import (
-    INCLUDE,
-    NIGHT,
-    Recorder,
-    RunPipeline,
-    SampleRepository,
-    program,
-)
+from tests.ci.conftest import INCLUDE, NIGHT, Recorder, RunPipeline, SampleRepository, program
 
 VERSION = gitlab_nightshift.__version__
 NAME = f"nightshift-{VERSION}-x86_64.tar.gz"

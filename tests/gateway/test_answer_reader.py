@@ -3,12 +3,7 @@
 import json
 from typing import Any
 
-from gitlab_nightshift.gateway.answer_reader import (
-    LARGEST_INPUT,
-    MOST_OPEN,
-    CallLog,
-    CallReader,
-)
+from gitlab_nightshift.gateway.answer_reader import LARGEST_INPUT, MOST_OPEN, CallLog, CallReader
 from gitlab_nightshift.records.usage import MOST_CALLS
 
 

@@ -12,16 +12,7 @@ from tests.support.sandboxes import tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, completed, turns
 from tests.support.trees import places_of, unpacked
 from tests.support.turns import Turn, answer, bash, call, costing, error, keep_events, say, write
-from tests.support.world import (
-    FILES,
-    MODEL_KEY,
-    PROVING,
-    SECRETS,
-    Done,
-    World,
-    git,
-    world,
-)
+from tests.support.world import FILES, MODEL_KEY, PROVING, SECRETS, Done, World, git, world
 
 PRICES = json.dumps({m: {"input": 1, "output": 10} for m in ("gpt-6.1-sol", "gpt-6-luna")})
 NOTHING = {"result": "NO_IMPROVEMENT", "reason": "Nothing is here.", "files_scanned": 1}

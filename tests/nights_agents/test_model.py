@@ -12,17 +12,7 @@ from tests.support.sandboxes import TIERS, tier_or_skip
 from tests.support.shop import BEADS, DRAFT, FOUND, NOTE, PASSED
 from tests.support.trees import kill_all, places_of
 from tests.support.turns import Call, Turn, call, error, say
-from tests.support.world import (
-    FILES,
-    PLAIN,
-    PROVING,
-    SECRETS,
-    World,
-    ended,
-    git,
-    wait_in,
-    world,
-)
+from tests.support.world import FILES, PLAIN, PROVING, SECRETS, World, ended, git, wait_in, world
 
 KEY = "sk-test-OpenAiKeyOfTheNight04"
 MODEL = "local-coder"

@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER
-from tests.support.agent import (
-    answer,
-    append,
-    plays,
-    sh,
-    write,
-)
+from tests.support.agent import answer, append, plays, sh, write
 from tests.support.shop import FOUND, GOOD, NOTE, PASSED, TEST, nothing, refused
 from tests.support.world import IMPLIED, PROVING, Done, World, git, world
 

@@ -12,11 +12,7 @@ from gitlab_nightshift.repository.git import (
     find_repository_paths,
     read_head,
 )
-from gitlab_nightshift.repository.private_checkout import (
-    check_out,
-    commit_changed,
-    copy_out,
-)
+from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
 from tests.support.trees import assert_same, whole_tree
 from tests.support.world import commit, git
 

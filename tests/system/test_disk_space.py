@@ -8,12 +8,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository import disk_space
-from gitlab_nightshift.repository.disk_space import (
-    Disks,
-    DiskWatch,
-    is_full_disk,
-    report_full_disk,
-)
+from gitlab_nightshift.repository.disk_space import Disks, DiskWatch, is_full_disk, report_full_disk
 from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from tests.support.disks import fill, small_disk
 

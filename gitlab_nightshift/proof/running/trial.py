@@ -38,9 +38,7 @@ from gitlab_nightshift.repository.git_formats import SUBMODULE
 from gitlab_nightshift.repository.packed_listing import TreeListing
 from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.tree_listing import list_tree
-from gitlab_nightshift.repository.tree_objects import (
-    write_modified_tree,
-)
+from gitlab_nightshift.repository.tree_objects import write_modified_tree
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 LEAST_S = 600.0  # seconds that the proof may take, however quick the commands are

@@ -13,11 +13,7 @@ from functools import cached_property
 from gitlab_nightshift.gitlab.accounts import GitlabUser, People
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.settings.notations import (
-    APPROVAL_RULES,
-    CODE_OWNERS,
-    GROUP,
-)
+from gitlab_nightshift.settings.notations import APPROVAL_RULES, CODE_OWNERS, GROUP
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MOST_REVIEWERS = 5

@@ -135,16 +135,12 @@ def format_evidence(
     for result, tail in zip(commands, tails, strict=True):
         last = quote_data("\n".join(tail.split("\n")[-TAIL_LINES:])[-LONGEST_TAIL:], LONGEST_TAIL)
         printed = "; it printed last:" if last else ""
-        rows.append(f"- `{result.command}`: {_describe_end(result)}{printed}")
+        again = ", in the second attempt" if result.flaky else ""
+        ended = f"{result.error or f'exit status {result.exit_status}'}, {result.duration_s:.1f} s"
+        rows.append(f"- `{result.command}`: {ended}{again}{printed}")
         rows += [f"    {line}" for line in last.split("\n") if line.strip()]
     rows += [f"- {' '.join(_describe_observed(each).split())[:LONGEST_ROW]}" for each in observed]
     return quote_data("\n".join(rows), LONGEST_EVIDENCE)
-
-
-def _describe_end(result: CommandResult) -> str:
-    ended = result.error or f"exit status {result.exit_status}"
-    again = ", in the second attempt" if result.flaky else ""
-    return f"{ended}, {result.duration_s:.1f} s{again}"
 
 
 def _describe_observed(each: Check | Finding | str) -> str:

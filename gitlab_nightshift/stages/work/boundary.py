@@ -275,13 +275,10 @@ def _build_boundary(
 def _find_closed_folders(boundary: Boundary, path: str) -> list[str]:
     """The folders of ``path`` that agents cannot read. The template's own is left out: it holds
     this program and the agent's CLI alone, which needs no exposing."""
-    folders = {folder for folder in path.split(os.pathsep) if os.access(folder, os.X_OK)}
     own = "/.nightshift/bin"  # below HOME: `.nightshift:install` in ci/templates
-    return sorted(
-        folder
-        for folder in folders
-        if not folder.endswith(own) and not boundary.is_readable(Path(folder).resolve())
-    )
+    folders = {each for each in path.split(os.pathsep) if not each.endswith(own)}
+    usable = (folder for folder in folders if os.access(folder, os.X_OK))
+    return sorted(each for each in usable if not boundary.is_readable(Path(each).resolve()))
 
 
 def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryChosen:

@@ -28,10 +28,7 @@ from gitlab_nightshift.records.events import StepEnded, StepStarted
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.tree_objects import resolve_tree
-from gitlab_nightshift.stages.work.sandboxed_checkout import (
-    SandboxContext,
-    open_sandboxed_checkout,
-)
+from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 

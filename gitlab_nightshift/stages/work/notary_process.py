@@ -34,10 +34,7 @@ from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
 from gitlab_nightshift.repository.git_formats import list_object_folders
-from gitlab_nightshift.repository.private_repository import (
-    PLAIN_MODES,
-    RepositoryParts,
-)
+from gitlab_nightshift.repository.private_repository import PLAIN_MODES, RepositoryParts
 from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.delegation.delegation_source import make_workspace

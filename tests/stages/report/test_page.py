@@ -6,12 +6,7 @@ import xml.etree.ElementTree as ET
 from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import AttemptResult, RunResult
-from gitlab_nightshift.stages.report.page import (
-    LONGEST_LINE,
-    MOST_LINES,
-    parse_patch,
-    render_page,
-)
+from gitlab_nightshift.stages.report.page import LONGEST_LINE, MOST_LINES, parse_patch, render_page
 from gitlab_nightshift.text.diff_rows import DiffRow
 from tests.support.pages import (
     FAILED,

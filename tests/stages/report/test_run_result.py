@@ -22,11 +22,7 @@ from gitlab_nightshift.records.products import (
     ProposedChange,
     Publication,
 )
-from gitlab_nightshift.records.run_results import (
-    AgentStatements,
-    AttemptResult,
-    RunResult,
-)
+from gitlab_nightshift.records.run_results import AgentStatements, AttemptResult, RunResult
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, GatedFile
 from gitlab_nightshift.stages.report.run_result import (

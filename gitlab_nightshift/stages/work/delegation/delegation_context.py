@@ -8,13 +8,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, Interruption
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload
-from gitlab_nightshift.records.events import (
-    Emit,
-    Note,
-    StepEnded,
-    StepStarted,
-    read_clock,
-)
+from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted, read_clock
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.wire.channel import OutputChannel
 

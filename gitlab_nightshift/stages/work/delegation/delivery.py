@@ -31,11 +31,7 @@ from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.delegated_repository import DelegationSource, claim_source
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, read_identity
-from gitlab_nightshift.repository.private_repository import (
-    Repository,
-    commit_tree,
-    list_diff_files,
-)
+from gitlab_nightshift.repository.private_repository import Repository, commit_tree, list_diff_files
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.delegation.delegation_context import (

@@ -14,11 +14,7 @@ from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.agents.codex import Codex
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.proof.proof_commands import Runner
-from gitlab_nightshift.records.bead_results import (
-    BeadResult,
-    BeadStatus,
-    CommandResult,
-)
+from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus, CommandResult
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.delegation_records import Payload, TestResult, WorkReport
 from gitlab_nightshift.records.events import (
