@@ -5,7 +5,7 @@ A bead is one step of a night for which an agent is started: Analyze, Implement,
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not imported: typing costs a start 6 ms
+TYPE_CHECKING = False  # instead of typing's, whose import takes 6 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

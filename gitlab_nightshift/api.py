@@ -58,7 +58,7 @@ def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
     """Do the task in a payload file, ``-`` for ``stdin``, and return the result; progress goes to
-    ``log``. Of a file that is too large, only so much is read as shows that."""
+    ``log``. At most one byte beyond the limit is read."""
     try:
         if name == "-":
             raw = stdin.read(LARGEST + 1)

@@ -17,7 +17,7 @@ class Session(RunContext):
     """An opened run that has the token. plan and publish use it; work cannot import this module.
 
     ``folder`` is where the command was called. ``results`` is a private folder, whose content is
-    moved to the output folder at the end.
+    moved to the output folder at the end. ``known`` is what git says of the checkout.
     """
 
     folder: Path
@@ -46,8 +46,8 @@ class Session(RunContext):
         return build_network_env(self.env, self.checkout, self.private)
 
     def open_project(self, patience_s: float = PATIENCE_S) -> Project:
-        """The job's project, with the token. Its requests are repeated for ``patience_s`` seconds
-        from now on."""
+        """The job's project, with the token. A failing request is repeated until
+        ``patience_s`` seconds from now."""
         job, token = self.job, self.secrets.gitlab_token
         return open_project(
             job.server_url, job.project_id, token, patience_s=patience_s, tell=self.tell

@@ -25,7 +25,7 @@ NO_MENTIONS: Json = {"parse": []}
 """Pings nobody, whatever a text says."""
 # Types of interaction responses (Discord's API reference, "Interaction Callback Type"): PONG; a new
 # message, or another text for the message with the button; and the same two deferred: then Discord
-# shows that the service works until the answer is edited.
+# shows that an answer is being prepared, until it is edited.
 PONG: Json = {"type": 1}
 _MESSAGE, _UPDATE = 4, 7
 DEFERRED: Json = {"type": 5}
@@ -123,7 +123,7 @@ def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], reda
 
 
 def describe_approval(text: str, user: str) -> Json:
-    """The message with the buttons, after Approve; ``text`` is its former text."""
+    """The message after Approve: its buttons are gone; ``text`` is its former text."""
     return build_content([f"Approved by <@{user}>, is being published.", *text.split("\n")])
 
 

@@ -143,7 +143,7 @@ def _list_allowances(
     worktree: Worktree, request: CheckRequest, base: str, commit: str | None, settings: Settings
 ) -> Iterator[Allowance]:
     """The allowances in the merge request's description and in the change's commit messages."""
-    yield from read_description(request.env, settings)
+    yield from read_description_allowances(request.env, settings)
     newest = commit or worktree.head
     if newest and base not in (newest, worktree.empty_tree):
         for sha, text in read_messages_between(worktree, base, newest):
@@ -242,7 +242,7 @@ def _is_of_night(branch: str, settings: Settings) -> bool:
     return branch.startswith((settings.branch_prefix, _DELEGATION_PREFIX))
 
 
-def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[Allowance]:
+def read_description_allowances(env: Mapping[str, str], settings: Settings) -> Iterator[Allowance]:
     """The allowances in the description of the pipeline's merge request.
 
     Its author and Developers can edit a description, so its allowances count if the author is a
@@ -257,11 +257,11 @@ def read_description(env: Mapping[str, str], settings: Settings) -> Iterator[All
     from gitlab_nightshift.job.job_secrets import read_secrets
 
     token = read_secrets(env).gitlab_token
-    confirmed = _read_confirmed(env, token, settings) if token else ""
+    confirmed = _read_confirmed_description(env, token, settings) if token else ""
     yield from read_allowances(confirmed or description, place, bool(confirmed))
 
 
-def _read_confirmed(env: Mapping[str, str], token: str, settings: Settings) -> str:
+def _read_confirmed_description(env: Mapping[str, str], token: str, settings: Settings) -> str:
     """The description as GitLab has it now; "" if nothing in it may count: its author is a bot or
     no Developer, the branch is a night's, or GitLab does not answer."""
     from gitlab_nightshift.gitlab.accounts import DEVELOPER

@@ -1,4 +1,4 @@
-"""The row of ``nightshift doctor``, and the rows about this machine: the checkout, the pipeline
+"""``DoctorRow``, and the rows about this machine: the checkout, the pipeline
 file, the agent, its model."""
 
 import re
@@ -34,7 +34,7 @@ class DoctorRow:
     exit_status: int = 0
 
 
-def refuse(name: str, error: NightshiftError) -> DoctorRow:
+def build_fail_row(name: str, error: NightshiftError) -> DoctorRow:
     """The row of an error that ends a night."""
     return DoctorRow(name, "fail", error.message, error.exit_status)
 
@@ -44,7 +44,7 @@ def try_rows(name: str, look: Callable[[], Iterable[DoctorRow]]) -> Iterator[Doc
     try:
         yield from look()
     except NightshiftError as error:
-        yield refuse(name, error)
+        yield build_fail_row(name, error)
 
 
 HERE = "this machine"
@@ -185,7 +185,9 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
         # A local endpoint may need no key, a provider's own does.
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
-            yield _refuse_model(f"{base_url} asks for a key ({status}): set {provider.keys[0]}")
+            yield _build_model_failure(
+                f"{base_url} asks for a key ({status}): set {provider.keys[0]}"
+            )
             return
         yield (row := _judge_answer(model, base_url, answer))
         if row.exit_status:  # the endpoint fails, so the next model would, too
@@ -203,9 +205,9 @@ def _judge_answer(model: str, base_url: str, answer: ProbedModel) -> DoctorRow:
         known = f", with a context of {answer.context} tokens" if answer.context else ""
         return DoctorRow("model", "ok", f"{base_url} accepts the key and has {model}{known}")
     if status in (401, 403):
-        return _refuse_model(f"{base_url} rejects the key ({status}): set another")
+        return _build_model_failure(f"{base_url} rejects the key ({status}): set another")
     if not status:
-        return _refuse_model(
+        return _build_model_failure(
             f"{base_url} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
         )
     if status == 404:  # some endpoints list no models and serve them all the same
@@ -215,5 +217,5 @@ def _judge_answer(model: str, base_url: str, answer: ProbedModel) -> DoctorRow:
     return DoctorRow("model", "not known", f"{base_url} answers {status} when asked for {model}")
 
 
-def _refuse_model(text: str) -> DoctorRow:
-    return refuse("model", NightshiftError(Code.PROVIDER_UNAVAILABLE, text))
+def _build_model_failure(text: str) -> DoctorRow:
+    return build_fail_row("model", NightshiftError(Code.PROVIDER_UNAVAILABLE, text))

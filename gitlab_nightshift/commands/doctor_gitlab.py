@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from gitlab_nightshift.commands.doctor_checkout import (
     DoctorRow,
+    build_fail_row,
     find_missing_include,
-    refuse,
     try_rows,
 )
 from gitlab_nightshift.errors import NightshiftError, build_config_error
@@ -156,13 +156,15 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
         return
     except NightshiftError as error:
         if session.job.in_ci or session.settings.commit_author == "token":
-            yield refuse("commit author", error)
+            yield build_fail_row("commit author", error)
         else:  # elsewhere git's identity decides, and a job has another one
             text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
     for text in refusals:
-        yield refuse("push rule", build_config_error(f"would refuse the night's push: {text}"))
+        yield build_fail_row(
+            "push rule", build_config_error(f"would refuse the night's push: {text}")
+        )
     if not refusals:
         yield DoctorRow("push rule", "ok", "it allows what a night pushes")
 
@@ -202,7 +204,7 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
             f"{name}: its owner @{schedule.owner} is blocked or gone, so GitLab does not run it:"
             " have someone else take ownership"
         )
-        return refuse("schedule", build_config_error(text))
+        return build_fail_row("schedule", build_config_error(text))
     return DoctorRow("schedule", "ok", f"{name}, on {schedule.ref}, of @{schedule.owner}")
 
 
@@ -263,12 +265,12 @@ def _describe_token(token: CiVariable, session: Session, project: Project) -> Do
     # docs.gitlab.com/ci/variables).
     if not find_protecting_pattern(_ENVIRONMENT, [token.scope]):
         text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
-        return refuse(
+        return build_fail_row(
             "variables", build_config_error(f"{text}: change the scope to {_ENVIRONMENT}*")
         )
     if token.protected and patterns is not None and not find_protecting_pattern(branch, patterns):
         text = f"{name} is protected but the branch {branch} is not, so nights do not get it"
-        return refuse("variables", build_config_error(f"{text}: protect the branch"))
+        return build_fail_row("variables", build_config_error(f"{text}: protect the branch"))
     if not token.masked:
         return DoctorRow("variables", "warn", f"{name} is not masked: mask it")
     if not token.protected and token.scope == "*":
@@ -291,7 +293,7 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
     name = f"{session.job.ci_config_path} of {branch}"
     if project.facts.empty:
         text = f"{project.facts.path} has no commit in GitLab yet: push the first one"
-        yield refuse("pipeline", build_config_error(text))
+        yield build_fail_row("pipeline", build_config_error(text))
         return
     checked = project.ci_settings.check_pipeline_file()
     if checked is None:
@@ -300,12 +302,12 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         return
     if any(NO_FILE in error for error in checked.errors):
         missing = find_missing_include(session) or f"{name} is not in GitLab: push it"
-        yield refuse("pipeline", build_config_error(f"no pipeline starts: {missing}"))
+        yield build_fail_row("pipeline", build_config_error(f"no pipeline starts: {missing}"))
         return
     if checked.errors:
         why = "; ".join(checked.errors[:MOST_ERRORS])
         text = f"no pipeline starts, because GitLab finds {name} invalid: {why}: fix it"
-        yield refuse("pipeline", build_config_error(text))
+        yield build_fail_row("pipeline", build_config_error(text))
         return
     config = parse_config(checked.merged, name)
     yield _judge_workflow(find_scheduled_jobs(config, branch).excluded, name)
@@ -317,7 +319,7 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
             f"the workflow rules of {name} keep scheduled pipelines from starting: add the rule"
             ' - if: $CI_PIPELINE_SOURCE == "schedule"'
         )
-        return refuse("pipeline", build_config_error(text))
+        return build_fail_row("pipeline", build_config_error(text))
     if excluded is None:
         text = (
             f"{name} is valid; cannot see whether its workflow rules let a scheduled pipeline start"

@@ -1,5 +1,5 @@
-"""``nightshift init``: a project's first nightshift.yaml (``onboarding/project_files.py``), and the
-include of the template (``onboarding/project_files.py``)."""
+"""``nightshift init``: a project's first nightshift.yaml, and the include of the template. For what
+it does see ``project_init.py``, for the two files ``onboarding/project_files.py``."""
 
 import argparse
 

@@ -54,7 +54,7 @@ done
 
 # Push options are numbered variables (githooks(5), pre-receive); sh has no indirect expansion.
 POST_RECEIVE = f"""#!/bin/sh
-[ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0
+[ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0  # it is set for pushes over HTTP only
 while read -r old new ref; do
   echo "$old $new $ref"
   printf 'user %s\\n' "$REMOTE_USER"

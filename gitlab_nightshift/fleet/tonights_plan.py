@@ -1,5 +1,5 @@
 """``fleet plan`` finds the projects, reads the costs of nights, and chooses; it changes nothing.
-``fleet run`` plays the schedules of this job's projects in a plan.
+``fleet run`` plays the schedules of a plan's projects, or of this job's share of them.
 """
 
 import datetime as dt
@@ -41,27 +41,27 @@ started, as runners' clocks differ."""
 
 @dataclass(frozen=True)
 class LastPlan:
-    """The last plan, as far as the next one needs it. ``started`` are the ids of projects whose
-    nights it had started, ``paths`` those of all its projects; ``note`` is why there is no last
-    plan, "" if there is one or none is expected."""
+    """The last plan, as far as the next one needs it. ``to_start`` are the ids of projects
+    whose nights its jobs were to start, ``paths`` those of all its projects; ``note`` is why there
+    is no last plan, "" if there is one or none is expected."""
 
     costs: tuple[NightCost, ...] = ()
     made_at: str = ""
     window_start: str = ""
-    started: frozenset[int] = frozenset()
+    to_start: frozenset[int] = frozenset()
     paths: tuple[str, ...] = ()
     note: str = ""
 
     def knows(self, path: str) -> bool:
-        """True if the plan had this project, or one of this group: then a typing mistake in the
-        file is not why GitLab lacks it now."""
+        """True if the plan had this project, or one of this group: if GitLab lacks it now, it is
+        gone, and not misspelt in the file."""
         return any(f"{each}/".startswith(f"{path}/") for each in self.paths)
 
     def list_pending(self, window: NightWindow, now: dt.datetime) -> frozenset[int]:
         """Projects that jobs of the last plan may still start tonight."""
         is_tonights = self.window_start == window.start.isoformat()
         lasts = now < parse_moment(self.made_at) + PLAN_PENDING_FOR
-        return self.started if is_tonights and lasts else frozenset()
+        return self.to_start if is_tonights and lasts else frozenset()
 
 
 def plan_fleet(
@@ -110,9 +110,9 @@ def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> L
         plan = build_record(FleetPlan, json.loads(data), PLAN_FILE)
     except (NightshiftError, ValueError, RecursionError):
         return LastPlan(note=f"the earlier {PLAN_FILE} cannot be read: {anew}")
-    started = frozenset(each.id for each in plan.projects if each.decision == "start")
+    to_start = frozenset(each.id for each in plan.projects if each.decision == "start")
     paths = tuple(each.path for each in plan.projects)
-    return LastPlan(plan.costs, plan.made_at, plan.window_start, started, paths)
+    return LastPlan(plan.costs, plan.made_at, plan.window_start, to_start, paths)
 
 
 def format_plan(plan: FleetPlan) -> Iterator[str]:
@@ -232,9 +232,7 @@ def _play(api: FleetApi, project: PlannedProject, schedule: int, since: str) -> 
                 return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
             continue
         return _wait_for_pipeline(api, project, schedule, since)
-    return StartResult(
-        project.path, "failed", f"GitLab did not accept the play {PLAYS} times: {why}"
-    )
+    return StartResult(project.path, "failed", f"GitLab refused the play {PLAYS} times: {why}")
 
 
 def _wait_for_pipeline(

@@ -1,4 +1,5 @@
-"""Limits on what agents and model endpoints can make the gateway use."""
+"""Limits on the bytes and seconds that agents and model endpoints can make the gateway use. For
+budgets see ``cost_account.py``."""
 
 from dataclasses import dataclass
 

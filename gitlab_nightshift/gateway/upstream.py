@@ -82,7 +82,7 @@ def make_placeholder(api: Api) -> str:
 # --- the endpoint ---------------------------------------------------------------------------------
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
-SHORTEST_SECRET = 8
+SHORTEST_IN_VARIABLE = 8
 """Characters of a header's value: shorter ones are no secrets, and would occur in many answers."""
 # Azure's base URL names a version of its API in the query.
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
@@ -141,7 +141,7 @@ class Upstream:
     @property
     def secrets(self) -> tuple[bytes, ...]:
         """Values that an answer must not contain."""
-        team = (value for _, value in self.headers if len(value) >= SHORTEST_SECRET)
+        team = (value for _, value in self.headers if len(value) >= SHORTEST_IN_VARIABLE)
         return tuple(value.encode() for value in (self.key.value, *team))
 
     @property

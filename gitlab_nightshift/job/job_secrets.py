@@ -9,7 +9,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
     IN_ADDRESS,
     LARGEST,
-    SHORTEST,
+    SHORTEST_IN_FILE,
     find_secrets,
     is_secret_name,
     read_plain_file,
@@ -23,7 +23,7 @@ MODEL_KEYS = (
     "CLAUDE_CODE_OAUTH_TOKEN",
     "OPENAI_API_KEY",
 )
-SHORTEST_SECRET = 6
+SHORTEST_IN_VARIABLE = 6
 """Characters. To redact shorter values would hide ordinary words in every log."""
 _NOTIFICATION_NAME = compile_lazily(r"WEBHOOK|NOTIFY(?!_ON$)|APPRISE", re.IGNORECASE)
 _NOTIFICATION_ADDRESS = compile_lazily(
@@ -43,13 +43,14 @@ _GITLAB_CREDENTIAL = compile_lazily(
     r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
     re.IGNORECASE,
 )
-"""GitLab's predefined variables that contain a token, and usual names for others."""
+"""Variables that give access to GitLab, usual names for others, and the trigger's payload."""
 _LARGEST_WHOLE = 8 * 1024
 """Characters of a file that is one secret as a whole, if its variable has a secret's name."""
 _MOST_VALUES = 100
 """Values of all files together: each slows down the search of logs."""
 TRIGGER_PAYLOAD = "TRIGGER_PAYLOAD"
-"""The body of the request that triggered the pipeline: comments and addresses, no secrets."""
+"""The body of the request that triggered the pipeline. It is no secret, but has people's comments
+and addresses, which agents do not need."""
 
 
 def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
@@ -71,7 +72,7 @@ def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
         if is_secret_name(name) and len(text) <= _LARGEST_WHOLE:
             found[text] = None
         found |= dict.fromkeys(find_secrets(text))
-    return [each for each in found if len(each) >= SHORTEST][:_MOST_VALUES]
+    return [each for each in found if len(each) >= SHORTEST_IN_FILE][:_MOST_VALUES]
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +92,8 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     secret's name, credentials and notification addresses in URLs, and the secrets in variables of
     type file.
 
-    Names decide only what is redacted; what an agent gets is decided by an allowlist.
+    Names decide what is redacted; what an agent gets is decided by an allowlist, from which
+    ``is_gitlab_credential`` takes names away.
     """
     token = env.get(TOKEN, "").strip()
     files, in_files = _find_file_variables(env), _read_file_secrets(env)
@@ -100,7 +102,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
     in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
-    guessed = {value for value in named | in_urls if len(value) >= SHORTEST_SECRET}
+    guessed = {value for value in named | in_urls if len(value) >= SHORTEST_IN_VARIABLE}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
     # A secret that contains another one is redacted as a whole.

@@ -1,4 +1,5 @@
-"""The rules that no night's change may break: pure functions of a change and the settings."""
+"""The rules that no night's change may break: pure functions of a change and the settings. The
+red flags are in ``proof/reading``; ``stages/work/proofs.py`` applies both."""
 
 from collections.abc import Collection, Iterable, Mapping
 

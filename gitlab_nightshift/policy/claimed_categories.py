@@ -16,11 +16,11 @@ def format_category(category: str, scheduled: str) -> str:
     return category if category == scheduled else f"{category}{_FALLBACK}{scheduled})"
 
 
-def find_unknown_category(bundle: Bundle, names: Collection[str], days: Collection[str]) -> str:
+def find_invalid_field(bundle: Bundle, names: Collection[str], scheduled: Collection[str]) -> str:
     """The field of a bundle that has an invalid category; "" if all are valid. ``names`` are the
-    categories of the plan, ``days`` those that may have been scheduled."""
-    valid = {*names, *days, NONE, ""} | {
-        format_category(name, day) for name in names for day in days
+    categories of the plan, ``scheduled`` those that may have been scheduled."""
+    valid = {*names, *scheduled, NONE, ""} | {
+        format_category(name, each) for name in names for each in scheduled
     }
     fallback = _FALLBACK in bundle.category_used
     if bundle.category_used not in valid or bundle.is_fallback is not fallback:
@@ -31,7 +31,8 @@ def find_unknown_category(bundle: Bundle, names: Collection[str], days: Collecti
         return "proposal.category"
     if proposal and proposal.is_fallback is not fallback:
         return "proposal.is_fallback"
-    known = {*names, TASK}  # also upkeep of open merge requests, before the night's own work
+    # TASK is the category of upkeep, which comes before the night's own work.
+    known = {*names, TASK}
     if any(bead.category not in known for bead in bundle.beads):
         return "beads"
     return "failed_attempts" if any(e.category not in known for e in bundle.failed_attempts) else ""

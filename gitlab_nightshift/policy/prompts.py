@@ -16,7 +16,7 @@ LARGEST_TEMPLATE = 200_000
 """Bytes."""
 
 
-def load_bead_prompt(bead: str, settings: Settings, folder: Path) -> str:
+def load_bead_template(bead: str, settings: Settings, folder: Path) -> str:
     """A bead's template: the team's own, or else the packaged one.
 
     ``folder`` is that of the configuration file. Raises ``E_CONFIG`` for a file that is missing or

@@ -11,7 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.proof.reports.report_readers import LARGEST_REPORT, CaseOutcome, Collection
+from gitlab_nightshift.proof.reports.report_readers import (
+    LARGEST_REPORT,
+    CaseOutcome,
+    CollectedTests,
+)
 from gitlab_nightshift.proof.reports.report_request import (
     ReadText,
     ReportRequest,
@@ -127,7 +131,7 @@ class CommandRun:
     """The result of a command, and the tests that its runners reported."""
 
     result: CommandResult
-    collection: Collection
+    collection: CollectedTests
 
     @property
     def ran_nothing(self) -> bool:
@@ -182,8 +186,8 @@ def run_once(
 
 def _collect_tests(
     runner: Runner, request: ReportRequest, result: CommandResult, log: str
-) -> Collection:
-    printed = [runner.read_output(log)] if request.printed or request.listings else []
+) -> CollectedTests:
+    printed = [runner.read_output(log)] if request.output_format or request.listings else []
     if result.ok:
         for number, argv in enumerate(request.listings, 1):
             listed = runner.run(argv, f"{log}-list-{number}")

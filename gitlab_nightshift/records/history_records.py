@@ -11,7 +11,7 @@ from typing import Annotated
 from gitlab_nightshift.records.codec import Between, Length
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
-# All that the issue stores is in its description, beside the page.
+# Few, as GitLab limits the issue's description, which holds all this beside the page.
 MOST_NIGHTS, MOST_RESTORED, MOST_ANSWERS = 14, 40, 10
 _Line = Annotated[str, Length(300)]
 _Number = Annotated[int, Between(0, 1 << 53)]

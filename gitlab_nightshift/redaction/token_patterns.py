@@ -40,7 +40,8 @@ _WITH_DIGIT = rb"(?=[\w+/=.~%-]{0,40}[0-9])"
 
 @dataclass(frozen=True, eq=False)
 class TokenKind:
-    """A kind of token: the ``head``, of bounded length, and the ``tail`` of any length."""
+    """A kind of token: the ``head``, of bounded length, and the ``tail`` of any length. Needles
+    without ``anchors`` are found by ``_build_lookaheads``; for ``once`` see ``needle_finder``."""
 
     name: str
     anchors: tuple[bytes, ...]

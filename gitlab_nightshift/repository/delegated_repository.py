@@ -61,8 +61,8 @@ def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
 
 
 @contextlib.contextmanager
-def lock_sharing(folder: Path) -> Iterator[None]:
-    """During the block, no other run starts or stops sharing the folder."""
+def lock_leaving(folder: Path) -> Iterator[None]:
+    """During the block, no other run leaves the folder or changes ``MODES``; one may join."""
     with (folder / SHARED).open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -71,15 +71,14 @@ def lock_sharing(folder: Path) -> Iterator[None]:
 def restrict_access(folder: Path, paths: Iterable[Path]) -> None:
     """Remove everybody else's rights to these files and folders until the last run has left: an
     agent that runs as another user could read them. Skips missing ones."""
-    note = folder / MODES
-    with lock_sharing(folder), defer_signals():
-        if note.exists():
+    modes_file = folder / MODES
+    with lock_leaving(folder), defer_signals():
+        if modes_file.exists():
             return
         modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths if path.exists()}
-        note.with_suffix(".new").write_text(json.dumps(modes))
-        note.with_suffix(".new").rename(
-            note
-        )  # before the first chmod: a kill must not lose the modes
+        new_file = modes_file.with_suffix(".new")
+        new_file.write_text(json.dumps(modes))
+        new_file.rename(modes_file)  # before the first chmod: a kill must not lose the modes
         for name, mode in modes.items():
             os.chmod(name, mode & stat.S_IRWXU)  # noqa: PTH101 - of a name
 
@@ -116,7 +115,7 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # Otherwise the last run has removed this folder, and a later one has made a new folder.
+        # If they differ, the last run has removed this folder, and a later one has made another.
         if os.path.samestat(os.fstat(lock), (folder / LOCK).stat()):
             return LockedStateFolder(folder, lock)
     except OSError:  # the last run is about to remove the folder
@@ -126,7 +125,7 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
 
 
 def _leave(held: LockedStateFolder) -> None:
-    with lock_sharing(held.folder):
+    with lock_leaving(held.folder):
         try:
             fcntl.flock(held.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # another run still shares it: this is not the last one

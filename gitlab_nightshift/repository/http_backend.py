@@ -101,8 +101,8 @@ def _build_cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
 
 
 def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:
-    """Feed the whole body to the backend. If that ends early, the rest is read nevertheless: a
-    client that still sends would not read the answer."""
+    """Feed the whole body to the backend. If the backend ends early, the rest of the body is still
+    read: a client that still sends would not read the answer."""
     with contextlib.suppress(ConnectionError):
         for data in body:
             with contextlib.suppress(OSError, ValueError):

@@ -57,7 +57,7 @@ _OTHER = b"? "
 _BEFORE_ID = 7
 """The bytes of flag and mode in a packed ``IndexRow``; the raw id follows."""
 _PLAIN = b"H100"
-"""How the row of a regular file begins that no flag hides from ``git status``."""
+"""The start of the row of a regular file, if no flag hides it from ``git status``."""
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
@@ -72,8 +72,8 @@ class IndexRow(NamedTuple):
 
 @dataclass(frozen=True)
 class SavedCheckout:
-    """The saved checkout. By path: ``tracked`` has what the index has, ``blobs`` the object ids of
-    files that have their bytes, ``copies`` file names in ``folder``, ``lists`` access control
+    """The saved checkout. By path: ``tracked`` has what the index has, ``blobs`` the ids of blobs
+    with exactly the file's bytes, ``copies`` file names in ``folder``, ``lists`` access control
     lists."""
 
     entries: TreeSnapshot
@@ -116,10 +116,10 @@ def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
             packed = b"%s%6s%s" % (flag, mode, unhexlify(blob))
             packer.add(path, packed)
             size = len(packed)
-    return ListedCheckout(open_index(packer.finish(), size), tuple(untracked))
+    return ListedCheckout(build_index_rows(packer.finish(), size), tuple(untracked))
 
 
-def open_index(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
+def build_index_rows(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
     """Rows of the index by path, packed as flag, mode and raw id, ``size`` bytes together."""
     return PackedPaths(folders, size, lambda _, row: _read_index_row(row))
 
@@ -128,7 +128,7 @@ def _read_index_row(row: bytes) -> IndexRow:
     return IndexRow(row[:1].decode(), row[1:_BEFORE_ID].decode(), row[_BEFORE_ID:].hex())
 
 
-def open_blobs(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
+def build_blob_ids(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
     """Object ids by path, packed as ids of ``size`` bytes."""
     return PackedPaths(folders, size, lambda _, row: row.hex())
 
@@ -141,7 +141,7 @@ def save(
     *,
     may_have_attributes: bool = True,
 ) -> SavedCheckout:
-    """Scan a clean checkout, and copy the files that git could not restore to ``folder`` (new).
+    """Scan a clean checkout, and copy to ``folder`` (new) the files that git could not restore.
 
     ``may_have_attributes``: git may know attributes that are in no ``.gitattributes``. Raises
     NightshiftError (``E_CONFIG``) if the disk is full.
@@ -183,7 +183,7 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
     folder.mkdir(mode=0o700)
     with report_full_disk(folder):
         copies = _copy(checkout, saved.copies, folder)
-    entries = saved.entries.replace(tree.differing)
+    entries = saved.entries.replace(tree.differing)  # only times of folders differ by now
     return replace(saved, entries=entries, copies=copies, folder=folder)
 
 
@@ -219,7 +219,7 @@ def _find_exact_blobs(
     for (path, blob, here), size in zip(plain(), sizes, strict=True):
         if size == here and path not in converted:
             packer.add(os.fsencode(path), blob)
-    return open_blobs(packer.finish(), index.size - _BEFORE_ID)
+    return build_blob_ids(packer.finish(), index.size - _BEFORE_ID)
 
 
 def _list_plain_files(
@@ -259,8 +259,9 @@ def _select_files(
     most = min(COPIED_BYTES, share)
     others = frozenset(untracked)
     ignored = [path for path in entries.list_missing(tracked) if path not in others]
-    own = [[path] for path in tracked.list_missing(blobs) if _is_file(entries, path)]
-    yield from _select_within_limit(entries, own, min(COPIED_TRACKED_BYTES, share), len(own))
+    inexact = [[path] for path in tracked.list_missing(blobs) if _is_file(entries, path)]
+    most_tracked = min(COPIED_TRACKED_BYTES, share)
+    yield from _select_within_limit(entries, inexact, most_tracked, len(inexact))
     holding = {*tracked.folders, *(path.rpartition("/")[0] for path in others)}
     for paths, beside in ((untracked, tracked.folders), (ignored, holding)):
         yield from _select_within_limit(
@@ -271,8 +272,8 @@ def _select_files(
 def _group_by_folder(
     entries: Snapshot, paths: Iterable[str], holding: Collection[str]
 ) -> Iterable[list[str]]:
-    """Group files by their topmost folder that is none of those ``holding`` other files, and has
-    none of them in it."""
+    """Group files by the topmost folder above them that contains no other files, at any depth.
+    ``holding`` are the folders with other files."""
     shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
     groups: dict[str, list[str]] = {}
     for path in paths:
@@ -383,9 +384,9 @@ def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> 
     targets = {str(path): str(text) for path, text in head["targets"].items()}
     saved = SavedCheckout(
         entries=TreeSnapshot(entries, targets),
-        tracked=open_index(tracked, index_size),
+        tracked=build_index_rows(tracked, index_size),
         submodules=frozenset(map(str, head["submodules"])),
-        blobs=open_blobs(blobs, id_size),
+        blobs=build_blob_ids(blobs, id_size),
         copies={name: str(int(number)) for name, number in head["copies"].items()},
         folder=folder,
         lists={

@@ -37,7 +37,8 @@ Edits = Mapping[tuple[str, ...], Row | None]
 def write_modified_tree(
     repository: Repository, tree: str, files: Mapping[str, bytes | None]
 ) -> str:
-    """The id of a tree, or of a commit's, with these files replaced, added or (None) removed.
+    """Write ``tree``, or that of a commit, with these files replaced, added or (None) removed; the
+    new tree's id.
 
     Paths are raw; a file keeps its mode. Raises GitError.
     """
@@ -66,8 +67,8 @@ def make_tree(repository: Repository, base: str, entries: Iterable[tuple[str, st
     """Make a tree that differs from ``base`` in these entries: (mode, blob, path), with mode
     ``000000`` for a deleted path. Returns its id. Reads no blob.
 
-    Raises GitError, and ValueError if other paths differ, or for a name that git refuses, such as
-    ``.git``.
+    Raises GitError, and ValueError unless exactly these paths differ then, or for a name that git
+    refuses, such as ``.git``.
     """
     listed = list(entries)
     rows = {path: None if mode == GONE else (mode, blob) for mode, blob, path in listed}
@@ -113,7 +114,7 @@ def find_rows(repository: Repository, tree: str, paths: Iterable[str]) -> dict[s
     for path in wanted:
         folder, _, name = path.rpartition("/")
         row = folders.get(folder, {}).get(name)
-        if row and row[0] != FOLDER and bool(folder) == ("/" in path):
+        if row and row[0] != FOLDER and bool(folder) == ("/" in path):  # not "/name"
             found[path] = row
     return found
 
@@ -211,7 +212,7 @@ def _read_folders(repository: Repository, ids: Collection[str]) -> dict[str, Row
 
 
 def _edit(repository: Repository, folder: str, edits: Edits, length: int) -> str:
-    """The id of a folder ("": a new one) after these edits; "" if nothing is left of it."""
+    """Edit ``folder`` ("": make one). Returns its new id, "" if nothing is left of it."""
     rows = dict(_read_folders(repository, [folder])[folder]) if folder else {}
     inner: dict[str, dict[tuple[str, ...], Row | None]] = {}
     for (name, *rest), row in edits.items():

@@ -11,7 +11,7 @@ from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.policy.gates import describe_closed_gates
-from gitlab_nightshift.policy.prompts import BEADS, load_bead_prompt
+from gitlab_nightshift.policy.prompts import BEADS, load_bead_template
 from gitlab_nightshift.records.events import Note, RunStarted, StepEnded, StepStarted
 from gitlab_nightshift.records.products import KnownMergeRequest, PipelineJob, Plan
 from gitlab_nightshift.records.request import TaskRequest
@@ -115,7 +115,7 @@ def _gather_inputs(session: Session) -> _PlanInputs:
     settings = choose_agent(session.settings, session.search_env).settings
     check_bounds(settings, build_provider(settings), session.env)
     for bead in BEADS:
-        load_bead_prompt(bead, session.settings, session.config_folder)
+        load_bead_template(bead, session.settings, session.config_folder)
     facts, trigger = read_checkout_facts(session), read_trigger_context(session)
     check_paths(session.settings, facts)
     memory = read_earlier_nights(session.settings, trigger.project)

@@ -3,7 +3,7 @@
 In namespaces the process sees the whole file system read-only, but of HOME only the parts that it
 needs (``visible_home.py``). The folders that it has to write are mounted over that, and files that
 only the supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do
-not work, or the tier has to move ``.git``, Landlock allows the same paths
+not work, or ``isolation`` requires that ``.git`` is moved, Landlock allows the same paths
 (``self_confinement.py``). Standard library only, as the supervisor imports this module.
 """
 
@@ -56,19 +56,20 @@ class ConfinementPaths:
     ``writable``: folders that it may write.
     ``hidden``: paths that it may not read, except ``readable`` ones inside them.
     ``substitutes``: files in whose place it sees another one, as pairs of path and file.
-    ``git``: the real ``.git``. Without mounts ``.git`` is moved to ``state_folder`` ("": it stays),
-    and its ``moved`` parts may not be read.
+    ``git``: the real ``.git``. Without mounts it is moved to ``moved_git`` ("": it stays), and
+    ``git_secrets``, files of it at its place after the move, may not be read.
     ``probes``: paths and processes that it tries to access (``self_confinement.py``).
     ``search_path``: its PATH.
-    ``home``: with mounts, it sees of this only ``opened`` and the paths above ("": all of it).
+    ``home``: with mounts, it sees of this only ``opened``, ``writable`` and ``readable``
+    ("": all of it).
     """
 
     writable: tuple[str, ...]
     hidden: tuple[str, ...]
     substitutes: tuple[tuple[str, str], ...]
     git: str
-    state_folder: str
-    moved: tuple[str, ...]
+    moved_git: str
+    git_secrets: tuple[str, ...]
     probes: dict[str, Any]
     readable: tuple[str, ...] = ()
     search_path: str = ""
@@ -79,8 +80,8 @@ class ConfinementPaths:
         """These paths, with more of HOME visible."""
         return replace(self, opened=(*self.opened, *more))
 
-    def find_hidden(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """The given paths that lie in the hidden part of HOME."""
+    def find_unmounted(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """The given paths that lie in the part of HOME that work would not see."""
         visible = (*self.opened, *self.writable, *self.readable)
         below = select_below(self.home, paths) if self.home else ()
         return tuple(path for path in below if not any(within(path, top) for top in visible))
@@ -89,9 +90,9 @@ class ConfinementPaths:
         """These paths with more writable folders."""
         return replace(self, writable=(*self.writable, *more))
 
-    def list_state_parents(self) -> list[str]:
-        """The folder around ``state_folder``, which also holds the saved state of the checkout."""
-        return [os.path.dirname(self.state_folder)] if self.state_folder else []  # noqa: PTH120
+    def list_state_folder(self) -> list[str]:
+        """The folder around ``moved_git``, which also holds the saved state of the checkout."""
+        return [os.path.dirname(self.moved_git)] if self.moved_git else []  # noqa: PTH120
 
     def drop_gone(self) -> "ConfinementPaths":
         """These paths, without hidden ones that no longer exist."""
@@ -100,8 +101,8 @@ class ConfinementPaths:
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, the ``reason`` why no stronger one works, and the prefix of work's command, which
-    mounts over ``hidden_paths``."""
+    """The mode, the ``reason`` why no stronger one works (of a try that failed: why it did), and
+    the prefix of work's command, which mounts over ``hidden_paths``."""
 
     mode: ConfinementMode
     reason: str = ""
@@ -125,8 +126,8 @@ class ConfinementChoice:
             "mode": self.mode.value,
             "reason": self.reason,
             "writable": list(paths.writable),
-            "hidden": [*paths.hidden, *paths.moved],
-            "readable": [*paths.readable, *paths.list_state_parents()],
+            "hidden": [*paths.hidden, *paths.git_secrets],
+            "readable": [*paths.readable, *paths.list_state_folder()],
             "path": paths.search_path,
             "probes": paths.probes,
         }
@@ -146,7 +147,7 @@ def choose(
         if not (failure := chosen.reason):
             return chosen
         nested = _build_inner_command(bwrap_path)
-        if landlock.read_abi() >= landlock.CAN_SCOPE and not _try_command(nested):
+        if landlock.read_abi() >= landlock.CAN_SCOPE and not _find_failure(nested):
             return ConfinementChoice(ConfinementMode.SCOPES, failure)
     if landlock.read_abi() >= landlock.CAN_MOVE:
         return ConfinementChoice(ConfinementMode.LANDLOCK, failure)
@@ -167,7 +168,7 @@ def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoi
     for _ in range(MOST_STARTS):
         existing = paths.drop_gone()
         prefix = build_prefix(bwrap_path, existing)
-        failure = _try_command([*prefix, *_build_inner_command(bwrap_path)])
+        failure = _find_failure([*prefix, *_build_inner_command(bwrap_path)])
         chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, existing.hidden)
         if not (failure and chosen.has_lost_hidden_path()):
             break
@@ -175,14 +176,14 @@ def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoi
 
 
 def _build_inner_command(bwrap_path: str) -> list[str]:
-    """The command of a minimal agent's sandbox, to see whether the machine allows one."""
-    # Inside runs the one program that is known to exist, and that starts fast.
+    """The command of a minimal sandbox, as an agent gets, to see whether the machine allows one."""
+    # The program inside is bwrap itself, the only one that is known to exist.
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     return [bwrap_path, *bwrap.NAMESPACES, *root, "--", bwrap_path, "--version"]
 
 
-def _try_command(command: Sequence[str]) -> str:
-    """Run a command; returns why it fails, "" if it works."""
+def _find_failure(command: Sequence[str]) -> str:
+    """Why a command fails, "" if it works."""
     try:
         done = subprocess.run(
             command,

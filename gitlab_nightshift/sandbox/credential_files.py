@@ -16,7 +16,7 @@ from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
     LARGEST,
-    SHORTEST,
+    SHORTEST_IN_FILE,
     find_named_secrets,
     find_secrets,
     read_plain_file,
@@ -169,7 +169,7 @@ def _read_values(path: str, *, mixed: bool) -> list[str]:
     alone = len(text.split()) == 1 and not _SETTING.match(text)
     if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
         # Only values with the name of a secret: another long word may be a memory option.
-        secrets = [each for each in find_named_secrets(text) if len(each) >= SHORTEST]
+        secrets = [each for each in find_named_secrets(text) if len(each) >= SHORTEST_IN_FILE]
     else:
         secrets = find_secrets(_COMMENT.sub("", text))
     return [each for each in secrets if each not in _SAMPLES]

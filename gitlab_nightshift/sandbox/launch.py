@@ -65,7 +65,8 @@ def prepare_launch(
     *,
     task: Mapping[str, object] | None = None,
 ) -> Iterator[Launch]:
-    """Prepare one process. ``task`` runs a module of ``inside`` instead of a program (the proof).
+    """Prepare one process. ``task`` runs a module of ``inside`` instead of a program, for the proof
+    of the boundary.
 
     Raises NightshiftError E_CONFIG if a folder of the confinement does not exist.
     """
@@ -140,8 +141,8 @@ def _build_spec(
 
 
 def end_all(sandbox: Sandbox) -> bool:
-    """Once a program has ended, kill what is left of the uid tier's user; True if nothing is
-    left."""
+    """Once a program has ended, kill the processes that the uid tier's user still has; True if none
+    is left."""
     # In the other tiers the kernel, the monitor and the subreaper have done so.
     if sandbox.tier is not Tier.UID or sandbox.identity is None:
         return True

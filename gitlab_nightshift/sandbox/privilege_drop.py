@@ -49,8 +49,10 @@ def restrict_to(rights: ProcessRights) -> None:
     version = landlock.find_usable_abi()
     privileges.join_own_keyring()
     # With Landlock, which bounds them: to read other users' files, and to change their owners.
-    kept = privileges.DAC_READ_SEARCH | (privileges.OF_OWNERS if rights.changes_attributes else 0)
-    privileges.drop_capabilities(keep=kept if version else 0)
+    kept = privileges.DAC_READ_SEARCH_MASK | (
+        privileges.OWNERS_MASK if rights.changes_attributes else 0
+    )
+    privileges.drop_capabilities(keep_mask=kept if version else 0)
     # Landlock and seccomp need no_new_privs or CAP_SYS_ADMIN (landlock(7), seccomp(2)).
     privileges.forbid_new_privileges()
     if version:

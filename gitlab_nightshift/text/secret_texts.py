@@ -16,7 +16,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST = 64 * 1024
 """Bytes of a file; larger ones, such as bundles of certificates, are not searched."""
-SHORTEST = 8
+SHORTEST_IN_FILE = 8
 _SHORTEST_NAMED = 4
 """Characters of a secret; shorter ones would redact words of every log. One that a key names may be
 shorter."""
@@ -101,7 +101,7 @@ def find_secrets(text: str) -> list[str]:
     found = list(lines) if len(lines) == 1 else []
     for line in lines:
         found += [*_find_named_in_line(line), *_find_random_words(line)]
-    return [each for each in dict.fromkeys(found) if len(each) >= SHORTEST]
+    return [each for each in dict.fromkeys(found) if len(each) >= SHORTEST_IN_FILE]
 
 
 def find_named_secrets(text: str) -> list[str]:

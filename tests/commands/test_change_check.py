@@ -21,7 +21,7 @@ from gitlab_nightshift.commands.change_check import (
     apply_allowances,
     check,
     read_allowances,
-    read_description,
+    read_description_allowances,
 )
 from gitlab_nightshift.commands.check_formats import as_json, as_text
 from gitlab_nightshift.demo.standin_state import StandinMergeRequest, User
@@ -426,7 +426,7 @@ class Scene:
             "CI_SERVER_URL": self.gitlab.url,
             "GITLAB_TOKEN": TOKEN,
         }
-        return list(read_description({**job, **env}, Settings()))
+        return list(read_description_allowances({**job, **env}, Settings()))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ WINDOW = NightWindow(date(2026, 11, 18), START, START + timedelta(hours=8))
 LAST = LastPlan(
     made_at=(START + timedelta(hours=1)).isoformat(),
     window_start=START.isoformat(),
-    started=frozenset({7}),
+    to_start=frozenset({7}),
     paths=("acme/core/api", "gone/one"),
 )
 

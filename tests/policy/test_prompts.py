@@ -13,7 +13,7 @@ from gitlab_nightshift.policy.prompts import (
     LARGEST_TEMPLATE,
     check_placeholders,
     find_packaged_folder,
-    load_bead_prompt,
+    load_bead_template,
     render,
     render_bead_prompt,
 )
@@ -36,7 +36,7 @@ def own(path: str | Path, **others: object) -> Settings:
 
 def refusal(settings: Settings, folder: Path) -> str:
     with pytest.raises(NightshiftError) as caught:
-        load_bead_prompt("verify", settings, folder)
+        load_bead_template("verify", settings, folder)
     assert caught.value.code is Code.CONFIG
     return caught.value.message
 
@@ -47,7 +47,7 @@ def test_the_placeholders_are_those_of_the_contract() -> None:
 
 @pytest.mark.parametrize("bead", BEADS)
 def test_a_bead_has_a_packaged_template(bead: str, tmp_path: Path) -> None:
-    text = load_bead_prompt(bead, Settings(), tmp_path)
+    text = load_bead_template(bead, Settings(), tmp_path)
     assert text == (find_packaged_folder() / f"{bead}.md").read_text()
     assert set(vars(Prompts())) == set(BEADS)
 
@@ -73,7 +73,7 @@ def test_the_brief_is_below_the_preamble_and_above_the_line(
 @pytest.mark.parametrize("name", sorted(PLACEHOLDERS))
 def test_each_placeholder_may_stand_in_every_template(name: str, tmp_path: Path) -> None:
     (tmp_path / "own.md").write_text(f"a {{{{{name}}}}} b")
-    template = load_bead_prompt("verify", own("own.md"), tmp_path)
+    template = load_bead_template("verify", own("own.md"), tmp_path)
     assert render(template, {name: "VALUE"}) == "a VALUE b"
     assert render(template, {}) == "a  b", "empty where it has no value yet"
 
@@ -109,15 +109,15 @@ def test_a_template_may_be_relative_to_the_configuration_or_absolute(tmp_path: P
     elsewhere.mkdir()
     (folder / "prompts/v.md").write_text("relative")
     (elsewhere / "v.md").write_text("absolute")
-    assert load_bead_prompt("verify", own("prompts/v.md"), folder) == "relative"
-    assert load_bead_prompt("verify", own("../else/v.md"), folder) == "absolute"
-    assert load_bead_prompt("verify", own(elsewhere / "v.md"), folder) == "absolute"
+    assert load_bead_template("verify", own("prompts/v.md"), folder) == "relative"
+    assert load_bead_template("verify", own("../else/v.md"), folder) == "absolute"
+    assert load_bead_template("verify", own(elsewhere / "v.md"), folder) == "absolute"
 
 
 def test_own_variables_are_placeholders_too(tmp_path: Path) -> None:
     (tmp_path / "v.md").write_text("Team {{team}}, {{category}}")
     settings = own("v.md", variables={"team": "core"})
-    assert load_bead_prompt("verify", settings, tmp_path) == "Team {{team}}, {{category}}"
+    assert load_bead_template("verify", settings, tmp_path) == "Team {{team}}, {{category}}"
     assert "unknown placeholder {{team}}" in refusal(own("v.md"), tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_templates_that_cannot_be_used(data: bytes | None, why: str, tmp_path: P
 
 def test_the_largest_template_is_taken(tmp_path: Path) -> None:
     (tmp_path / "v.md").write_bytes(b"x" * LARGEST_TEMPLATE)
-    assert len(load_bead_prompt("verify", own("v.md"), tmp_path)) == LARGEST_TEMPLATE
+    assert len(load_bead_template("verify", own("v.md"), tmp_path)) == LARGEST_TEMPLATE
 
 
 @pytest.mark.parametrize("path", ["", ".", "/dev/zero"])
@@ -172,7 +172,7 @@ def test_what_is_no_file_is_never_read(path: str, tmp_path: Path) -> None:
     if path:
         assert refusal(own(path), tmp_path).endswith(("not a file", "no such template"))
     else:
-        assert load_bead_prompt("verify", own(""), tmp_path), "empty is the packaged one"
+        assert load_bead_template("verify", own(""), tmp_path), "empty is the packaged one"
 
 
 def test_known_placeholders_pass() -> None:

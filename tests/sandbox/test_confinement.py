@@ -87,9 +87,7 @@ def site(tmp_path: Path) -> Iterator[tuple[ConfinementPaths, Path]]:
 def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
     """What a process that is confined so reports."""
     data = {"code": CODE, "confined": chosen.describe(places), "writes": places.writable}
-    config = next(
-        f"{git}/config" for git in (places.state_folder, places.git) if Path(git).exists()
-    )
+    config = next(f"{git}/config" for git in (places.moved_git, places.git) if Path(git).exists())
     with subprocess.Popen(["sleep", "600"]) as shell:  # may be looked into, unlike this process
         try:
             places.probes["processes"] = [_started(shell.pid)]
@@ -189,8 +187,8 @@ def test_around_what_cannot_be_in_a_file_nothing_is_listed(
 def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) -> None:
     places, folder = site
     (folder / "aside").mkdir()
-    Path(places.git).rename(places.state_folder)
-    places.probes["read"] += places.moved
+    Path(places.git).rename(places.moved_git)
+    places.probes["read"] += places.git_secrets
     chosen = real_choose("landlock", places)
     assert chosen and (chosen.mode, chosen.prefix) == (ConfinementMode.LANDLOCK, ())
     found, started, config, capabilities, no_new = tried(chosen, places)
@@ -274,7 +272,7 @@ def test_the_strongest_way_is_chosen(
     places, folder = site
     trouble: dict[bool, str] = {True: "", False: ""}
     monkeypatch.setattr(bwrap, "find", lambda: "/usr/bin/bwrap")
-    monkeypatch.setattr(confinement, "_try_command", lambda command: trouble["--tmpfs" in command])
+    monkeypatch.setattr(confinement, "_find_failure", lambda command: trouble["--tmpfs" in command])
 
     def chosen(isolation: str = "auto", namespace_failure: str = "") -> tuple[ConfinementMode, str]:
         made = real_choose(isolation, places, namespace_failure=namespace_failure)

@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.evidence.evidence_records import (
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
 from gitlab_nightshift.proof.reading.deleted_or_skipped_tests import find_removed_names
-from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, CollectedTests
 from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import is_test_file
 from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding
@@ -29,8 +29,8 @@ TITLE = "The tests that ran"
 class _Difference:
     """The tests that a command ran on the base (``old``) and on the change (``new``)."""
 
-    old: Collection
-    new: Collection
+    old: CollectedTests
+    new: CollectedTests
 
     @cached_property
     def lost(self) -> list[str]:
@@ -71,7 +71,7 @@ class _Difference:
 
 def compare_collections(
     subject: EvidenceSubject,
-    before: Sequence[Collection],
+    before: Sequence[CollectedTests],
     runs: Sequence[CommandRun],
     excused: frozenset[str] = frozenset(),
 ) -> Evidence:
@@ -87,7 +87,7 @@ def compare_collections(
 
 
 def _compare_command(
-    subject: EvidenceSubject, old: Collection, run: CommandRun, excused: frozenset[str]
+    subject: EvidenceSubject, old: CollectedTests, run: CommandRun, excused: frozenset[str]
 ) -> Evidence:
     new, command = run.collection, f"`{run.collection.command}`"
     if old.unknown:
@@ -108,7 +108,7 @@ def _report_unknown(subject: EvidenceSubject, why: str) -> Evidence:
     return report_check(TITLE, CheckOutcome.NOT_CHECKED, text)
 
 
-def _check_exit_status(subject: EvidenceSubject, old: Collection, run: CommandRun) -> Evidence:
+def _check_exit_status(subject: EvidenceSubject, old: CollectedTests, run: CommandRun) -> Evidence:
     failed = run.collection.count_cases(CaseOutcome.FAILED)
     if not (failed and run.result.ok):
         return Evidence()
@@ -180,7 +180,7 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
     return tuple(before - after)
 
 
-def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
+def _find_shadowed(subject: EvidenceSubject, new: CollectedTests) -> Iterator[str]:
     """Tests of which the change adds a second definition, which hides the first."""
     by_end: dict[str, list[str]] = {}
     for name in new.counts:
@@ -196,7 +196,7 @@ def _find_shadowed(subject: EvidenceSubject, new: Collection) -> Iterator[str]:
                     yield full
 
 
-def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[Collection]) -> Evidence:
+def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[CollectedTests]) -> Evidence:
     """A check that names the new tests in the source that no report contains."""
     known = [collection for collection in after if not collection.unknown]
     if not known or len(known) < len(after):

@@ -119,13 +119,13 @@ def _compare(
     used: Counter[str] = Counter()
     for each, replacement in replaced:
         kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
-        if each.compares and not (replacement.compares or replacement.word in RAISES or kept):
+        if each.is_exact and not (replacement.is_exact or replacement.word in RAISES or kept):
             yield new, each, replacement
     # Nothing runs after an expected exception, so it may replace assertions that compare nothing.
-    stronger = any(n.word in RAISES or (n.compares and not o.compares) for o, n in replaced)
+    stronger = any(n.word in RAISES or (n.is_exact and not o.is_exact) for o, n in replaced)
     for each in lost:
         covered = any(_covers_part(other, each) for other in added)
-        if not (covered or (stronger and not each.compares) or _has_values(text, each, used)):
+        if not (covered or (stronger and not each.is_exact) or _has_values(text, each, used)):
             yield new, each, None
 
 
@@ -142,9 +142,9 @@ def _pair_replacements(
     """Pairs of a lost and an added assertion, if possible about the same subject, and the lost
     ones without a partner. In a test that ``repeats`` its code, one may replace several."""
     pairs = []
-    free = sorted(added, key=lambda each: not each.compares)
+    free = sorted(added, key=lambda each: not each.is_exact)
     for same_subject in (True, False) if len(lost) * len(added) <= MOST_PAIRS else (False,):
-        for each in sorted(lost, key=lambda each: not each.compares):
+        for each in sorted(lost, key=lambda each: not each.is_exact):
             pool = added if same_subject and repeats else free
             fits = (a for a in pool if not same_subject or a.subjects & each.subjects)
             if replacement := next(fits, None):
@@ -165,7 +165,7 @@ def _has_values(text: str, assertion: Assertion, used: Counter[str]) -> bool:
 
 def _covers_part(new: Assertion, old: Assertion) -> bool:
     """True if the new assertion compares a whole, of which the old one checks a part."""
-    return new.compares and any(
+    return new.is_exact and any(
         part.startswith((f"{whole}.", f"{whole}[")) or f"({whole})" in part
         for whole in new.subjects
         for part in old.subjects

@@ -32,7 +32,7 @@ class ReportedCase:
 
 
 @dataclass(frozen=True)
-class Collection:
+class CollectedTests:
     """The tests that a command ran: how often each had which outcome, by name. ``unknown`` is why
     they are not known."""
 
@@ -59,12 +59,12 @@ class Collection:
         return frozenset(name for name in self.counts if self.count_run(name))
 
 
-def build_collection(command: str, cases: Iterable[ReportedCase]) -> Collection:
+def build_collection(command: str, cases: Iterable[ReportedCase]) -> CollectedTests:
     """Count the cases of one command, which may come from several reports."""
     counts: dict[str, Counter[CaseOutcome]] = {}
     for case in cases:
         counts.setdefault(case.name, Counter())[case.outcome] += 1
-    return Collection(command, counts)
+    return CollectedTests(command, counts)
 
 
 LARGEST_REPORT = 64_000_000  # bytes of one report
@@ -114,7 +114,7 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
             return _read_tap(text)
         if name.endswith(".tape"):
             return list(_read_tape(text))
-        return list(_read_tree(json.loads(text)))
+        return list(_read_json(json.loads(text)))
     except UnreadableResultsError:
         raise
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
@@ -122,7 +122,8 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
 
 
 def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
-    """The tests of a Rust run that passed, by the harness's lists of all and of ignored tests."""
+    """The tests of a Rust run, which passed as a whole, by the harness's lists of all tests and of
+    the ignored ones."""
     skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
     others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
     both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
@@ -198,7 +199,7 @@ def _read_tape(text: str) -> Iterator[ReportedCase]:
             yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
 
 
-def _read_tree(read: Any) -> Iterator[ReportedCase]:
+def _read_json(read: Any) -> Iterator[ReportedCase]:
     """The JSON of Jest and Vitest, or of RSpec."""
     if "examples" in read:
         for example in read["examples"]:

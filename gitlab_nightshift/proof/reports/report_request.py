@@ -14,7 +14,7 @@ from typing import Any
 
 from gitlab_nightshift.proof.reports.report_readers import (
     LARGEST_REPORT,
-    Collection,
+    CollectedTests,
     ReportedCase,
     UnreadableResultsError,
     build_collection,
@@ -90,8 +90,8 @@ def _list_recipes(command: str, read: ReadText) -> list[str]:
 
 
 def _list_make_lines(text: str, target: str) -> list[str]:
-    """The recipes of a target and its prerequisites, after all assignments of the file: as
-    variables are not expanded, any of them may be part of a recipe."""
+    """All assignments of the file, as variables are not expanded and any may be part of a recipe;
+    then the recipes of a target and its prerequisites."""
     joined = text.replace("\\\n", " ").splitlines()
     found = [line.strip() for line in joined if _is_assignment(line)]
     waiting, seen = [target], set[str]()
@@ -133,8 +133,8 @@ class _RunnerStyle:
 
     ``command`` matches a command, or a recipe that it runs, that starts the runner. ``variables``
     are added to those of the environment; ``words`` go into the command line behind the word
-    ``after``, or to its end. Variables also reach a runner behind Make, npm or tox; words only one
-    that the command names itself. ``drop`` are options to remove, as they hide output.
+    ``after``, or to its end. Variables also reach a runner that Make, npm or tox starts; words only
+    one that the command names itself. ``drop`` are options to remove, as they hide output.
 
     ``hooks`` are this program's own files that the runner loads. In variables and words,
     ``{reports}`` and ``{hooks}`` stand for folders. ``files`` are reports that the runner writes
@@ -163,7 +163,7 @@ def _read_style(table: RuleTable, row: Mapping[str, Any]) -> _RunnerStyle:
 _TABLE = RuleTable(__file__)
 _STYLES = {name: _read_style(_TABLE, row) for name, row in _TABLE.entries.items()}
 HOOKS = Path(__file__).parent / "hooks"
-FOLDER = "reports"
+REPORTS = "reports"
 MOST_REPORTS = 5_000
 
 
@@ -178,11 +178,11 @@ class ReportRequest:
     env: Mapping[str, str]
     styles: tuple[str, ...]
     scratch: Path
-    folder: Path
+    checkout: Path
     started: float
 
     @property
-    def printed(self) -> str:
+    def output_format(self) -> str:
         """The file extension for the format of the command's output; "" if that is no report."""
         return next((_STYLES[n].printed for n in self.styles if _STYLES[n].printed), "")
 
@@ -194,18 +194,18 @@ class ReportRequest:
 
 
 def prepare_request(
-    command: str, env: Mapping[str, str], scratch: Path, folder: Path, read: ReadText
+    command: str, env: Mapping[str, str], scratch: Path, checkout: Path, read: ReadText
 ) -> ReportRequest:
     """Find the command's runners, and make a new folder for reports in ``scratch``.
 
-    ``folder`` is the checkout; ``read`` reads files of the base.
+    ``read`` reads files of the base.
     """
     text = expand_command(command, read)
-    # Words only reach a runner that the command names itself, variables also one behind Make.
-    words = {n: command if s.words or s.list_words else text for n, s in _STYLES.items()}
-    chosen = tuple(n for n, style in _STYLES.items() if style.command.search(words[n]))
-    places = {"reports": str(scratch / FOLDER), "hooks": str(scratch / FOLDER / "hooks")}
-    _make_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
+    # Variables also reach a runner that Make starts, words only one that the command names itself.
+    searched = {n: command if s.words or s.list_words else text for n, s in _STYLES.items()}
+    chosen = tuple(n for n, style in _STYLES.items() if style.command.search(searched[n]))
+    places = {"reports": str(scratch / REPORTS), "hooks": str(scratch / REPORTS / "hooks")}
+    _make_reports_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
     added, argv = dict(env), shlex.split(command)
     for name in chosen:
         style = _STYLES[name]
@@ -214,10 +214,10 @@ def prepare_request(
         # What follows "--" is for the tests, not for the runner.
         end = argv.index("--") if "--" in argv else len(argv)
         argv = [word for at, word in enumerate(argv) if at > end or word not in style.drop]
-        ends = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
-        at = ends[0] if ends else argv.index("--") if "--" in argv else len(argv)
+        behind = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
+        at = behind[0] if behind else argv.index("--") if "--" in argv else len(argv)
         argv[at:at] = [word.format(**places) for word in style.words]
-    return ReportRequest(command, tuple(argv), added, chosen, scratch, folder, time.time())
+    return ReportRequest(command, tuple(argv), added, chosen, scratch, checkout, time.time())
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
@@ -232,15 +232,15 @@ def _add_value(env: dict[str, str], name: str, value: str) -> None:
         env[name] = f"{before} {value}".strip()
 
 
-def _make_folder(scratch: Path, hooks: list[str]) -> None:
+def _make_reports_folder(scratch: Path, hooks: list[str]) -> None:
     """Make the folder for reports, with the hooks, and give it to the owner of ``scratch``: tests
     may run as another user."""
     with open_folder(scratch) as fd:
         owner = os.fstat(fd)
-        if FOLDER in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
-            remove(FOLDER, fd)
-        os.mkdir(FOLDER, 0o700, dir_fd=fd)
-        with open_folder(FOLDER, fd) as reports:
+        if REPORTS in os.listdir(fd):  # noqa: PTH208 - an open folder, not a path
+            remove(REPORTS, fd)
+        os.mkdir(REPORTS, 0o700, dir_fd=fd)
+        with open_folder(REPORTS, fd) as reports:
             os.mkdir("hooks", 0o700, dir_fd=reports)
             with open_folder("hooks", reports) as folder:
                 for name in dict.fromkeys(hooks):
@@ -257,21 +257,21 @@ def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
         change_owner(fd, owner)
 
 
-def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> Collection:
+def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> CollectedTests:
     """The tests in the reports of a command that has ended. ``printed`` is the command's output, if
     that is the report, and the outputs of its ``listings``; None is an output that is incomplete.
 
     The tests are unknown without a known runner or without a report.
     """
     if not request.styles:
-        return Collection(request.command, unknown="its test runner is not one that reports")
+        return CollectedTests(request.command, unknown="its test runner is not one that reports")
     try:
         cases, reports = _read_all(request, printed)
     except (UnreadableResultsError, RefusedFileError) as error:
-        return Collection(request.command, unknown=f"its report cannot be read: {error}")
+        return CollectedTests(request.command, unknown=f"its report cannot be read: {error}")
     if not reports:
         why = f"no report was left by {', '.join(request.styles)}"
-        return Collection(request.command, unknown=why)
+        return CollectedTests(request.command, unknown=why)
     return build_collection(request.command, cases)
 
 
@@ -287,7 +287,8 @@ def _read_all(
         raise UnreadableResultsError("it is incomplete")
     if texts:
         cases += _read_printed(request, texts)
-    shown = f"{request.folder}/"
+    shown = f"{request.checkout}/"
+    # Listings without a case are no report.
     plain = [ReportedCase(case.name.replace(shown, ""), case.outcome) for case in cases]
     return plain, len(paths) + (len(texts) if cases or not request.listings else 0)
 
@@ -299,15 +300,15 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
         return read_listing(*texts[1:])
     if request.listings:
         return read_printed_results(texts[0])
-    return read_report(f"printed.{request.printed}", texts[0])
+    return read_report(f"printed.{request.output_format}", texts[0])
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
     """The reports, each by its folder and its path below that. They may be no regular files: these
     are refused when they are read."""
-    places = [(request.scratch / FOLDER, f"*.{end}") for end in ("xml", "json", "jsonl")]
+    places = [(request.scratch / REPORTS, f"*.{end}") for end in ("xml", "json", "jsonl")]
     for name in request.styles:
-        places += [(request.folder, pattern) for pattern in _STYLES[name].files]
+        places += [(request.checkout, pattern) for pattern in _STYLES[name].files]
     for root, pattern in places:
         for path in sorted(root.glob(pattern)):
             # An older report is from another run; file systems may round times.

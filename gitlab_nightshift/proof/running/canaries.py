@@ -17,7 +17,7 @@ from gitlab_nightshift.proof.evidence.evidence_records import (
     report_check,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_readers import CollectedTests
 from gitlab_nightshift.proof.reviewed_change import changes_code
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries, CombinedRun
 from gitlab_nightshift.proof.running.fault_choice import (
@@ -67,7 +67,7 @@ UNSUPPORTED = "in code of an unsupported language"
 def try_canaries(
     subject: EvidenceSubject,
     trial_checkout: TrialCheckout,
-    before: Sequence[Collection],
+    before: Sequence[CollectedTests],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
 ) -> Evidence:

@@ -7,7 +7,7 @@ from gitlab_nightshift.proof.evidence.collected_runs import compare_collections
 from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.evidence.measurements import compare_complexity, run_benchmark
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_readers import CollectedTests
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.canaries import try_canaries
@@ -33,7 +33,7 @@ BY_CATEGORY: dict[str, tuple[Gather, ...]] = {
 def gather_evidence(
     subject: EvidenceSubject,
     trial_checkout: TrialCheckout,
-    before: Sequence[Collection],
+    before: Sequence[CollectedTests],
     runs: Sequence[CommandRun],
     base: BaseCanaries,
     from_reading: Sequence[Finding],

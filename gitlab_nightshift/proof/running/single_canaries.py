@@ -22,7 +22,7 @@ from gitlab_nightshift.proof.evidence.selected_tests import (
     build_focused_commands,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_readers import CollectedTests
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running import fault_choice
 from gitlab_nightshift.proof.running.fault_choice import ProductCode, take_in_turn
@@ -331,7 +331,7 @@ class CanaryInputs:
 def collect_inputs(
     subject: EvidenceSubject,
     trial_checkout: TrialCheckout,
-    before: Sequence[Collection],
+    before: Sequence[CollectedTests],
     runs: Sequence[CommandRun],
 ) -> CanaryInputs:
     """The inputs of an attempt: ``before`` are the tests that ran on the base, ``runs`` the

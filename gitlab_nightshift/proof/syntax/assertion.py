@@ -1,8 +1,7 @@
-"""An assertion, in a form common to all languages, and what becomes one."""
+"""An assertion, in a form common to all languages, and the code that is read as one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from dataclasses import field as slot
+from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
@@ -30,7 +29,7 @@ RAISES = _TABLE.get_words("raises")
 _PREFIX = compile_lazily(
     r"^(assert|refute|should|must|wont|expect|verify|to|is|be|have|has|was|are|do|does|only|that)"
 )
-_NEGATIONS = ("doesnot", "not", "wont", "refute")
+_NEGATING_PREFIXES = ("doesnot", "not", "wont", "refute")
 _ALIASES = {"nullvalue": "null"} | dict.fromkeys(
     ("emptystring", "emptycollection", "emptyiterable", "emptyarray"), "empty"
 )
@@ -50,7 +49,7 @@ def parse_assertion_name(name: str) -> tuple[str, bool]:
         word = _ALIASES.get(word, word)
         if word in RAISES | WORDS:
             break
-        if found := next(filter(word.startswith, _NEGATIONS), ""):
+        if found := next(filter(word.startswith, _NEGATING_PREFIXES), ""):
             negated, word = not negated, word.removeprefix(found)
             continue
         shorter = _PREFIX.sub("", word)
@@ -60,11 +59,11 @@ def parse_assertion_name(name: str) -> tuple[str, bool]:
     return word, negated
 
 
-_EQUAL = frozenset(("==", "===", "is", "eq", "equals", "=~="))
-_UNEQUAL = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))
+_EQUAL_OPERATORS = frozenset(("==", "===", "is", "eq", "equals", "=~="))
+_UNEQUAL_OPERATORS = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))
 _AND, _OR = frozenset(("and", "&&")), frozenset(("or", "||"))
 _NOTHING = frozenset(("None", "nil", "null", "undefined"))
-_TRUTHS = frozenset(("true", "True", "false", "False"))
+_TRUE, _FALSE = frozenset(("true", "True")), frozenset(("false", "False"))
 _UNARY = frozenset(
     "unary_expression unary prefix_expression prefix_unary_expression unary_op_expression".split()
 )
@@ -114,31 +113,32 @@ def _read_negation(node: Node) -> Node | None:
 
 
 def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> _Demand:
-    if operator not in _EQUAL | _UNEQUAL:
+    if operator not in _EQUAL_OPERATORS | _UNEQUAL_OPERATORS:
         return "compare", flip, (left, right)
-    negated, sides = (operator in _EQUAL) == flip, {read_text(left), read_text(right)}
+    negated, sides = (operator in _EQUAL_OPERATORS) == flip, {read_text(left), read_text(right)}
     if sides & _NOTHING:
         of_error = any(each.endswith(("err", "Err", "error")) for each in sides)
         return "noerror" if of_error else "null", negated, (left, right)
-    if sides & _TRUTHS and operator != "is":
-        return "true", negated, (right if read_text(left) in _TRUTHS else left,)
+    if sides & (_TRUE | _FALSE) and operator != "is":  # == False demands what ``not`` demands
+        subject = right if read_text(left) in _TRUE | _FALSE else left
+        return "true", negated != bool(sides & _FALSE), (subject,)
     return "equal", negated, (left, right)
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """One demand of a test, at a ``line``. ``key`` are the words of its code, ``word`` is its kind
-    (``equal``, ``raises``, ``helper``, …), ``parts`` are its subject and the values that it
-    compares the subject with."""
+    """One demand of a test, at a ``line``. ``key`` are the tokens of its code, ``word`` is its kind
+    (``equal``, ``raises``, …; ``helper`` is a call of unknown code that may assert), ``parts`` are
+    its subject and the values that it compares the subject with."""
 
     line: int
     key: tuple[str, ...]
     word: str
     negated: bool = False
-    parts: tuple[Node, ...] = slot(repr=False, compare=False, kw_only=True, default=())
+    parts: tuple[Node, ...] = field(repr=False, compare=False, kw_only=True, default=())
 
     @property
-    def compares(self) -> bool:
+    def is_exact(self) -> bool:
         """True if it demands an exact value, False if only a property of it."""
         return self.word in EQUAL and not self.negated and len(self.parts) > 1
 
@@ -181,7 +181,7 @@ THROWN = frozenset(
     " assertthatnoexception assertthatillegalargumentexception assertthatnullpointerexception"
     " assertthatioexception".split()
 )
-_NEGATES = frozenset("not never nottobe tonot notto shouldnot wont neverto".split())
+_NEGATING_LINKS = frozenset("not never nottobe tonot notto shouldnot wont neverto".split())
 _TAKES_MATCHER = frozenset("to tonot notto should shouldnot must andexpect".split())
 _NO_MATCHER = frozenset("expect describedas as withmessage".split())
 _FILLERS = ("not", "be", "have", "not be")
@@ -240,7 +240,7 @@ def read_matchers(
     for link in links:
         name = normalize_name(link.name)
         passed = read_text(link.args[0]) if link.args and name in _TAKES_MATCHER else ""
-        negated = negated or name in _NEGATES or passed in ("not", "not be")
+        negated = negated or name in _NEGATING_LINKS or passed in ("not", "not be")
         found = _read_link(link, negated)
         if found and (best is None or best[0] not in EQUAL):
             best = found
@@ -274,7 +274,7 @@ def _read_passed_matcher(node: Node) -> _Demand:
         if not links:
             break
         name, flipped = parse_assertion_name(links[-1 if len(links) < 3 else 0].name)
-        negated ^= flipped or normalize_name(links[-1].name) in _NEGATES
+        negated ^= flipped or normalize_name(links[-1].name) in _NEGATING_LINKS
         args = links[-1].args or links[0].args or ()
         if name in WORDS | RAISES:
             word, expected = name, args

@@ -43,7 +43,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
 )
 
 _TABLE = RuleTable(__file__)
-_PASSED = _TABLE.get_words("passed")
+_ARGUMENT_OR_ASSIGNMENT = _TABLE.get_words("passed")
 _STATEMENTS = _TABLE.get_words("statements")
 _FAILS = frozenset("fail flunk unreachable! panic! failnow".split())
 _VERIFIES = frozenset(
@@ -79,7 +79,7 @@ def list_assertions(
 
 
 def _is_never_called(node: Node, body: Node) -> bool:
-    """True for a function inside a test with a name that the test neither calls nor passes on."""
+    """True for a named function inside a test, which the test neither calls nor passes on."""
     if node.type in LAMBDAS and node.parent is not None:
         outer = node.parent.parent if node.parent.type == "expression_list" else node.parent
         pair = read_assignment(outer) if outer is not None else None
@@ -114,7 +114,8 @@ def _list_inner_functions(node: Node) -> list[Node]:
 def _recognize(
     node: Node, language: Language, helpers: Collection[str], variables: frozenset[str]
 ) -> Iterator[Assertion]:
-    """The assertions that a node makes by itself; ``variables`` stand for the test."""
+    """The assertions that a node makes by itself; ``variables`` are names bound to the test itself,
+    such as Go's ``t``."""
     kind = node.type
     if kind == "assert_statement" and list_children(node):
         yield from read_condition(node, list_children(node)[0])
@@ -132,9 +133,14 @@ def _recognize(
 
 def _in_function_argument(node: Node) -> bool:
     """True inside a function that is passed or assigned: a stub that throws asserts nothing."""
-    ends = (each for each in list_enclosing(node, 12) if each.type in _PASSED | {"if_statement"})
+    # A throw below an ``if`` is the test's own.
+    ends = (
+        each
+        for each in list_enclosing(node, 12)
+        if each.type in _ARGUMENT_OR_ASSIGNMENT | {"if_statement"}
+    )
     end = next(ends, None)
-    return end is not None and end.type in _PASSED
+    return end is not None and end.type in _ARGUMENT_OR_ASSIGNMENT
 
 
 def _read_call(
@@ -162,15 +168,15 @@ def _read_call(
         yield from read_assertion_call(node, links[at], language)
     elif (at := find_should_index(words, links)) is not None:
         yield from read_matchers(node, links[at:], (find_left_operand(node),))
-    elif word := _describe_other_call(words, links, helpers):
+    elif word := _classify_other_call(words, links, helpers):
         yield build_assertion(node, word, last.args or ())
 
 
-def _describe_other_call(
+def _classify_other_call(
     words: list[str], links: tuple[Link, ...], helpers: Collection[str]
 ) -> str:
-    """The word for a call such as ``verify(mail).send(any())``, ``thrown.expect(X.class)``, or of a
-    helper; "" if it asserts nothing."""
+    """The kind of assertion that a call makes, such as ``verify(mail).send(any())``,
+    ``thrown.expect(X.class)``, or one of a helper; "" if it asserts nothing."""
     last = links[-1]
     if _VERIFIES.intersection(words) and _is_verification(words, links):
         return "verify"
@@ -239,7 +245,7 @@ def _is_bound(value: Node, variables: set[str]) -> bool:
 # --- assertions that are function calls: ``assertEquals(a, b)``, ``t.is(a, b)`` -------------------
 
 
-_RAISERS = frozenset("pytest t self $this testing assert this".split())
+_OWNERS_OF_RAISES = frozenset("pytest t self $this testing assert this".split())
 _MODULES = frozenset("assert require t is qt check".split())
 _GO_FAILS = frozenset("Error Errorf Fatal Fatalf Fail FailNow".split())
 _GO_HANDLES = frozenset("t b tb f c tt test tc T TB s".split())
@@ -266,7 +272,7 @@ def find_assert_index(links: tuple[Link, ...], variables: frozenset[str]) -> int
             return at + 1
         if link.args is None or word in ("assertions", "throw", "raise", "fails", "from"):
             continue
-        raises = word in RAISES and (at == 0 or links[at - 1].name in _RAISERS)
+        raises = word in RAISES and (at == 0 or links[at - 1].name in _OWNERS_OF_RAISES)
         if raises or word.startswith(_PREFIXES):
             return at
     return None

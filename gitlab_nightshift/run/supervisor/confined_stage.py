@@ -40,7 +40,7 @@ def predict_isolation(env: Mapping[str, str], overrides: Mapping[str, str]) -> I
 
 def read_isolation(context: Mapping[str, Any], paths: ConfinementPaths) -> IsolationSettings:
     """The plan's settings, from work's context."""
-    values, opened = context["settings"]["values"], paths.find_hidden(context["needed"])
+    values, opened = context["settings"]["values"], paths.find_unmounted(context["needed"])
     return IsolationSettings(values["isolation"], values["record_dir"], opened)
 
 
@@ -61,7 +61,7 @@ class ConfinedStage:
         if settings != self.settings:
             self.settings = settings
             self.start()
-        answer = self._run_started(inputs)
+        answer = self._run_with_restarts(inputs)
         namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
         # "unfit": agents' own sandbox does not start within these namespaces.
         if (why := answer.get("unfit")) and namespaces and self.untouched():
@@ -75,8 +75,8 @@ class ConfinedStage:
         self.close()
         paths = self.paths.with_opened(*self.settings.opened)
         if folder := self.settings.record_dir:
-            # A folder of its own, made now: only what exists can be opened to work. What is wrong
-            # with it work reports.
+            # A folder of its own, made now: only what exists can be opened to work. Errors with
+            # it are reported by the work stage.
             with contextlib.suppress(OSError):
                 if not Path(folder).resolve().is_relative_to(Path(paths.git).parent):
                     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ class ConfinedStage:
         """End the stage."""
         self._running.close()
 
-    def _run_started(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _run_with_restarts(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run the stage, and restart it if a path that it must not see vanished before the start:
         ``bwrap`` cannot mount over what is gone."""
         for _ in range(MOST_STARTS - 1):
@@ -105,8 +105,8 @@ class ConfinedStage:
         landlock = self._chosen.mode is ConfinementMode.LANDLOCK
         # Landlock cannot hide a path below a readable one, so .git is moved away; by the
         # supervisor, because the stage itself must never read it.
-        if moved := landlock and bool(self.paths.state_folder):
-            move_git(Path(self.paths.git).parent, Path(self.paths.state_folder).parent)
+        if moved := landlock and bool(self.paths.moved_git):
+            move_git(Path(self.paths.git).parent, Path(self.paths.moved_git).parent)
         confined = self._chosen.describe(self._confined_paths)
         return self._stage.run({**inputs, "confined": confined, "moved": moved})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.errors import KILLED, Code, NightshiftError
-from gitlab_nightshift.policy.claimed_categories import find_unknown_category
+from gitlab_nightshift.policy.claimed_categories import find_invalid_field
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
@@ -77,7 +77,7 @@ def _list_foreign_fields(bundle: Bundle, plan: Mapping[str, Any]) -> list[str]:
     if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
         return ["task"]
     names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
-    if field := find_unknown_category(bundle, names, (plan["scheduled"],)):
+    if field := find_invalid_field(bundle, names, (plan["scheduled"],)):
         return [field]
     return [] if bundle.outcome in WORK_OUTCOMES else ["outcome"]
 

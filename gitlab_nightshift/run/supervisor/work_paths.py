@@ -56,8 +56,8 @@ def find_confinement_paths(
         hidden=_resolve_existing(hidden),
         substitutes=substitutes,
         git=str(git),
-        state_folder=str(state_folder or ""),
-        moved=tuple(str((state_folder or git) / name) for name in ("config", *_GIT_FILES)),
+        moved_git=str(state_folder or ""),
+        git_secrets=tuple(str((state_folder or git) / name) for name in ("config", *_GIT_FILES)),
         probes={},
         readable=_resolve_existing(readable),
         search_path=build_search_path(env, checkout),
@@ -141,7 +141,7 @@ def _build_probes(
     all_start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
     start_files = [str(path) for path in all_start_files if path_exists(path)]
     hidden_start_files = [each for each in start_files if paths.home and within(each, paths.home)]
-    moved = paths.moved[:1] if paths.state_folder else ()
+    moved = paths.git_secrets[:1] if paths.moved_git else ()
     unwritable = sorted(map(str, {home, *beside_checkout, run_folder.results, *installed}))
     return {
         "read": [*map(str, unreadable), *moved, *hidden_start_files],

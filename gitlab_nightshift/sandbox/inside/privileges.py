@@ -1,4 +1,5 @@
-"""System calls by which a process drops its user, capabilities, new privileges and core dumps."""
+"""System calls by which a process gives up its user, capabilities and core dumps, and the gain of
+new privileges."""
 # ruff: noqa: PTH123
 
 import os
@@ -11,10 +12,10 @@ PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 23, 24, 28
 PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL = 47, 4
 NO_ROOT_LOCKED = 0b11 | 0b1100
 """SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked: uid 0 means nothing."""
-# linux/capability.h; of a mask each bit is a capability's number
+# linux/capability.h; bit N of a mask is capability number N
 CAPABILITY_VERSION_3 = 0x20080522
-DAC_READ_SEARCH = 1 << 2
-OF_OWNERS = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
+DAC_READ_SEARCH_MASK = 1 << 2
+OWNERS_MASK = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 """CHOWN, DAC_OVERRIDE, FOWNER, FSETID."""
 JOIN_SESSION_KEYRING = 1
 EPERM, EINVAL, ENOSYS = 1, 22, 38
@@ -59,17 +60,17 @@ def lock_root_out() -> None:
             raise
 
 
-def drop_capabilities(keep: int = 0) -> None:
-    """Drop every capability that is not in the mask ``keep`` (numbers below 32), and check that
+def drop_capabilities(keep_mask: int = 0) -> None:
+    """Drop every capability that is not in ``keep_mask`` (numbers below 32), and check that
     they are gone. Raises OSError."""
-    keep &= _read_capability_sets()[b"CapPrm"]
+    keep = keep_mask & _read_capability_sets()[b"CapPrm"]
     kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
     # Pid 0: this thread. The third mask, of inheritable ones, is always empty (capset(2)).
     make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
     remaining = _read_capability_sets()
     for name, allowed in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
         if remaining[name] & ~allowed:
-            raise PermissionError(f"{name.decode()} is not empty")
+            raise PermissionError(f"{name.decode()} still has capabilities that were to be dropped")
 
 
 def keep_capabilities(*kept: int) -> None:
@@ -100,7 +101,8 @@ def forbid_new_privileges() -> None:
 def join_own_keyring() -> None:
     """Join a new session keyring, instead of the one shared with the job's shell.
 
-    If the call is forbidden (Docker), no keyring can be read either; the filter forbids it anyway.
+    If the call is forbidden (Docker), keyrings cannot be read either; later the seccomp filter
+    forbids these calls in any case.
     """
     try:
         make_syscall("keyctl", JOIN_SESSION_KEYRING, None)

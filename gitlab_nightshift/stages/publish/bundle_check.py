@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.policy.change_rules import find_violations
-from gitlab_nightshift.policy.claimed_categories import find_unknown_category
+from gitlab_nightshift.policy.claimed_categories import find_invalid_field
 from gitlab_nightshift.policy.write_gate import list_gated_files
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Bundle, Proposal
@@ -124,7 +124,7 @@ def check_bundle(
 def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
     """Raise ``E_PARSE_ERROR`` for a category that the settings do not know."""
     known = settings.known_categories
-    if field := find_unknown_category(bundle, known, known):
+    if field := find_invalid_field(bundle, known, known):
         raise _build_unusable_error(f"its category is unknown ({field})")
 
 

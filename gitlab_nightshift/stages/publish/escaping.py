@@ -6,7 +6,7 @@ What GitLab acts on in text that is posted with a token, and what is done about 
 quick actions (``/merge`` at the start of a line)   the slash is escaped
 mentions and references (``@all #1 !1 ~x &1 %1``)   a zero-width space (Markdown) or a plain space
                                                     (titles, commits) after the sign
-closing patterns (``Closes #1``), read in code too  a dash between the verb and the reference
+closing patterns (``Closes #1``), obeyed inside code, too  a dash between the verb and the reference
 images, links, HTML, entities, own headings         shown as the characters that they are
 tables, rulers, front matter, TOC, math             the same
 bare URLs (cross references, one-click bait)        shown, not linked

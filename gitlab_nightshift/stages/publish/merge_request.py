@@ -34,7 +34,8 @@ COLORS = {
     "performance": "#e9be74",
 }
 OTHER_COLOR = "#868686"
-# A title that begins so would make GitLab open a draft (Gitlab::Regex.merge_request_draft).
+# Prefixes that make GitLab open a draft (Gitlab::Regex.merge_request_draft), or that this program
+# sets.
 _PREFIXES = compile_lazily(
     r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
 )
@@ -55,7 +56,7 @@ _TYPED = compile_lazily(
 )
 # What git-interpret-trailers(1) would read as a trailer, such as "Signed-off-by: ".
 _TRAILER = compile_lazily(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+\s*:\s")
-# The same with any token, or with "#" as the separator, before a number.
+# Any trailer: "Token: value", or "Token #1".
 _TOKEN_LINE = compile_lazily(r"([A-Za-z][A-Za-z0-9-]*)(?: ?:\s+\S| # ?\d)")
 _SIGNATURE = compile_lazily(
     r"[\W_]*(?:Generated|Created|Written|Made|Assisted|Authored) (?:with|by|using)\b"
@@ -162,9 +163,11 @@ def build_marker(bundle: Bundle, proposal: Proposal) -> Marker:
 
 
 def format_commit_message(drafted: str, title: str, category: str, earlier: Sequence[str]) -> str:
-    """Subject of at most 72 characters, blank line, body. Never empty, without references, and
-    without trailers but those that ``earlier`` messages of the repository have. Without a draft the
-    title is the subject, in their style.
+    """Subject of at most 72 characters, blank line, body; never empty, without references. Without
+    a draft the title is the subject, in the style of the ``earlier`` messages of the repository.
+
+    Hyphenated trailers (``Signed-off-by:``) are dropped; of others those stay whose token
+    ``earlier`` messages use.
     """
     lines = [line for line in to_plain_text(drafted).split("\n") if not _is_unwanted(line)]
     # Again: without the dropped lines, neighbours may form a new reference or closing pattern.
@@ -176,6 +179,7 @@ def format_commit_message(drafted: str, title: str, category: str, earlier: Sequ
         return _shorten_subject(build_subject(title, category, earlier))
     first, _, rest = paragraphs[0].partition("\n")
     subject = _shorten_subject(first)
+    # A subject that was shortened is repeated in full.
     whole = [first.strip()] if subject != first.strip() else []
     body = "\n\n".join([*whole, *([rest] if rest else []), *paragraphs[1:]])
     return f"{subject}\n\n{_shorten_body(body)}" if body else subject
@@ -220,8 +224,8 @@ def _is_unwanted(line: str) -> bool:
 
 
 def _remove_trailers(paragraph: str, earlier: Sequence[str]) -> list[str]:
-    """The last paragraph; if it is one of trailers (``Token: value``), only those whose token is in
-    ``earlier`` messages, [] without any."""
+    """The last paragraph as a list. If all its lines are trailers, only those stay whose token is
+    in ``earlier`` messages; [] if none does."""
     lines = [line.strip() for line in paragraph.split("\n")]
     found = [_TOKEN_LINE.match(line) for line in lines]
     if not all(found):

@@ -150,10 +150,10 @@ class _Choice:
     def _rank(self, person: GitlabUser) -> tuple[int, str]:
         # The seed makes chance repeatable: a retry chooses the same people.
         by_chance = hashlib.sha256(f"{self._facts.seed} {person.id}".encode()).hexdigest()
-        return self._loads.get(person.id, 0), by_chance
+        return self._open_reviews.get(person.id, 0), by_chance
 
     @cached_property
-    def _loads(self) -> Mapping[int, int]:
+    def _open_reviews(self) -> Mapping[int, int]:
         return self._people.count_reviews()
 
     @cached_property
@@ -210,8 +210,8 @@ def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: str, file: str) -> bool:
-    """Translate a pattern: without a leading slash it matches at any depth, with a trailing slash
-    the content of a folder; ``*`` does not cross folders."""
+    """True if a pattern matches the path of a file: without a leading slash at any depth, with a
+    trailing slash the content of a folder; ``*`` does not cross folders."""
     anchored = pattern if pattern.startswith("/") else f"/**/{pattern}"
     whole = f"{anchored}**" if anchored.endswith("/") else anchored
     parts = (_WILD.get(part) or re.escape(part.removeprefix("\\")) for part in _PART.findall(whole))

@@ -36,7 +36,8 @@ class RowFigures:
     """Merge requests and nights of a category, a group or a reviewer, called ``name``.
 
     ``waiting`` are open, ``ignored`` have been open for two weeks. ``acceptance`` is the merged
-    share of those that have ended, ``hours_to_merge`` the median; both None if none has.
+    share of those that have ended (None if none has), ``hours_to_merge`` the median (None if none
+    was merged).
     ``cost_usd`` is the known cost of the nights, ``cost_per_merged_usd`` that divided by the merged
     ones; None if unknown. A reviewer has no nights.
     """
@@ -79,8 +80,8 @@ class WeekFigures:
 class HistoryFigures:
     """A history in figures. ``cost_usd`` is the cost of the ``nights_known`` nights whose cost is
     known, ``cost_per_merged_usd`` that divided by the merged requests (None if nothing is known, or
-    merged). ``at_least``: some nights could not be read, so both are lower bounds. ``silent`` are
-    projects that should have had a night and had none."""
+    merged). ``at_least``: some nights' costs are unknown, so ``cost_usd`` is a lower bound.
+    ``silent`` are projects that should have had a night and had none."""
 
     name: str
     since: str
@@ -114,7 +115,7 @@ def compute_figures(
     requests, nights = history.merge_requests, history.nights
     known = [each for each in nights if each.cost_usd is not None]
     total = _build_row("all", requests, nights, until)
-    people = [(name, each) for each in requests for name in each.reviewers or (NOBODY,)]
+    people = [(person, each) for each in requests for person in each.reviewers or (NOBODY,)]
     return HistoryFigures(
         name=name,
         since=since,
@@ -310,7 +311,7 @@ def render_metrics(figures: HistoryFigures) -> str:
     lines = [
         *_format_gauges("merge_requests", "Of nights, by state.", _list_states({}, total)),
         *_format_gauges(
-            "merge_requests_by", "By category, group or reviewer.", _list_groups(figures)
+            "merge_requests_by", "By category, group or reviewer.", _list_states_by_name(figures)
         ),
         *_format_gauges(
             "nights",
@@ -338,7 +339,7 @@ def render_metrics(figures: HistoryFigures) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _list_groups(figures: HistoryFigures) -> Iterator[Sample]:
+def _list_states_by_name(figures: HistoryFigures) -> Iterator[Sample]:
     for kind, rows in (
         ("category", figures.categories),
         ("group", figures.groups),

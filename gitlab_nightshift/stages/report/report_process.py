@@ -1,5 +1,5 @@
 """The process that writes a run's result for people and programs. It reads agents' work and holds
-no secret; the supervisor compares what it wrote with what it knows itself."""
+no secret; the supervisor compares these files with its own records."""
 
 from collections.abc import Mapping
 from pathlib import Path

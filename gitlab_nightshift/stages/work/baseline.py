@@ -16,7 +16,7 @@ from gitlab_nightshift.proof.proof_commands import (
     format_failure,
     run_and_collect,
 )
-from gitlab_nightshift.proof.reports.report_readers import Collection
+from gitlab_nightshift.proof.reports.report_readers import CollectedTests
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.records.bead_results import CommandResult
@@ -79,7 +79,7 @@ class Baseline:
     red: bool = False
     checks: tuple[Check, ...] = ()
     results: tuple[CommandResult, ...] = ()
-    collections: tuple[Collection, ...] = ()
+    collections: tuple[CollectedTests, ...] = ()
     no_test_requested: bool = False
 
 

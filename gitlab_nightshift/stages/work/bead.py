@@ -1,4 +1,5 @@
-"""Run one bead: a fresh agent process, its limits, its output, its hand-off."""
+"""Run one bead, a step of a night (Analyze, Implement, Verify, MR): a fresh agent process, its
+limits, its output, its hand-off."""
 
 import dataclasses
 import signal

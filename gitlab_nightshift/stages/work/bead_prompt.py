@@ -11,7 +11,7 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.policy.prompts import (
     BEADS,
-    load_bead_prompt,
+    load_bead_template,
     render,
     render_bead_prompt,
     render_shared_beginning,
@@ -300,7 +300,7 @@ def format_hand_over(report_by: str, handoff_file: str) -> str:
 def load_templates(work_context: WorkContext) -> dict[str, str]:
     """The templates of the four beads. Raises NightshiftError ``E_CONFIG`` for an unusable one."""
     return {
-        bead: load_bead_prompt(bead, work_context.settings, work_context.config_folder)
+        bead: load_bead_template(bead, work_context.settings, work_context.config_folder)
         for bead in BEADS
     }
 

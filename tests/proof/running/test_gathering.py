@@ -6,7 +6,7 @@ import pytest
 
 from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, CollectedTests
 from gitlab_nightshift.proof.reviewed_change import Context
 from gitlab_nightshift.proof.running.gathering import (
     TITLE,
@@ -76,7 +76,7 @@ def test_what_no_run_shows_stays(name: str) -> None:
 
 def run_tests(*names: str) -> CommandRun:
     counts = {name: Counter({CaseOutcome.PASSED: 1}) for name in names}
-    return CommandRun(CommandResult("test", 0, 1.0), Collection("test", counts))
+    return CommandRun(CommandResult("test", 0, 1.0), CollectedTests("test", counts))
 
 
 @pytest.mark.parametrize(

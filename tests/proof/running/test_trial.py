@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun
-from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, Collection
+from gitlab_nightshift.proof.reports.report_readers import CaseOutcome, CollectedTests
 from gitlab_nightshift.proof.running.fault_kinds import list_faults
 from gitlab_nightshift.proof.running.faults import KEPT, SWITCH, Fault
 from gitlab_nightshift.proof.running.trial import (
@@ -173,7 +173,7 @@ def run(status: int | None, counts: dict[str, CaseOutcome], unknown: str = "") -
     error = "ended by this program: timeout" if status is None else ""
     result = CommandResult("test", status, 2.0, error)
     named = {name: Counter({outcome: 1}) for name, outcome in counts.items()}
-    return CommandRun(result, Collection("test", named, unknown))
+    return CommandRun(result, CollectedTests("test", named, unknown))
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,27 @@ def test_one_demand_that_says_a_value_or_not(language: str, code: str, compares:
     side = Side(path, (wrapping % code).encode())
     test = side.tests[0]
     assert test.body
-    assert [a.compares for a in list_assertions(test.body, test.language)] == [compares]
+    assert [a.is_exact for a in list_assertions(test.body, test.language)] == [compares]
+
+
+@each(
+    ("language", "code", "negated"),
+    [
+        ("py", "assert f(x) == True", False),
+        ("py", "assert f(x) != False", False),
+        ("py", "assert f(x) == False", True),
+        ("py", "assert f(x) != True", True),
+        ("py", "assert not f(x) == False", False),
+    ],
+)
+def test_a_comparison_with_false_demands_the_opposite(
+    language: str, code: str, negated: bool
+) -> None:
+    path, wrapping = WRAPPED[language]
+    test = Side(path, (wrapping % code).encode()).tests[0]
+    assert test.body
+    found = list_assertions(test.body, test.language)
+    assert [(each.word, each.negated) for each in found] == [("true", negated)]
 
 
 @each(

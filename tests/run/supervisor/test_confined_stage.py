@@ -43,7 +43,7 @@ class StageRecorder:
         confined = told["confined"]
         assert (
             told["moved"]
-            == Path(self.places.state_folder).exists()
+            == Path(self.places.moved_git).exists()
             == (confined["mode"] == "landlock")
         )
         self.done.append((confined["mode"], confined["reason"], confined["writable"]))

@@ -82,7 +82,7 @@ def test_without_a_look_a_category_would_be_any_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
-    monkeypatch.setattr(failure_records, "find_unknown_category", lambda *_: "")
+    monkeypatch.setattr(failure_records, "find_invalid_field", lambda *_: "")
     write_record(tmp_path / "bundle/bundle.json", replace(made(tmp_path), category_used=FREE))
     bundle = read_own_bundle(tmp_path, WHOLE)
     assert bundle

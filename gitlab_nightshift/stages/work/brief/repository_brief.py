@@ -109,7 +109,7 @@ _SUBJECTS, _LARGEST, _MOST_CHANGED, _IDEAS = 12, 8, 8, 6
 _PROSE = frozenset("AGENTS.md CLAUDE.md CONTRIBUTING CONTRIBUTING.md CONTRIBUTING.rst".split())
 """Texts for people that state conventions."""
 _READMES = frozenset(("README", "README.md", "README.rst", "README.adoc"))
-"""Only one in the top folder describes the project."""
+"""They count only in the top folder."""
 _RULES = frozenset(
     """.clang-format .clang-tidy .editorconfig .eslintrc .eslintrc.cjs .eslintrc.js .eslintrc.json
     .eslintrc.yml .flake8 .golangci.yaml .golangci.yml .pre-commit-config.yaml .prettierrc
@@ -133,8 +133,7 @@ _READ_BYTES = 32_768
 @dataclass(frozen=True)
 class BriefSources:
     """What a brief is made of. ``baseline`` are the results of the commands on the untouched
-    checkout. ``coverage`` allows reading coverage reports, only in a process without secrets, as
-    they are data of builds."""
+    checkout. ``coverage``: its reports, data of builds, are read; never beside a secret."""
 
     plan: Plan
     checkout: Path
