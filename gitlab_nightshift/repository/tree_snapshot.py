@@ -67,6 +67,7 @@ _MODE = struct.Struct(f"=I{_ROW.size - 4}x")
 _OWNER = struct.Struct("=28xII24x")
 _MODE_AND_SIZE = struct.Struct("=I32xQ16x")
 _pack = _ROW.pack
+_LAST_NS = (1 << 63) - 1
 _PART = 1_000
 """Entries of a folder that are read at once."""
 
@@ -282,7 +283,7 @@ class _Walk:
                 items = part if path else [item for item in part if item[0] != ".git"]
                 self._count(len(items))
                 names += [name for name, _ in items]
-                rows += [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for _, s in items]
+                rows += _pack_all([result for _, result in items])
                 others += [(name, s[0]) for name, s in items if not stat.S_ISREG(s[0])]
         return names, rows, others
 
@@ -291,6 +292,13 @@ class _Walk:
             self._left -= listed
             if self._left < 1:  # the top itself is an entry, too
                 raise TooManyEntriesError
+
+
+def _pack_all(results: list[os.stat_result]) -> list[bytes]:
+    try:
+        return [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for s in results]
+    except struct.error:  # a time after 2262
+        return [_pack(*_build_entry(s, "")[:-1]) for s in results]
 
 
 def _join(folder: str, name: str) -> str:
@@ -330,7 +338,11 @@ def _read_row(row: bytes, target: str) -> TreeEntry:
 
 
 def _build_entry(s: os.stat_result, target: str) -> TreeEntry:
-    return TreeEntry(*s[:7], s.st_mtime_ns, s.st_ctime_ns, target)
+    # Anybody may give a file a time that 64 bits of nanoseconds cannot hold (utimensat(2)).
+    mtime_ns, ctime_ns = (
+        max(-_LAST_NS, min(ns, _LAST_NS)) for ns in (s.st_mtime_ns, s.st_ctime_ns)
+    )
+    return TreeEntry(*s[:7], mtime_ns, ctime_ns, target)
 
 
 def is_unchanged(old: TreeEntry | None, new: TreeEntry | None) -> bool:

@@ -95,6 +95,21 @@ def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
     assert is_restored(before["file"], after["file"])
 
 
+@pytest.mark.parametrize("seconds", [15_000_000_000, -15_000_000_000])
+def test_a_time_beyond_64_bits_of_nanoseconds_is_read_as_the_last(
+    seconds: int, tmp_path: Path
+) -> None:
+    file = write(tmp_path, "file", "text")
+    os.utime(file, (0, seconds))
+    known = scan(tmp_path)
+    assert compare(tmp_path, known).list_changed() == []
+    file.write_text("else")
+    os.utime(file, (0, seconds))
+    assert compare(tmp_path, known).list_changed() == ["file"]
+    now = compare(tmp_path, known)
+    assert dict(rescan(tmp_path, now, ["file"])) == dict(now)
+
+
 def test_differing_tells_new_gone_and_changed(tmp_path: Path) -> None:
     for name in ("gone", "kept", "mode", "kind"):
         write(tmp_path, f"d/{name}", "x")
