@@ -32,8 +32,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
     Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
     docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
     ``NIGHTSHIFT_*``. Artifacts are put below the current folder. The work is done by a child, so
-    that what an agent writes has no access to the caller's import path or environment; the caller's
-    process is closed to others of its user from then on (Linux).
+    that what an agent writes has no access to the caller's import path or environment; from then on
+    other processes of the same user cannot read the caller's memory (Linux).
     """
     try:
         raw = json.dumps(payload).encode()

@@ -140,7 +140,8 @@ SETTLING_S = 5.0
 """Seconds before the first look: GitLab may still create pipelines that a killed job has asked
 for."""
 LOOK_PAUSES_S = (1.0, 2.0, 3.0, 5.0, 8.0, *[10.0] * 9)
-"""Pauses between looks for a played schedule's pipeline: two minutes in all."""
+"""Pauses between looks for a played schedule's pipeline, nearly two minutes in all; the first ones
+also between plays."""
 PLAYS = 6
 """Attempts to play a schedule."""
 

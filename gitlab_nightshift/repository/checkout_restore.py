@@ -144,7 +144,7 @@ def restore_checkout(
     with _record_errors(report, f"the real .git is still in {state.folder}"):
         unmask_git(state)
     with _record_errors(report, "the checkout could not be restored"):
-        if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.lists.get(TOP, {})).rights:
+        if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.acls.get(TOP, {})).rights:
             known.imperfect.add(TOP)
     # Last: while the saved state exists, the next start restores the files again.
     if not os.path.lexists(state.real_git):

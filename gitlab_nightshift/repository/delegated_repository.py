@@ -189,7 +189,7 @@ def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """A source as another process gets it; ``path`` is the search path for git, ``home`` the folder
+    """A source as another process gets it; ``search_path`` is git's PATH, ``home`` the folder
     with the user's git settings."""
 
     top: Path
@@ -197,15 +197,20 @@ class SourceRecord:
     head: str
     spare: Path
     fetched: bool
-    path: str
+    search_path: str
     home: Path
 
 
 def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
     """A source for another process; ``home`` is the user's home folder."""
-    path = source.git.env["PATH"]
     return SourceRecord(
-        source.top, source.paths, source.head, source.spare, source.fetched, path, Path(home)
+        source.top,
+        source.paths,
+        source.head,
+        source.spare,
+        source.fetched,
+        search_path=source.git.env["PATH"],
+        home=Path(home),
     )
 
 
@@ -216,8 +221,8 @@ def open_source_record(data: Any, private: Path) -> DelegationSource:
     return DelegationSource(
         top=record.top,
         paths=record.paths,
-        git=build_isolated_git(private / "git", record.path),
-        machine_git=with_machine_config(private / "machine-git", record.path, record.home),
+        git=build_isolated_git(private / "git", record.search_path),
+        machine_git=with_machine_config(private / "machine-git", record.search_path, record.home),
         head=record.head,
         spare=record.spare,
         fetched=record.fetched,

@@ -251,7 +251,7 @@ def _rewrite_file(root: Path, path: str, saved: SavedCheckout) -> Iterator[int]:
         status = os.fstat(target)
         ours = (status.st_uid, status.st_gid) != read_owner(old)
         os.fchmod(target, old.mode & 0o777 if ours else old.mode)  # never setuid for another owner
-        give_lists(target, saved.lists.get(path, {}))
+        give_lists(target, saved.acls.get(path, {}))
         os.utime(target, ns=(old.mtime_ns, old.mtime_ns))
 
 
@@ -282,7 +282,7 @@ def _restore_folders(
             failed.add(path)
         elif not _is_restored(old[path], now[path]):
             try:
-                left = restore_folder(root, path, old[path], saved.lists.get(path, {}))
+                left = restore_folder(root, path, old[path], saved.acls.get(path, {}))
                 if left.rights or (left.times and path in filled):
                     imperfect.add(path)
             except OSError:

@@ -73,7 +73,7 @@ class IndexRow(NamedTuple):
 @dataclass(frozen=True)
 class SavedCheckout:
     """The saved checkout. By path: ``tracked`` has what the index has, ``blobs`` the ids of blobs
-    with exactly the file's bytes, ``copies`` file names in ``folder``, ``lists`` access control
+    with exactly the file's bytes, ``copies`` file names in ``folder``, ``acls`` access control
     lists."""
 
     entries: TreeSnapshot
@@ -82,7 +82,7 @@ class SavedCheckout:
     blobs: PackedPaths[str]
     copies: Mapping[str, str]
     folder: Path
-    lists: Mapping[str, Lists] = field(default_factory=dict)
+    acls: Mapping[str, Lists] = field(default_factory=dict)
 
     @functools.cached_property
     def folders(self) -> frozenset[str]:
@@ -167,7 +167,7 @@ def save(
         blobs=blobs,
         copies=copies,
         folder=folder,
-        lists=read_lists(checkout, entries),
+        acls=read_lists(checkout, entries),
     )
 
 
@@ -190,7 +190,7 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
 def rescan(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
     """Scan again after all files have changed their owner."""
     entries = scan(checkout)
-    return replace(saved, entries=entries, lists=read_lists(checkout, entries))
+    return replace(saved, entries=entries, acls=read_lists(checkout, entries))
 
 
 def _is_file(entries: Snapshot, path: str) -> bool:
@@ -353,7 +353,7 @@ def write_saved(path: Path, saved: SavedCheckout) -> None:
         "copies": dict(saved.copies),
         "lists": {
             path: {name: value.hex() for name, value in lists.items()}
-            for path, lists in saved.lists.items()
+            for path, lists in saved.acls.items()
         },
     }
     with path.open("w") as file:
@@ -389,7 +389,7 @@ def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> 
         blobs=build_blob_ids(blobs, id_size),
         copies={name: str(int(number)) for name, number in head["copies"].items()},
         folder=folder,
-        lists={
+        acls={
             str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
             for path, found in head["lists"].items()
         },

@@ -149,29 +149,29 @@ def read_folders_above(repository: Repository, tree: str, paths: Iterable[str]) 
     path. Raises GitError."""
     found: dict[str, Rows] = {}
     level = {"": resolve_tree(repository, tree)}
-    parents = {"": {path.rpartition("/")[0] for path in paths} - {""}}
+    wanted_below = {"": {path.rpartition("/")[0] for path in paths} - {""}}
     while level:
         folders = _read_folders(repository, set(level.values()))
         found |= {path: folders[folder] for path, folder in level.items()}
-        level, parents = _find_inner(found, parents)
+        level, wanted_below = _find_inner(found, wanted_below)
     return found
 
 
 def _find_inner(
-    found: Mapping[str, Rows], parents: Mapping[str, set[str]]
+    found: Mapping[str, Rows], wanted_below: Mapping[str, set[str]]
 ) -> tuple[dict[str, str], dict[str, set[str]]]:
-    """The ids by path of the folders one level below ``found``, and which of the folders in
-    ``parents`` lie below each."""
+    """The ids by path of the next folders on the way to the wanted ones, and for each the wanted
+    ones still below it."""
     ids: dict[str, str] = {}
-    leads: dict[str, set[str]] = {}
-    for parent, below in parents.items():
+    still_below: dict[str, set[str]] = {}
+    for parent, below in wanted_below.items():
         for path in below:
             end = path.find("/", len(parent) + 1 if parent else 0)
             inner = path if end < 0 else path[:end]
             if folder := _get_folder(found[parent].get(inner.rpartition("/")[2])):
                 ids[inner] = folder
-                leads.setdefault(inner, set()).update({path} - {inner})
-    return ids, leads
+                still_below.setdefault(inner, set()).update({path} - {inner})
+    return ids, still_below
 
 
 def resolve_tree(repository: Repository, revision: str) -> str:

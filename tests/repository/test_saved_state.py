@@ -33,7 +33,7 @@ def saved(box: Box, tmp_path: Path) -> SavedCheckout:
 
 
 def test_it_is_read_as_it_was_written(saved: SavedCheckout, tmp_path: Path) -> None:
-    listed = replace(saved, lists={"build": {"system.posix_acl_access": b"\x02\x00"}})
+    listed = replace(saved, acls={"build": {"system.posix_acl_access": b"\x02\x00"}})
     assert "sparse" in saved.tracked.keys() - saved.entries.keys()
     write_saved(tmp_path / "saved", listed)
     assert read_saved(tmp_path / "saved", saved.folder) == listed

@@ -249,6 +249,7 @@ class _JunitReader:
             holder = attributes.get("classname", "")
             suites = "::".join(filter(None, self._suites))
             # pytest writes "file" with junit_family=xunit1 alone (_pytest/junitxml.py: families).
+            # "test" is Node's class name for tests, which have none.
             place = attributes.get("file") or (suites if holder in ("", "test") else holder)
             self._open = _join_place(place, holder), attributes["name"]
             self._outcome = CaseOutcome.PASSED
@@ -272,7 +273,7 @@ class _JunitReader:
 
 def _join_place(file: str, holder: str) -> str:
     """A case's place: its file and class. In pytest's reports, a class begins with its module."""
-    if holder in (file, "test"):  # Node's class name for tests, which have none
+    if holder in (file, "test"):
         return file
     module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")
     inner = holder.removeprefix(module).strip(".") if holder.startswith(module) else ""

@@ -83,14 +83,14 @@ def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_D
     """The demands of a condition, or of its negation if ``flip``: ``a and b`` makes two demands,
     ``a or b`` one."""
     node = unwrap_node(node)
-    inner, parts = _read_negation(node), split_binary(node)
+    inner, operation = _read_negation(node), split_binary(node)
     if inner is not None and depth < _DEEPEST:
         yield from _list_demands(inner, not flip, depth + 1)
-    elif parts and parts[0] in (_OR if flip else _AND) and depth < _DEEPEST:  # De Morgan
-        for side in parts[1:]:
+    elif operation and operation[0] in (_OR if flip else _AND) and depth < _DEEPEST:  # De Morgan
+        for side in operation[1:]:
             yield from _list_demands(side, flip, depth + 1)
-    elif parts and parts[0] not in _AND | _OR:
-        yield _read_comparison(*parts, flip)
+    elif operation and operation[0] not in _AND | _OR:
+        yield _read_comparison(*operation, flip)
     else:
         *others, last = _list_equals(node)
         chained: list[_Demand] = [("equal", False, (each, last)) for each in others]

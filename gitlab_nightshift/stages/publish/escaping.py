@@ -93,8 +93,8 @@ def to_markdown_line(text: str, limit: int = 500) -> str:
 
 
 def to_table_cell(text: str, limit: int) -> str:
-    """The text as Markdown in a table, which is cut at a ``|`` before code spans are looked for:
-    none are made of a text that has one."""
+    """The text as Markdown in a cell of a table. GitLab splits rows at ``|`` even inside code
+    spans, so a text with one gets no spans."""
     line = cut(" ".join(clean(text).split()), limit)
     return _escape_text(line) if "|" in line else _escape_line(line)
 
@@ -197,6 +197,7 @@ def _escape_line(line: str) -> str:
     marks = _MARKS.match(body)
     start = marks.end() if marks and not _RULER.fullmatch(body) else 0
     before, rest = " " * (len(line) - len(line.lstrip(" "))) + body[:start], body[start:]
+    # _escape_text escapes "_" and "|" itself.
     if _RULER.fullmatch(rest) and rest[0] not in "_|":
         return f"{before}\\{_escape_text(rest)}"
     done = _escape_inline(rest)

@@ -208,7 +208,7 @@ def _list_commands(sources: BriefSources) -> list[str]:
 
 def _quote_conventions(checkout: Path, facts: RepositoryFacts) -> list[str]:
     lines: list[str] = []
-    for path, *quoted in quote_conventions(checkout, [file.path for file in facts.files]):
+    for path, *quoted in read_convention_lines(checkout, [file.path for file in facts.files]):
         lines += [f"- {clean_line(path)}", *(f"  | {clean_line(line, 110)}" for line in quoted)]
     return lines
 
@@ -252,7 +252,7 @@ def _is_prose(path: str) -> bool:
     return path in _READMES or posixpath.basename(path) in _PROSE
 
 
-def quote_conventions(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:
+def read_convention_lines(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:
     """For each file its path, then its first lines that say something. No link is followed."""
     for path in list_convention_files(paths):
         text = _read_first(checkout, path).decode("utf-8", "replace")
