@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
+from gitlab_nightshift.agents import build_provider, choose_agent, load_provider
 from gitlab_nightshift.commands.config_show import format_settings
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.run_folder import Invocation
@@ -76,7 +76,7 @@ def test_a_named_agent_is_not_changed() -> None:
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_table_knows_each_by_its_own_name(name: str) -> None:
-    assert build_agent(name, loaded()).name == name
+    assert load_provider(name, loaded()).name == name
 
 
 def test_models_that_nobody_set_are_the_agents_own() -> None:

@@ -418,8 +418,8 @@ def test_millions_of_messages_are_counted_without_being_remembered() -> None:
     tally, many = claude_code.TokenTally(), 50 * claude_code.MOST_RECENT
     for number in range(many):
         tally.count(f"{number}" + "x" * 10_000, 5)
-        tally.count(f"{number}" + "x" * 10_000, 7, grows=True)
-        tally.count(f"{number}" + "x" * 10_000, 1, grows=True)
+        tally.count(f"{number}" + "x" * 10_000, 7, only_grows=True)
+        tally.count(f"{number}" + "x" * 10_000, 1, only_grows=True)
     assert tally.total == 7 * many
     assert len(tally._recent) == claude_code.MOST_RECENT
     assert max(map(len, tally._recent)) == claude_code.LONGEST_NAME

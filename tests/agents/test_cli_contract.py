@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.agents import build_agent, choose_agent
+from gitlab_nightshift.agents import choose_agent, load_provider
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.stages.work.handoff import build_schema
@@ -29,7 +29,7 @@ VERDICT = {"passed": True, "error_details": "", "commands_run": []}
 def build_args(name: str, folder: Path, url: str = "") -> tuple[list[str], dict[str, str]]:
     """A bead's command line and variables, as a night has them."""
     settings = choose_agent(load_settings({}, None, {"agent": name}), {}).settings
-    provider = build_agent(name, settings)
+    provider = load_provider(name, settings)
     checkout, handoff = folder / "checkout", folder / "handoff"
     for each in (checkout, handoff):
         each.mkdir(exist_ok=True)
