@@ -45,7 +45,7 @@ OPTIONAL = (
     *("presence_penalty", "frequency_penalty"),
 )
 """Fields of Chat Completions that a request can do without."""
-LIGHT = "x-openai-internal-codex-responses-lite"
+LIGHT_HEADER = "x-openai-internal-codex-responses-lite"
 """The header by which codex requests the format of its newer models."""
 
 

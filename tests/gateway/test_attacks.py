@@ -247,11 +247,11 @@ def test_large_bodies_at_a_time_are_limited_in_all() -> None:
         for connection in held:
             connection.sendall(raw)
         bodies = agent.gateway.inner._bodies
-        wait_for(lambda: bodies._held == 2_000_000, "both are held")
+        wait_for(lambda: bodies._held_bytes == 2_000_000, "both are held")
         assert status(agent.raw(raw)) == "429"
         for connection in held:
             connection.close()
-        wait_for(lambda: bodies._held == 0, "none is held")
+        wait_for(lambda: bodies._held_bytes == 0, "none is held")
         nothing_came(endpoint, agent)
 
 

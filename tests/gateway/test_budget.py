@@ -14,7 +14,7 @@ import pytest
 from gitlab_nightshift.gateway import cost_account as account
 from gitlab_nightshift.gateway import model_gateway
 from gitlab_nightshift.gateway.answer_reader import ReportedUsage
-from gitlab_nightshift.gateway.cost_account import NOTHING, Account
+from gitlab_nightshift.gateway.cost_account import NO_TOKENS, Account
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.records.usage import Usage
@@ -69,10 +69,10 @@ def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the second one: what was not reported costs nothing."""
 
     def told_alone(worst: Tokens, seen: ReportedUsage) -> tuple[Tokens, Tokens]:
-        return seen.tokens, NOTHING
+        return seen.tokens, NO_TOKENS
 
     monkeypatch.setattr(account, "compute_billed_tokens", told_alone)
-    monkeypatch.setattr(account.Account, "settle_rest", lambda one: None)
+    monkeypatch.setattr(account.Account, "settle_all", lambda one: None)
 
 
 # --- hang-ups -----------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
         with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
             connection.sendall(request_bytes(agent, stream=True))
             wait_for(lambda: endpoint.requests, "the endpoint is asked")
-            if limits.agent_reads_s < 10:
+            if limits.agent_stalled_s < 10:
                 assert done.wait(60), "nobody reads, and the endpoint is read all the same"
                 wait_for(lambda: at_rest(agent), "no request is left")
             usage = agent.gateway.close_bead(agent.ticket)
@@ -173,7 +173,7 @@ def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
 
 
 def test_an_agent_that_never_reads_stalls_nothing() -> None:
-    usage, notes = unread(GatewayLimits(agent_reads_s=0.3))
+    usage, notes = unread(GatewayLimits(agent_stalled_s=0.3))
     assert (usage.tokens, usage.assumed_tokens) == (2000, 0)
     assert notes == ["model gateway, analyze: an answer was cut off: the agent does not read it"]
 
@@ -267,7 +267,7 @@ def test_without_the_reservation_each_has_all_of_it(monkeypatch: pytest.MonkeyPa
 
     def forgets(one: account.Account, *asked: Any) -> account.Reservation:
         made = reserve(one, *asked)
-        one.reserved.clear()
+        one.reservations.clear()
         return made
 
     monkeypatch.setattr(account.Account, "reserve", forgets)

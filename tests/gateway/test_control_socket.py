@@ -17,7 +17,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway import control_messages, control_socket
 from gitlab_nightshift.gateway import gateway_client as module
 from gitlab_nightshift.gateway.control_messages import BeadTicket
-from gitlab_nightshift.gateway.control_socket import CALLS_AT_ONCE, MOST_NOTES, ControlServer
+from gitlab_nightshift.gateway.control_socket import CALLS_PER_ANSWER, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.prices import KNOWN
@@ -456,13 +456,13 @@ def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: S
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
     assert gateway.inner._gateway
     log = gateway.inner._gateway.list_accounts()[0].log
-    for number in range(CALLS_AT_ONCE):
+    for number in range(CALLS_PER_ANSWER):
         log.add(build_tool_call(wide * 100, {"command": wide * 300}, f"{number}" + wide * 99))
         gateway.inner.keep_note(Note(f"{number} " + wide * 2000))
     found = remote.list_calls(ticket)
     assert found is not None
     assert found.calls == tuple(log.calls)
-    assert len(gateway.told) == CALLS_AT_ONCE
+    assert len(gateway.told) == CALLS_PER_ANSWER
 
 
 def test_what_agents_are_refused_is_told(gateway: Served) -> None:

@@ -35,7 +35,7 @@ def text(tokens: int, most: int | None = None) -> InputTokens:
 def test_the_worst_case_is_set_aside() -> None:
     one = account(1.0)
     reserved = one.reserve(MODEL, text(1001), 10_000)
-    assert (reserved.max_output, reserved.held.total) == (10_000, 11_001)
+    assert (reserved.max_output, reserved.tokens.total) == (10_000, 11_001)
     assert reserved.usd == about((1001 * 3.75 + 10_000 * 15) / 1_000_000)
     assert one.read_usage() == Usage(0.0, 0)
     one.settle(reserved, Tokens(input=10, output=20))
@@ -86,7 +86,9 @@ def test_an_unknown_price_is_an_unknown_cost() -> None:
     one = account(5.0, 5000)
     reserved = one.reserve("other", text(100), 1000)
     assert one.read_usage() == Usage(0.0, 0)
-    assert one.compute_most() == Usage(None, 1100, 0.0, 1100), "nor is what is on its way free"
+    assert one.compute_worst_case() == Usage(None, 1100, 0.0, 1100), (
+        "nor is what is on its way free"
+    )
     one.settle(reserved, Tokens(input=5))
     assert one.read_usage() == Usage(None, 5)
 
@@ -100,10 +102,10 @@ def test_what_is_set_aside_never_exceeds_the_budget(asked: list[tuple[int, int]]
         except RequestRefusal:
             continue
     assert sum(r.usd for r in held) <= 1.0
-    assert sum(r.held.total for r in held) <= 200_000
+    assert sum(r.tokens.total for r in held) <= 200_000
     for reserved in held:
         assert reserved.max_output
-        one.settle(reserved, reserved.worst)
+        one.settle(reserved, reserved.worst_case)
     assert (one.read_usage().cost_usd or 0) <= 1.0 + 1e-9
 
 
