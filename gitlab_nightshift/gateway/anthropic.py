@@ -30,7 +30,7 @@ LEAST_THINKING = 1024
 MOST_CACHE_MARKS = 4
 """The service refuses a request that has ``cache_control`` at more places."""
 SERVER_SIDE = ("mcp_servers", "container")
-"""Keys that make the provider act on its own side: refused."""
+"""Keys by which the provider itself would act: refused."""
 _BETAS = frozenset(
     {
         "claude-code",

@@ -32,7 +32,7 @@ from gitlab_nightshift.gateway.exchange import (
 from gitlab_nightshift.gateway.forward import open_session, read_start
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
-from gitlab_nightshift.gateway.prices import KNOWN, Rates
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Rates
 from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
 from gitlab_nightshift.gateway.upstream import Api, Upstream, make_placeholder
 from gitlab_nightshift.records.events import Emit
@@ -56,7 +56,7 @@ class Gateway:
         upstream: Upstream,
         emit: Emit,
         *,
-        rates: Mapping[str, Rates] = KNOWN,
+        rates: Mapping[str, Rates] = KNOWN_RATES,
         limits: GatewayLimits | None = None,
         run_budget: Budget | None = None,
     ) -> None:

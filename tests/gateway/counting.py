@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gitlab_nightshift.gateway.prices import KNOWN, Tokens
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens
 from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     STREAM,
@@ -49,7 +49,9 @@ class Provider:
         body = json.loads(self.endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])
         limit = body["max_tokens"]
         with self._lock:
-            self.made_usd += KNOWN[body["model"]].compute_cost(Tokens(input=SENT, output=limit))
+            self.made_usd += KNOWN_RATES[body["model"]].compute_cost(
+                Tokens(input=SENT, output=limit)
+            )
         with contextlib.suppress(OSError):
             self._answer(connection, number, limit, stream=body.get("stream") is True)
         with self._lock:

@@ -20,7 +20,7 @@ from gitlab_nightshift.gateway.control_messages import BeadTicket
 from gitlab_nightshift.gateway.control_socket import CALLS_PER_ANSWER, MOST_NOTES, ControlServer
 from gitlab_nightshift.gateway.gateway_client import GatewayGone, RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
-from gitlab_nightshift.gateway.prices import KNOWN
+from gitlab_nightshift.gateway.prices import KNOWN_RATES
 from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.gateway.usage_reports import UsageReader, UsageWriter
 from gitlab_nightshift.records.events import Event, Note
@@ -42,7 +42,9 @@ USED = {"input_tokens": 1000, "output_tokens": 100_000}
 
 def config(url: str, **more: Any) -> GatewayConfig:
     way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, {})
-    made = GatewayConfig(way, KNOWN, 1.0, SpendingLimit(2.0), (MODEL, "unpriced"), ("example.org",))
+    made = GatewayConfig(
+        way, KNOWN_RATES, 1.0, SpendingLimit(2.0), (MODEL, "unpriced"), ("example.org",)
+    )
     return replace(made, **more)
 
 

@@ -13,7 +13,7 @@ from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.anthropic import check_messages
 from gitlab_nightshift.gateway.cost_account import Account, compute_billed_tokens
 from gitlab_nightshift.gateway.openai import check_responses
-from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Rates, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
@@ -25,7 +25,7 @@ from tests.support.turns import costing, say
 
 
 def account(usd: float | None, tokens: int | None = None) -> Account:
-    return Account("analyze", frozenset({MODEL}), "p", KNOWN, SpendingLimit(usd, tokens))
+    return Account("analyze", frozenset({MODEL}), "p", KNOWN_RATES, SpendingLimit(usd, tokens))
 
 
 def text(tokens: int, most: int | None = None) -> InputTokens:
@@ -114,7 +114,7 @@ def test_prices() -> None:
     assert rates["gpt"] == Rates(2, 8, 2.5, 2.5, 2)
     assert rates[MODEL] == Rates(1, 2, 1.25, 2, about(0.1))
     assert rates["claude-opus-4-6"] == Rates(5, 25, 6.25, 10, 0.5)
-    assert KNOWN[MODEL] == Rates(3, 15, 3.75, 6, about(0.3))
+    assert KNOWN_RATES[MODEL] == Rates(3, 15, 3.75, 6, about(0.3))
     assert (
         Rates(3, 15, 3.75, 6, 0.3).compute_cost(Tokens(10**6, 10**6, 10**6, 10**6, 10**6)) == 28.05
     )

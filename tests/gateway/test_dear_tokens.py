@@ -11,7 +11,7 @@ import pytest
 from gitlab_nightshift.gateway import request_body
 from gitlab_nightshift.gateway.answer_reader import Meter
 from gitlab_nightshift.gateway.cost_account import Account
-from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens
 from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit
@@ -31,7 +31,7 @@ def dense(pool: ThreadPoolExecutor) -> tuple[float, float]:
         assert go_on.wait(60)
         limit = json.loads(endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])["max_tokens"]
         usage = {"cache_creation_input_tokens": 80_000, "output_tokens": limit}
-        made.append(KNOWN[MODEL].compute_cost(Tokens(written=80_000, output=limit)))
+        made.append(KNOWN_RATES[MODEL].compute_cost(Tokens(written=80_000, output=limit)))
         whole(200, {"usage": usage})(connection, number)
 
     body = message(max_tokens=1000, messages=[{"role": "user", "content": text}])
@@ -169,14 +169,14 @@ def test_reasoning_and_writes_of_other_providers_are_counted() -> None:
 
 
 def test_codexs_own_models_have_the_prices_of_their_list() -> None:
-    cost = KNOWN["gpt-6.1-sol"].compute_cost
+    cost = KNOWN_RATES["gpt-6.1-sol"].compute_cost
     million = 1_000_000
     assert cost(Tokens(input=272_000)) == about(0.544)
     assert cost(Tokens(output=million)) == about(10)
     assert cost(Tokens(input=million, output=million)) == about(4 + 15)
     assert cost(Tokens(written=million)) == about(5)
     assert cost(Tokens(cached=million)) == about(0.2)
-    assert KNOWN["gpt-6-luna"].compute_cost(Tokens(input=1000, cached=1000)) == about(0.00011)
+    assert KNOWN_RATES["gpt-6-luna"].compute_cost(Tokens(input=1000, cached=1000)) == about(0.00011)
 
 
 def test_a_long_input_has_a_price_of_its_own() -> None:

@@ -18,7 +18,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.gateway_client import RemoteGateway
 from gitlab_nightshift.gateway.gateway_config import GatewayConfig
 from gitlab_nightshift.gateway.gateway_start import GatewayProcess, start_gateway
-from gitlab_nightshift.gateway.prices import KNOWN
+from gitlab_nightshift.gateway.prices import KNOWN_RATES
 from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.records.codec import decode_record, encode_record
 from gitlab_nightshift.records.events import Event, Note
@@ -49,7 +49,7 @@ USED = {"type": "message", "usage": {"input_tokens": 1000, "output_tokens": 100}
 
 def config(url: str, env: dict[str, str] | None = None, **more: Any) -> GatewayConfig:
     way = build_upstream(ModelKey("ANTHROPIC_API_KEY", KEY), url, env or {})
-    return replace(GatewayConfig(way, KNOWN, 1.0, SpendingLimit(2.0), (MODEL,)), **more)
+    return replace(GatewayConfig(way, KNOWN_RATES, 1.0, SpendingLimit(2.0), (MODEL,)), **more)
 
 
 @pytest.fixture(autouse=True)

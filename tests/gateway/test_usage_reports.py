@@ -67,7 +67,7 @@ def test_a_line_without_an_end_fills_no_memory() -> None:
     reader = UsageReader()
     for _ in range(100):
         reader.feed(b"x" * 100_000)
-    assert len(reader._rest) <= LINE_BYTES
+    assert len(reader._unfinished) <= LINE_BYTES
     reader.feed(b"\n" + to_line(0, ONE))
     assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), 1)
 

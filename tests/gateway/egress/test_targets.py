@@ -156,7 +156,7 @@ def test_a_plain_request_is_made_into_one_for_its_server() -> None:
         "Proxy-Authorization: Basic bjpz\r\nConnection: keep-alive, Accept\r\nUpgrade: h2c\r\n\r\n"
     )
     assert (head.host, head.port, head.credential) == ("mirror.corp", 8081, "s")
-    assert head.forward == (
+    assert head.forwarded == (
         b"GET /a/b?c=d HTTP/1.1\r\nHost: mirror.corp:8081\r\nConnection: close\r\n"
         b"Accept: */*\r\n\r\n"
     )
