@@ -5,6 +5,7 @@ Imports aiohttp: only the gateway's own process reads this module.
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,7 +16,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.request_body import RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -205,6 +206,9 @@ class AnswerReceiver:
 
 def build_error_response(api: Api, refusal: RequestRefusal) -> web.Response:
     """A refusal in the form that the provider's own clients expect."""
-    body = build_error_body(api, refusal.message, refusal.kind)
+    error = {"message": refusal.message, "type": refusal.kind}
+    body: dict[str, Any] = {"error": {**error, "param": None, "code": None}}
+    if api is Api.ANTHROPIC:
+        body = {"type": "error", "error": error}
     headers = {"content-type": "application/json", **NO_RETRY}
-    return web.Response(body=body, status=refusal.status, headers=headers)
+    return web.Response(body=json.dumps(body).encode(), status=refusal.status, headers=headers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
@@ -60,11 +61,7 @@ def _check_data_url(traits: RequestTraits, value: Any) -> str:
     return str(_PICTURE(traits, value))
 
 
-_ITEM_KEYS: Mapping[str, Check] = {
-    "id": check_scalar,
-    "call_id": check_scalar,
-    "status": check_scalar,
-}
+_ITEM_KEYS: Mapping[str, Check] = dict.fromkeys(("id", "call_id", "status"), check_scalar)
 _CONTENT_PARTS: Mapping[str, Mapping[str, Check]] = {
     "input_text": {"text": check_text},
     "output_text": {"text": check_text},
@@ -136,7 +133,7 @@ _INPUT_ITEMS: Mapping[str, Mapping[str, Check]] = {
         "encrypted_content": check_scalar,
     },
 }
-_JSON_SCHEMA: Mapping[str, Check] = {
+_SCHEMA: Mapping[str, Check] = {
     "name": check_text,
     "description": check_scalar,
     "schema": allow_anything,
@@ -175,9 +172,7 @@ _RESPONSES: Mapping[str, Check] = {
     "text": allow_record(
         "text",
         verbosity=check_scalar,
-        format=allow_tagged(
-            "a format", {"text": {}, "json_object": {}, "json_schema": _JSON_SCHEMA}
-        ),
+        format=allow_tagged("a format", {"text": {}, "json_object": {}, "json_schema": _SCHEMA}),
     ),
     # Everything else that can be included is a result of the provider's own tools.
     "include": allow_list_of(allow_one_of(_ENCRYPTED)),
@@ -188,7 +183,7 @@ _CHAT_PARTS: Mapping[str, Mapping[str, Check]] = {
     "refusal": {"refusal": check_text},
     "image_url": {"image_url": allow_record("image_url", url=_check_data_url, detail=check_scalar)},
 }
-_CHAT_CALLS: Mapping[str, Mapping[str, Check]] = {
+_CALLS: Mapping[str, Mapping[str, Check]] = {
     "function": {
         "id": check_text,
         "extra_content": allow_anything,  # Gemini's thought_signature
@@ -207,9 +202,7 @@ _CHAT_MESSAGE = allow_record(
     ),
     name=check_text,
     tool_call_id=check_text,
-    tool_calls=allow_null(
-        allow_list_of(allow_tagged("a tool call", _CHAT_CALLS, default="function"))
-    ),
+    tool_calls=allow_null(allow_list_of(allow_tagged("a tool call", _CALLS, default="function"))),
     refusal=check_scalar,
     reasoning_content=check_scalar,
     reasoning=check_scalar,
@@ -238,15 +231,18 @@ _CHAT: Mapping[str, Check] = {
         {
             "text": {},
             "json_object": {},
-            "json_schema": {"json_schema": allow_record("json_schema", **_JSON_SCHEMA)},
+            "json_schema": {"json_schema": allow_record("json_schema", **_SCHEMA)},
         },
     ),
 }
 
 
+_check_request = partial(check_body, server_side=SERVER_SIDE, silent=_DROPPED_SILENTLY)
+
+
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Responses, and forbid the provider to store it."""
-    checked = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    checked = _check_request(body, models, _RESPONSES, output_key="max_output_tokens")
     # The default is true: the provider would keep the conversation for 30 days.
     checked.body["store"] = False
     return replace(checked, other_keys=(BY_BYTES,))
@@ -258,23 +254,10 @@ def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedReque
     if len(limits) == 2:  # servers differ in which of the two counts
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
-    checked = _check_request(body, models, _CHAT, key)
+    checked = _check_request(body, models, _CHAT, output_key=key)
     if checked.stream:
         # Without it a stream reports no usage, and its worst case would be billed.
         checked.body["stream_options"] = {"include_usage": True}
     other_keys = [name for name in LIMIT_KEYS if name != key] + [BY_BYTES]
     optional = [name for name in OPTIONAL if name in checked.body] + list(MESSAGE_FIELDS)
     return replace(checked, other_keys=tuple(other_keys), optional=tuple(optional))
-
-
-def _check_request(
-    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], output_key: str
-) -> CheckedRequest:
-    return check_body(
-        body,
-        models,
-        checks,
-        output_key=output_key,
-        server_side=SERVER_SIDE,
-        silent=_DROPPED_SILENTLY,
-    )

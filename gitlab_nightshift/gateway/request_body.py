@@ -23,7 +23,6 @@ from gitlab_nightshift.gateway.limits import (
     USUAL_TOKEN_BYTES,
     GatewayLimits,
 )
-from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.text.endpoint_answers import refuses_tools
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -37,14 +36,6 @@ class RequestRefusal(Exception):
     ) -> None:
         super().__init__(message)
         self.message, self.status, self.kind = message, status, kind
-
-
-def build_error_body(api: Api, message: str, kind: str) -> bytes:
-    """An error in the form that the provider's own clients expect."""
-    if api is Api.ANTHROPIC:
-        return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-    error = {"message": message, "type": kind, "param": None, "code": None}
-    return json.dumps({"error": error}).encode()
 
 
 def quote_text(text: object, longest: int = 80) -> str:

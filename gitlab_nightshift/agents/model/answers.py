@@ -125,7 +125,7 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
     for index in range(start + 1, len(lines)):
         line = lines[index].rstrip()
         if line == end:
-            return _build_block(lines, start, divider_index, index, block), index
+            break
         if line == divider and not block.delete:
             if divider_index is not None:
                 raise MalformedError(
@@ -137,20 +137,16 @@ def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int
             raise MalformedError(
                 f"{block}: {line} (line {index + 1}) before the block's own end {end}"
             )
-    raise MalformedError(f"{block}: it has no end; {end} is missing")
-
-
-def _build_block(
-    lines: list[str], start: int, divider_index: int | None, end: int, block: Block
-) -> Block:
+    else:
+        raise MalformedError(f"{block}: it has no end; {end} is missing")
     if block.delete:
-        if end != start + 1:
+        if index != start + 1:
             raise MalformedError(f"{block}: a deletion has nothing between its two marks")
-        return block
+        return block, index
     if divider_index is None:
         raise MalformedError(f"{block}: no line of = between SEARCH and REPLACE")
-    search, replace = lines[start + 1 : divider_index], lines[divider_index + 1 : end]
-    return Block(block.number, block.path, tuple(search), tuple(replace))
+    search, replace = lines[start + 1 : divider_index], lines[divider_index + 1 : index]
+    return Block(block.number, block.path, tuple(search), tuple(replace)), index
 
 
 def _render_block(block: Block) -> Iterator[str]:

@@ -355,11 +355,9 @@ def _parse_object(raw: bytes) -> dict[str, Any]:
     event = parse_json(raw)
     fields = as_object(event)
     # vLLM's error in a stream has none of these keys, Gemini's is a list.
-    has_answer = "choices" in fields or "usage" in fields
-    if fields.get("error") or not has_answer:
-        message = find_error(event)[1] or str(fields.get("error") or "")
-        if message:
-            raise CutOffError(f"the model endpoint failed: {message[:300]}")
+    failed = fields.get("error") or not {"choices", "usage"} & fields.keys()
+    if failed and (message := find_error(event)[1] or str(fields.get("error") or "")):
+        raise CutOffError(f"the model endpoint failed: {message[:300]}")
     if not isinstance(event, dict):
         raise CutOffError("it is no JSON of Chat Completions")
     return event

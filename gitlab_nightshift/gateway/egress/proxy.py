@@ -160,14 +160,10 @@ class EgressProxy:
         resolve: Resolve = look_up,
         connect: Dial = dial,
     ) -> None:
-        self._limits = limits or ProxyLimits()
+        self._limits = limits = limits or ProxyLimits()
+        allowed = tuple(map(parse_egress_host, hosts))
         self._route = EgressRoute(
-            tuple(map(parse_egress_host, hosts)),
-            self._limits.resolve_s,
-            self._limits.connect_s,
-            choose_proxy,
-            resolve,
-            connect,
+            allowed, limits.resolve_s, limits.connect_s, choose_proxy, resolve, connect
         )
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
