@@ -44,7 +44,7 @@ def test_a_stream_that_is_cut_or_out_of_order() -> None:
     assert read(*again) == [("Bash", ""), ("Read", "")]
 
 
-def test_answers_that_are_no_stream() -> None:
+def test_answers_without_a_stream() -> None:
     content = [
         {"type": "text", "text": "Hm."},
         {"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "ls"}},
@@ -71,7 +71,7 @@ def piece(index: int, text: str, **more: str) -> dict[str, Any]:
     return {"choices": [{"delta": {"tool_calls": [call]}}]}
 
 
-def test_calls_of_chat_completions_in_pieces_and_whole() -> None:
+def test_calls_of_chat_completions_with_and_without_a_stream() -> None:
     events = [
         piece(0, "", id="a", name="Bash"),
         piece(0, '{"command": "make'),
@@ -92,7 +92,7 @@ def test_calls_of_chat_completions_in_pieces_and_whole() -> None:
     assert (len(log.calls), log.more) == (MOST_CALLS, 5)
 
 
-def test_calls_written_into_the_text_count_where_there_are_no_others() -> None:
+def test_calls_in_the_text_count_if_there_are_no_others() -> None:
     text = '<tool_call>{"name": "Bash", "arguments": {"command": "ls"}}</tool_call>'
     pieces = [{"choices": [{"delta": {"content": part}}]} for part in (text[:30], text[30:])]
     assert read(*pieces) == [("Bash", "ls")]
@@ -108,7 +108,7 @@ def test_the_commands_in_a_script_of_codex() -> None:
     assert read({"output": [{**script, "input": None}]}) == [("exec", "")]
 
 
-def test_of_any_shape_and_bounded() -> None:
+def test_calls_of_any_shape_are_read_and_bounded() -> None:
     odd: list[Any] = [
         {},
         {"type": 7, "index": [], "content": {"a": 1}, "output": [None, 3, {"type": "tool_use"}]},

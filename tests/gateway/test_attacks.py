@@ -68,7 +68,7 @@ def nothing_came(endpoint: ModelEndpoint, agent: Client) -> None:
     assert len(endpoint.messages) == 1
 
 
-def test_no_other_spelling_of_a_path_goes_on() -> None:
+def test_no_other_spelling_of_a_path_is_forwarded() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         answers = {target: agent.raw(post(agent, target)) for target in TARGETS}
         assert {t: status(a) for t, a in answers.items() if status(a) not in ("400", "404")} == {}
@@ -77,7 +77,7 @@ def test_no_other_spelling_of_a_path_goes_on() -> None:
         nothing_came(endpoint, agent)
 
 
-def test_no_other_method_goes_on() -> None:
+def test_no_other_method_is_forwarded() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         raw = post(agent, "/v1/messages")
         methods = (b"GET", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PRI")
@@ -111,7 +111,7 @@ HEADERS: dict[str, tuple[tuple[str, ...], bytes]] = {
 }
 
 
-def test_headers_that_two_readers_may_read_differently() -> None:
+def test_ambiguous_headers_are_refused() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         failures = []
         for name, (headers, body) in HEADERS.items():
@@ -149,7 +149,7 @@ KEYS: dict[str, Callable[[Client], dict[str, str]]] = {
 }
 
 
-def test_only_a_whole_placeholder_counts_as_a_key() -> None:
+def test_only_the_complete_placeholder_is_accepted() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         failures = []
         for name, given in KEYS.items():
@@ -161,7 +161,7 @@ def test_only_a_whole_placeholder_counts_as_a_key() -> None:
         nothing_came(endpoint, agent)
 
 
-def test_one_bead_does_not_pay_for_another() -> None:
+def test_each_bead_pays_for_itself() -> None:
     with ModelEndpoint([say("Hi"), say("Ho")]) as endpoint, client(endpoint.url) as agent:
         other = agent.gateway.open_bead("verify", {"claude-opus-4-6"}, budget_usd=5)
         agent.ask(x_api_key=other.placeholder)
@@ -174,7 +174,7 @@ def test_one_bead_does_not_pay_for_another() -> None:
 
 def test_the_key_never_comes_back() -> None:
     """An endpoint that echoes what it was sent: in an error, in an answer, in a stream."""
-    from tests.gateway.tools import STREAM, RawEndpoint, head, whole
+    from tests.gateway.tools import STREAM, RawEndpoint, head, json_answer
 
     def cut_in_two(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + b"data: " + KEY[:20].encode())
@@ -182,11 +182,11 @@ def test_the_key_never_comes_back() -> None:
         connection.sendall(KEY[20:].encode() + b"\n\n")
 
     plays = [
-        whole(400, {"error": {"message": f"headers: {KEY}"}}),
+        json_answer(400, {"error": {"message": f"headers: {KEY}"}}),
         lambda c, n: c.sendall(head(400, "text/html") + KEY.encode()),
-        whole(401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
+        json_answer(401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
         lambda c, n: c.sendall(head(200, "application/json", f"X-Echo: {KEY}") + b"{}"),
-        whole(200, {"echo": KEY}),
+        json_answer(200, {"echo": KEY}),
         cut_in_two,
     ]
     for play in plays:
@@ -224,7 +224,7 @@ def serves(agent: Client) -> bool:
     return False
 
 
-def test_connections_are_limited_and_come_free_again() -> None:
+def test_connections_are_limited_and_freed_again() -> None:
     with (
         ModelEndpoint([say("Hi")]) as endpoint,
         client(endpoint.url, limits=GatewayLimits(connections=8)) as agent,
@@ -238,7 +238,7 @@ def test_connections_are_limited_and_come_free_again() -> None:
         assert len(endpoint.messages) == 1
 
 
-def test_large_bodies_at_a_time_are_limited_in_all() -> None:
+def test_the_size_of_all_bodies_is_limited() -> None:
     """Bodies that are announced count as held before they come."""
     limits = GatewayLimits(body_bytes=1_000_000, held_bytes=2_500_000)
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, limits=limits) as agent:
@@ -255,7 +255,7 @@ def test_large_bodies_at_a_time_are_limited_in_all() -> None:
         nothing_came(endpoint, agent)
 
 
-def test_refusals_bring_few_short_and_printable_notes() -> None:
+def test_notes_of_refusals_are_few_short_and_printable() -> None:
     """An agent that is refused a thousand times fills no log, and its text brings no lines."""
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
         for number in range(200):

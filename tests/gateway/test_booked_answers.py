@@ -69,7 +69,7 @@ def read_until(agent: Client, path: str, body: JsonObject, last: bytes) -> Itera
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_is_counted_while_the_endpoint_keeps_its_connection(name: str) -> None:
+def test_a_stream_is_billed_while_the_endpoint_keeps_its_connection(name: str) -> None:
     (variable, path, body), answer, last = STREAMS[name]
     asked_again = threading.Event()
 
@@ -89,7 +89,7 @@ def test_a_stream_is_counted_while_the_endpoint_keeps_its_connection(name: str) 
 
 
 @pytest.mark.parametrize("name", PLAINS)
-def test_an_answer_without_a_stream_comes_once_it_is_counted(name: str) -> None:
+def test_an_answer_without_a_stream_is_billed_before_it_is_sent(name: str) -> None:
     (variable, path, body), answer = PLAINS[name]
     asked_again = threading.Event()
 
@@ -109,7 +109,7 @@ def test_an_answer_without_a_stream_comes_once_it_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("rest", [b"", b"no chunk\r\n"])
-def test_an_answer_that_breaks_is_counted_before_the_agent_sees_it(rest: bytes) -> None:
+def test_an_answer_that_breaks_off_is_billed_before_the_agent_sees_it(rest: bytes) -> None:
     chunked = STREAM.replace(b"Connection: close", b"Transfer-Encoding: chunked")
     start, seen = events(started(9000)), threading.Event()
 

@@ -22,13 +22,13 @@ from tests.gateway.counting import (
     HANG_UPS,
     Provider,
     at_once,
-    at_rest,
     hang_up,
+    has_no_connection,
+    has_no_request,
     in_the_stream,
-    nobody_asks,
+    is_exhausted,
     request_bytes,
     served,
-    spent,
     usd,
 )
 from tests.gateway.tools import (
@@ -40,9 +40,9 @@ from tests.gateway.tools import (
     delta,
     ended,
     events,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.trees import wait_for
 
@@ -86,34 +86,34 @@ def hung_up(provider: Provider) -> Usage:
         tries = [(way, stream) for way in HANG_UPS]
         tries += [(at_once, request_bytes(agent)), (in_the_stream, 2 * stream)]
         left = [hang_up(agent, provider, way, data) for way, data in tries]
-        wait_for(lambda: nobody_asks(agent), "every agent is gone")
+        wait_for(lambda: has_no_connection(agent), "every agent is gone")
         provider.go_on.set()
-        wait_for(lambda: at_rest(agent), "no request is left")
+        wait_for(lambda: has_no_request(agent), "no request is left")
         wait_for(lambda: provider.finished == len(tries), "the endpoint has made its answers")
         for one in left:
             one.close()
         return agent.gateway.close_bead(agent.ticket)
 
 
-def test_hang_ups_are_counted_as_they_were_made() -> None:
+def test_answers_to_agents_that_hang_up_are_billed_in_full() -> None:
     provider = Provider()
     usage = hung_up(provider)
-    assert usd(usage) == about(provider.made_usd)
+    assert usd(usage) == about(provider.produced_usd)
     assert usage.assumed_tokens == 0, "every answer was read to its end"
 
 
 @pytest.mark.usefixtures("no_reading_on")
-def test_what_is_not_read_is_counted_at_its_worst() -> None:
+def test_answers_that_are_not_read_are_billed_at_their_worst_case() -> None:
     provider = Provider()
     usage = hung_up(provider)
-    assert provider.made_usd <= usd(usage) < 1.2 * provider.made_usd
+    assert provider.produced_usd <= usd(usage) < 1.2 * provider.produced_usd
     assert usage.assumed_tokens > 7 * 1900
 
 
 @pytest.mark.usefixtures("no_reading_on", "no_worst_case")
-def test_without_both_hang_ups_are_nearly_free() -> None:
+def test_without_both_defences_hang_ups_are_nearly_free() -> None:
     provider = Provider()
-    assert usd(hung_up(provider)) < provider.made_usd / 20
+    assert usd(hung_up(provider)) < provider.produced_usd / 20
 
 
 def spree(provider: Provider) -> int:
@@ -129,25 +129,25 @@ def asked_and_left(agent: Client, provider: Provider, number: int) -> bool:
     with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
         connection.sendall(request_bytes(agent, stream=True))
         asked = provider.endpoint.requests
-        wait_for(lambda: len(asked) == number or spent(agent), "it is sent on, or refused")
-    wait_for(lambda: nobody_asks(agent), "the agent is gone")
+        wait_for(lambda: len(asked) == number or is_exhausted(agent), "it is sent on, or refused")
+    wait_for(lambda: has_no_connection(agent), "the agent is gone")
     provider.go_on.set()
-    wait_for(lambda: at_rest(agent), "no request is left")
+    wait_for(lambda: has_no_request(agent), "no request is left")
     wait_for(lambda: provider.finished == len(asked), "the endpoint has made its answer")
-    return not spent(agent)
+    return not is_exhausted(agent)
 
 
 def test_hanging_up_again_and_again_ends_with_the_budget() -> None:
     provider = Provider()
     assert spree(provider) < 20
-    assert 0.4 < provider.made_usd <= 0.5
+    assert 0.4 < provider.produced_usd <= 0.5
 
 
 @pytest.mark.usefixtures("no_reading_on", "no_worst_case")
 def test_without_the_defence_a_budget_has_no_end() -> None:
     provider = Provider()
     assert spree(provider) == 40
-    assert provider.made_usd > 2 * 0.5
+    assert provider.produced_usd > 2 * 0.5
 
 
 def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
@@ -167,7 +167,7 @@ def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
             wait_for(lambda: endpoint.requests, "the endpoint is asked")
             if limits.agent_stalled_s < 10:
                 assert done.wait(60), "nobody reads, and the endpoint is read all the same"
-                wait_for(lambda: at_rest(agent), "no request is left")
+                wait_for(lambda: has_no_request(agent), "no request is left")
             usage = agent.gateway.close_bead(agent.ticket)
         return usage, agent.notes
 
@@ -178,7 +178,7 @@ def test_an_agent_that_never_reads_stalls_nothing() -> None:
     assert notes == ["model gateway, analyze: an answer was cut off: the agent does not read it"]
 
 
-def test_without_a_limit_for_reading_the_worst_case_is_what_counts() -> None:
+def test_without_a_limit_for_reading_the_worst_case_is_billed() -> None:
     usage, _ = unread(GatewayLimits())
     assert usage.assumed_tokens >= 1999
 
@@ -186,7 +186,7 @@ def test_without_a_limit_for_reading_the_worst_case_is_what_counts() -> None:
 # --- the end of a bead --------------------------------------------------------------------------
 
 
-def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
+def test_the_end_of_a_bead_waits_for_pending_answers() -> None:
     provider = Provider()
     with served(provider) as agent, ThreadPoolExecutor(1) as pool:
         hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
@@ -194,17 +194,17 @@ def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
         wait_for(lambda: not agent.gateway.inner._endpoint.list_running(), "the bead is closed")
         provider.go_on.set()
         usage = closing.result(60)
-    assert (usd(usage), usage.assumed_tokens) == (about(provider.made_usd), 0)
+    assert (usd(usage), usage.assumed_tokens) == (about(provider.produced_usd), 0)
 
 
-def test_after_its_deadline_the_worst_case_counts() -> None:
+def test_after_the_deadline_the_worst_case_is_billed() -> None:
     provider = Provider()
     with served(provider) as agent:
         for way in (at_once, in_the_stream):
             hang_up(agent, provider, way, request_bytes(agent, stream=True))
         usage = agent.gateway.close_bead(agent.ticket, 0)
         assert agent.gateway.usage(agent.ticket) == usage, "and what comes later adds nothing"
-    assert usd(usage) >= provider.made_usd
+    assert usd(usage) >= provider.produced_usd
     assert usage.assumed_tokens > 2 * 1900
 
 
@@ -222,22 +222,24 @@ def lost_task(monkeypatch: pytest.MonkeyPatch) -> float:
             return usd(agent.gateway.close_bead(agent.ticket))
 
 
-def test_a_gateway_that_hangs_has_counted_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_does_not_end_is_billed_at_its_worst_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert lost_task(monkeypatch) > 2000 * 15e-6
 
 
 @pytest.mark.usefixtures("no_worst_case")
-def test_without_the_worst_case_it_has_counted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_worst_case_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lost_task(monkeypatch) == 0
 
 
-def test_an_overload_is_not_asked_again_for_an_agent_that_left() -> None:
-    refused = whole(529, {"error": {}}, "Retry-After: 1")
+def test_no_retry_for_an_agent_that_has_left() -> None:
+    refused = json_answer(529, {"error": {}}, "Retry-After: 1")
     with RawEndpoint(refused) as endpoint, client(endpoint.url) as agent:
         with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
             connection.sendall(request_bytes(agent))
             wait_for(lambda: endpoint.requests, "the endpoint is asked")
-        wait_for(lambda: at_rest(agent), "no request is left")
+        wait_for(lambda: has_no_request(agent), "no request is left")
         assert agent.gateway.close_bead(agent.ticket) == Usage()
         assert agent.gateway.unusable == ""
     assert len(endpoint.requests) == 1
@@ -255,14 +257,16 @@ def at_once_for_a_dollar() -> float:
         wait_for(lambda: len(sent) + sum(one.done() for one in asked) == 16, "all are asked")
         provider.go_on.set()
         assert {one.result()[0] for one in asked} <= {200, 400}
-    return provider.made_usd
+    return provider.produced_usd
 
 
 def test_many_requests_at_once_share_one_budget() -> None:
     assert 0.9 < at_once_for_a_dollar() <= 1.0
 
 
-def test_without_the_reservation_each_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_reservations_each_request_has_the_whole_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reserve = account.Account.reserve
 
     def forgets(one: account.Account, *asked: Any) -> account.Reservation:

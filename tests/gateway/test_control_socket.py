@@ -32,7 +32,7 @@ from gitlab_nightshift.records.usage import (
     add_usage,
     build_tool_call,
 )
-from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, message, whole
+from tests.gateway.tools import KEY, MODEL, RawEndpoint, about, ask, hang, json_answer, message
 from tests.support.loops import LoopThread
 from tests.support.trees import wait_for
 
@@ -106,7 +106,10 @@ async def _set(inner: ControlServer) -> None:
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[Served]:
     usage = {"type": "message", "usage": USED}
-    with RawEndpoint(whole(200, usage)) as endpoint, served(tmp_path, config(endpoint.url)) as made:
+    with (
+        RawEndpoint(json_answer(200, usage)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as made,
+    ):
         yield made
 
 
@@ -115,7 +118,7 @@ def spend(ticket: BeadTicket, most: int = 100_000) -> int:
     return ask(ticket, message(max_tokens=most))
 
 
-def test_the_tools_of_an_answer_are_told_in_parts(tmp_path: Path) -> None:
+def test_tool_calls_are_listed_in_several_messages(tmp_path: Path) -> None:
     """The longest that there can be, and the agent's own requests add nothing to them."""
     calls = [
         {"type": "tool_use", "id": f"t{n}", "name": "Bash", "input": {"command": f"{n}é" * 200}}
@@ -123,7 +126,7 @@ def test_the_tools_of_an_answer_are_told_in_parts(tmp_path: Path) -> None:
     ]
     usage = {"type": "message", "content": calls, "usage": USED}
     with (
-        RawEndpoint(whole(200, usage)) as endpoint,
+        RawEndpoint(json_answer(200, usage)) as endpoint,
         served(tmp_path, config(endpoint.url)) as gateway,
     ):
         remote = gateway.model()
@@ -140,12 +143,12 @@ def test_the_tools_of_an_answer_are_told_in_parts(tmp_path: Path) -> None:
         assert names == [(f"t{n}", (f"{n}é" * 200)[:300]) for n in range(MOST_CALLS)]
 
 
-def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
+def test_no_bead_gets_more_than_the_budget_of_the_run(tmp_path: Path) -> None:
     """A thousand dollars, and no limit at all: two dollars, as the run's budget says, whichever
     beads ask for them."""
     usage = {"type": "message", "usage": USED}
     with (
-        RawEndpoint(whole(200, usage)) as endpoint,
+        RawEndpoint(json_answer(200, usage)) as endpoint,
         served(tmp_path, config(endpoint.url)) as gateway,
     ):
         remote = gateway.model()
@@ -170,7 +173,7 @@ def test_a_bead_gets_what_the_run_has(tmp_path: Path) -> None:
         assert add_usage(others).tokens == 101_000
 
 
-def test_requests_of_all_beads_at_once_are_set_aside_from_one_budget(tmp_path: Path) -> None:
+def test_parallel_requests_of_all_beads_share_the_budget_of_the_run(tmp_path: Path) -> None:
     with (
         RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
         served(tmp_path, config(endpoint.url)) as gateway,
@@ -278,7 +281,7 @@ RUDE: list[bytes | dict[str, Any]] = [
 ]
 
 
-def test_what_no_honest_work_asks_ends_all(tmp_path: Path) -> None:
+def test_an_invalid_request_ends_the_gateway(tmp_path: Path) -> None:
     failures = []
     for number, rude in enumerate(RUDE):
         folder = tmp_path / str(number)
@@ -346,7 +349,7 @@ def _connected() -> int:
     return one.detach()
 
 
-def test_a_flood_of_questions_ends_all(gateway: Served) -> None:
+def test_a_flood_of_requests_ends_the_gateway(gateway: Served) -> None:
     """Nothing piles up: whoever reads no answer, or asks before it has come, is left."""
     message = json.dumps({"do": "OpenEgress", "bead": "b"}).encode()
     gateway.link.setblocking(False)
@@ -375,7 +378,7 @@ def pending(folder: Path) -> Iterator[tuple[Served, RemoteGateway, BeadTicket, F
         yield gateway, remote, ticket, asked
 
 
-def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None:
+def test_a_bead_that_is_closed_with_pending_answers(tmp_path: Path) -> None:
     """Its worst case is counted, and stands in the report; nothing it asks later goes on."""
     with pending(tmp_path) as (gateway, remote, ticket, asked):
         assert remote.read_state(ticket).usage == Usage(0.0, 0)
@@ -387,7 +390,7 @@ def test_a_bead_that_is_closed_with_answers_on_their_way(tmp_path: Path) -> None
         assert gateway.reported.list_usage() == (used,)
 
 
-def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
+def test_a_long_wait_for_answers_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "QUIET_S", 0.3)
@@ -420,7 +423,7 @@ def test_a_wait_for_answers_is_told_once_and_a_short_one_not_at_all(
         assert text.startswith("model gateway, long: waiting for the end of an answer, ")
 
 
-def test_what_is_pending_is_reported(tmp_path: Path) -> None:
+def test_the_worst_case_of_a_pending_request_is_reported(tmp_path: Path) -> None:
     """So that the cost is known where the gateway dies, too."""
     with pending(tmp_path) as (gateway, remote, ticket, asked):
         [used] = gateway.reported.list_usage()
@@ -429,7 +432,7 @@ def test_what_is_pending_is_reported(tmp_path: Path) -> None:
         asked.result()
 
 
-def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
+def test_the_end_of_work_settles_all_requests(tmp_path: Path) -> None:
     with pending(tmp_path) as (gateway, _, _, asked):
         gateway.link.close()
         wait_for(gateway.inner.ended.is_set, "its end")
@@ -439,7 +442,7 @@ def test_the_end_of_the_work_settles_all(tmp_path: Path) -> None:
         wait_for(lambda: account.read_usage().assumed_tokens, "the worst case to be counted")
 
 
-def test_notes_wait_to_be_fetched_and_have_an_end(gateway: Served) -> None:
+def test_notes_are_kept_until_they_are_fetched_and_bounded(gateway: Served) -> None:
     remote = gateway.model()
     for number in range(MOST_NOTES + 10):
         gateway.inner.keep_note(Note(f"{number} " + "x" * 2000))
@@ -467,7 +470,7 @@ def test_the_longest_calls_and_notes_fit_into_a_message_in_any_script(gateway: S
     assert len(gateway.told) == CALLS_PER_ANSWER
 
 
-def test_what_agents_are_refused_is_told(gateway: Served) -> None:
+def test_refusals_of_agents_become_notes(gateway: Served) -> None:
     remote = gateway.model()
     ticket = remote.open_bead("b", {MODEL}, budget_usd=1.0)
     assert ask(ticket, message(model="claude-opus-4-6")) == 400
@@ -478,14 +481,17 @@ def test_what_agents_are_refused_is_told(gateway: Served) -> None:
     assert note.text.startswith("model gateway, b: ")
 
 
-def test_a_report_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+def test_a_full_pipe_of_reports_does_not_block(tmp_path: Path) -> None:
     read, written = os.pipe()
     os.set_blocking(written, False)
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(written, b"x" * 4096)
     usage = {"type": "message", "usage": USED}
-    with RawEndpoint(whole(200, usage)) as endpoint, served(tmp_path, config(endpoint.url)) as one:
+    with (
+        RawEndpoint(json_answer(200, usage)) as endpoint,
+        served(tmp_path, config(endpoint.url)) as one,
+    ):
         remote = one.model()
         ticket = remote.open_bead("b", {MODEL}, budget_usd=2.0)
         assert spend(ticket) == 200

@@ -18,7 +18,7 @@ from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price
-from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
+from tests.gateway.tools import MODEL, RawEndpoint, about, client, json_answer, message
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.trees import wait_for
 from tests.support.turns import costing, say
@@ -32,7 +32,7 @@ def text(tokens: int, most: int | None = None) -> InputTokens:
     return InputTokens(tokens, most or tokens)
 
 
-def test_the_worst_case_is_set_aside() -> None:
+def test_the_expected_cost_is_reserved() -> None:
     one = account(1.0)
     reserved = one.reserve(MODEL, text(1001), 10_000)
     assert (reserved.max_output, reserved.tokens.total) == (10_000, 11_001)
@@ -42,7 +42,7 @@ def test_the_worst_case_is_set_aside() -> None:
     assert one.read_usage() == Usage(about((10 * 3 + 20 * 15) / 1_000_000), 30)
 
 
-def test_an_answer_is_limited_to_what_is_left() -> None:
+def test_an_answer_is_limited_to_the_remaining_budget() -> None:
     one = account(0.3)
     assert one.reserve(MODEL, text(51), 64_000).max_output == 19_987
     with pytest.raises(RequestRefusal, match="budget"):
@@ -50,7 +50,7 @@ def test_an_answer_is_limited_to_what_is_left() -> None:
     assert one.exhausted
 
 
-def test_a_short_answer_is_asked_with_little_left() -> None:
+def test_a_short_answer_needs_little_budget() -> None:
     assert account(0.01).reserve(MODEL, text(100), 100).max_output == 100
     with pytest.raises(RequestRefusal):
         account(0.01).reserve(MODEL, text(100), 5000)
@@ -58,7 +58,7 @@ def test_a_short_answer_is_asked_with_little_left() -> None:
         account(0.01).reserve(MODEL, text(4000), 10)
 
 
-def test_a_picture_costs_what_pictures_cost() -> None:
+def test_an_image_counts_by_its_tokens_not_by_its_bytes() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 4_000_000}
     said = [{"type": "image", "source": image}, {"type": "text", "text": "x"}]
     checked = check_messages(message(messages=[{"role": "user", "content": said}]), {MODEL})
@@ -68,7 +68,7 @@ def test_a_picture_costs_what_pictures_cost() -> None:
     assert check_responses(body, {"gpt"}).estimate_input(4_000_200).usual < 50_101
 
 
-def test_tokens_have_a_budget_too() -> None:
+def test_a_budget_in_tokens() -> None:
     one = account(None, 10_000)
     assert one.reserve(MODEL, text(1001), None).max_output == 8_999
     with pytest.raises(RequestRefusal):
@@ -94,7 +94,7 @@ def test_an_unknown_price_is_an_unknown_cost() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50_000), st.integers(1, 70_000)), max_size=30))
-def test_what_is_set_aside_never_exceeds_the_budget(asked: list[tuple[int, int]]) -> None:
+def test_reservations_never_exceed_the_budget(asked: list[tuple[int, int]]) -> None:
     one, held = account(1.0, 200_000), []
     for size, limit in asked:
         try:
@@ -120,7 +120,7 @@ def test_prices() -> None:
     )
 
 
-def test_what_is_not_told_is_billed_as_it_was_reserved() -> None:
+def test_unreported_usage_is_billed_at_its_worst_case() -> None:
     worst, told = Tokens(written=1001, output=10), Tokens(cached=7, output=5)
     assert compute_billed_tokens(worst, ReportedUsage(told, final=True)) == (told, Tokens())
     assert compute_billed_tokens(worst, ReportedUsage(told, final=False)) == (
@@ -173,7 +173,7 @@ def test_parallel_requests_do_not_overspend() -> None:
         raw = endpoint.requests[number - 1]
         limit = int(raw.partition(b'"max_tokens":')[2].partition(b",")[0].rstrip(b"}"))
         usage = {"input_tokens": 50, "output_tokens": limit}
-        whole(200, {"usage": usage})(connection, number)
+        json_answer(200, {"usage": usage})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url, budget_usd=1.0) as agent:
         with ThreadPoolExecutor(12) as pool:
@@ -198,7 +198,7 @@ def test_too_many_requests_of_one_bead() -> None:
 
     def play(connection: socket.socket, number: int) -> None:
         go_on.wait(60)
-        whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})(connection, number)
+        json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         with ThreadPoolExecutor(20) as pool:

@@ -17,7 +17,7 @@ from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd
-from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
+from tests.gateway.tools import MODEL, RawEndpoint, about, client, json_answer, message
 from tests.support.trees import wait_for
 
 
@@ -32,7 +32,7 @@ def dense(pool: ThreadPoolExecutor) -> tuple[float, float]:
         limit = json.loads(endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])["max_tokens"]
         usage = {"cache_creation_input_tokens": 80_000, "output_tokens": limit}
         made.append(KNOWN_RATES[MODEL].compute_cost(Tokens(written=80_000, output=limit)))
-        whole(200, {"usage": usage})(connection, number)
+        json_answer(200, {"usage": usage})(connection, number)
 
     body = message(max_tokens=1000, messages=[{"role": "user", "content": text}])
     raw = json.dumps(body, ensure_ascii=False).encode()
@@ -46,13 +46,15 @@ def dense(pool: ThreadPoolExecutor) -> tuple[float, float]:
     return sum(made), max(made)
 
 
-def test_however_dense_a_text_is_one_answer_at_most_is_too_much() -> None:
+def test_a_dense_text_exceeds_the_budget_by_one_answer_at_most() -> None:
     with ThreadPoolExecutor(8) as pool:
         made, one = dense(pool)
     assert made <= 1.0 + one
 
 
-def test_without_the_worst_case_of_a_text_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_worst_case_of_a_text_many_answers_exceed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     usual = request_body.CheckedRequest.estimate_input
 
     def as_usual(checked: request_body.CheckedRequest, size: int) -> request_body.InputTokens:
@@ -73,7 +75,7 @@ def cached(**control: str) -> int:
         "cache_control": {"type": "ephemeral", **control},
     }
     body = message(max_tokens=32_000, messages=[{"role": "user", "content": [block]}])
-    answer = whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
+    answer = json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
     with RawEndpoint(answer) as endpoint, client(endpoint.url, budget_usd=0.6) as agent:
         status, said = agent.ask(body)
         if status == 400:
@@ -96,12 +98,15 @@ def test_an_hour_in_the_cache_is_reserved_at_its_price(monkeypatch: pytest.Monke
     assert cached(ttl="1h") == pytest.approx(short, rel=0.01), "without it: 18 cents too much"
 
 
-def test_an_endpoint_that_tells_no_split_is_billed_by_the_hour() -> None:
+def test_cache_writes_without_a_split_are_billed_by_the_hour() -> None:
     usage = {"cache_creation_input_tokens": 1000, "output_tokens": 1}
     split = {**usage, "cache_creation": {"ephemeral_5m_input_tokens": 1000}}
     costs = []
     for said in (usage, split):
-        with RawEndpoint(whole(200, {"usage": said})) as endpoint, client(endpoint.url) as agent:
+        with (
+            RawEndpoint(json_answer(200, {"usage": said})) as endpoint,
+            client(endpoint.url) as agent,
+        ):
             assert agent.ask(message(cache_control={"type": "ephemeral", "ttl": "1h"}))[0] == 200
             costs.append(usd(agent.gateway.usage(agent.ticket)) - 15e-6)
     assert costs == [about(1000 * 6e-6), about(1000 * 3.75e-6)]
@@ -128,7 +133,7 @@ DEAR: dict[str, object] = {
 """Parts of a request that cost more, or that nobody has heard of."""
 
 
-def test_what_costs_more_is_asked_of_no_endpoint() -> None:
+def test_fields_that_cost_more_are_not_forwarded() -> None:
     """Left out or refused, by both interfaces: only what is known goes on."""
     said = [{"role": "user", "content": "Hello"}]
     ways = (
@@ -136,7 +141,7 @@ def test_what_costs_more_is_asked_of_no_endpoint() -> None:
         ("OPENAI_API_KEY", "gpt", "/v1/chat/completions", {"model": "gpt", "messages": said}),
         ("OPENAI_API_KEY", "gpt", "/v1/responses", {"model": "gpt", "input": "Hello"}),
     )
-    answer = whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
+    answer = json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
     for variable, model, path, body in ways:
         with (
             RawEndpoint(answer) as endpoint,

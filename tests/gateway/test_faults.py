@@ -23,9 +23,9 @@ from tests.gateway.tools import (
     events,
     hang,
     head,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.ports import refusing_port
@@ -58,7 +58,7 @@ def test_overload_is_waited_for(pauses: list[float]) -> None:
         assert pauses == [pytest.approx(0.5, rel=0.25), pytest.approx(1, rel=0.25)], status
 
 
-def test_retry_after_is_kept(pauses: list[float]) -> None:
+def test_retry_after_is_respected(pauses: list[float]) -> None:
     turns = [error(429, retry_after="7"), say("Hi")]
     with ModelEndpoint(turns) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[0] == 200
@@ -75,7 +75,7 @@ def test_retry_after_is_kept(pauses: list[float]) -> None:
         (error(429, message="You exceeded your current quota", retry_after="7"), 7),
     ],
 )
-def test_other_ways_to_ask_for_a_pause_are_kept(
+def test_other_ways_to_ask_for_a_pause_are_respected(
     pauses: list[float], turn: Turn, seconds: float
 ) -> None:
     with ModelEndpoint([turn, say("Hi")]) as endpoint, client(endpoint.url) as agent:
@@ -83,7 +83,7 @@ def test_other_ways_to_ask_for_a_pause_are_kept(
     assert pauses == [seconds]
 
 
-def test_an_empty_account_is_final_and_told_in_the_endpoints_words(pauses: list[float]) -> None:
+def test_an_empty_account_is_final_and_quoted(pauses: list[float]) -> None:
     """It has the status of haste, but no waiting helps."""
     said = "You exceeded your current quota, please check your plan and billing details."
     with ModelEndpoint([error(429, message=said)]) as endpoint, client(endpoint.url) as agent:
@@ -97,7 +97,7 @@ def test_an_empty_account_is_final_and_told_in_the_endpoints_words(pauses: list[
     assert (len(endpoint.messages), pauses) == (1, [])
 
 
-def test_overload_has_a_deadline_and_is_handed_on_once(pauses: list[float]) -> None:
+def test_overload_has_a_deadline_and_is_passed_on_once(pauses: list[float]) -> None:
     script = lambda _: error(529, "overloaded_error", "Overloaded", retry_after="100")  # noqa: E731
     with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:
         status, headers, raw = agent.fetch(message(), "/v1/messages", "POST", 60)
@@ -119,7 +119,7 @@ def test_pauses_grow_to_a_bound(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_is_told_at_once(status: int) -> None:
+def test_a_refused_key_is_passed_on_at_once(status: int) -> None:
     with ModelEndpoint(lambda _: error(status)) as endpoint, client(endpoint.url) as agent:
         answer = agent.ask()
         assert answer[0] == status
@@ -128,7 +128,7 @@ def test_a_refused_key_is_told_at_once(status: int) -> None:
     assert len(endpoint.messages) == 1
 
 
-def test_other_errors_are_handed_on() -> None:
+def test_other_errors_are_passed_on() -> None:
     statuses = (400, 404, 413, 500)
     turns = [error(status, "x_error", f"so it is {status}") for status in statuses]
     with ModelEndpoint(turns) as endpoint, client(endpoint.url) as agent:
@@ -151,10 +151,10 @@ def test_an_endpoint_that_cannot_be_reached_costs_nothing_and_is_given_up(
         assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
 
 
-def test_a_connection_that_breaks_before_the_answer_is_tried_again(pauses: list[float]) -> None:
+def test_a_connection_that_breaks_before_the_answer_is_retried(pauses: list[float]) -> None:
     def play(connection: socket.socket, number: int) -> None:
         if number > 2:
-            whole(200, {"usage": {"input_tokens": 5, "output_tokens": 5}})(connection, number)
+            json_answer(200, {"usage": {"input_tokens": 5, "output_tokens": 5}})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[0] == 200
@@ -164,7 +164,7 @@ def test_a_connection_that_breaks_before_the_answer_is_tried_again(pauses: list[
     assert len(endpoint.requests) == 3
 
 
-def test_an_endpoint_that_hangs_is_not_asked_again() -> None:
+def test_an_endpoint_that_hangs_is_not_retried() -> None:
     limits = GatewayLimits(silent_s=0.5, retry_s=0.3)
     with (
         ModelEndpoint([Turn(hang=True)]) as endpoint,
@@ -174,7 +174,7 @@ def test_an_endpoint_that_hangs_is_not_asked_again() -> None:
     assert len(endpoint.messages) == 1
 
 
-def test_a_stream_that_stalls_is_broken_off_and_billed_at_its_worst() -> None:
+def test_a_stream_that_stalls_is_cut_off_and_billed_at_its_worst_case() -> None:
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + events(started(1000), delta("x" * 600)))
         hang(connection)
@@ -193,7 +193,7 @@ def test_a_stream_that_stalls_is_broken_off_and_billed_at_its_worst() -> None:
     assert len(endpoint.requests) == 1
 
 
-def test_a_stream_that_breaks_is_not_tried_again() -> None:
+def test_a_stream_that_breaks_off_is_not_retried() -> None:
     import struct
 
     def play(connection: socket.socket, number: int) -> None:
@@ -222,7 +222,7 @@ GARBAGE = {
 }
 
 
-def test_what_is_no_answer_is_an_error_and_billed_unless_it_is_a_redirect(
+def test_garbage_is_an_error_and_billed_unless_it_is_a_redirect(
     pauses: list[float],
 ) -> None:
     names = list(GARBAGE)
@@ -268,7 +268,7 @@ def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
             assert used.tokens == used.assumed_tokens > 2000, usage
 
 
-def test_a_slow_request_holds_up_no_other() -> None:
+def test_a_slow_request_does_not_delay_others() -> None:
     """An endpoint that waits for one request does not hold up the others."""
     first = threading.Event()
 
@@ -288,11 +288,11 @@ def test_a_slow_request_holds_up_no_other() -> None:
 
 
 def test_a_redirect_is_not_followed() -> None:
-    with RawEndpoint(whole(200, {})) as other:
+    with RawEndpoint(json_answer(200, {})) as other:
         for status in (301, 307, 308):
             there = f"Location: {other.url}/v1/messages"
             with (
-                RawEndpoint(whole(status, {}, there)) as endpoint,
+                RawEndpoint(json_answer(status, {}, there)) as endpoint,
                 client(endpoint.url) as agent,
             ):
                 assert agent.ask()[0] == 502

@@ -85,7 +85,7 @@ def test_without_a_user_no_credential_is_sent() -> None:
         *("localhost:9", "a.localhost:443", "metadata.google.internal:80", "127.0.0.1:443"),
     ],
 )
-def test_targets_that_are_not_allowed_are_never_asked_of_the_proxy(target: str) -> None:
+def test_forbidden_targets_never_reach_the_proxy(target: str) -> None:
     with behind(GOOD) as (company, one):
         assert one.status(target) == "403"
         assert company.asked == []
@@ -102,12 +102,12 @@ def test_targets_that_are_not_allowed_are_never_asked_of_the_proxy(target: str) 
         b"",
     ],
 )
-def test_a_proxy_that_makes_no_tunnel_is_a_bad_gateway(answer: bytes) -> None:
+def test_a_proxy_that_opens_no_tunnel_is_a_bad_gateway(answer: bytes) -> None:
     with behind(answer, limits=ProxyLimits(connect_s=0.5)) as (_, one):
         assert one.status("registry.example:443") == "502"
 
 
-def test_a_proxy_that_is_not_there_is_a_bad_gateway() -> None:
+def test_a_proxy_that_cannot_be_reached_is_a_bad_gateway() -> None:
     with behind(GOOD) as (company, one):
         company.close()
         company.close = lambda: None  # type: ignore[method-assign]

@@ -33,9 +33,9 @@ from tests.gateway.tools import (
     about,
     ask,
     hang,
+    json_answer,
     message,
     sum_reported_usage,
-    whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.stages import real_start
@@ -87,7 +87,7 @@ def memory(pid: int) -> bytes:
     return b"".join(found)
 
 
-def test_a_configuration_arrives_as_it_was_made(tmp_path: Path) -> None:
+def test_a_configuration_is_decoded_as_it_was_encoded(tmp_path: Path) -> None:
     ca, proxies = tmp_path / "ca.pem", {"HTTPS_PROXY": "http://me:sesame@proxy.corp:3128"}
     env = {"SSL_CERT_FILE": str(ca), "SSL_CERT_DIR": str(tmp_path), **proxies}
     env |= {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: sesame-of-the-team"}
@@ -100,7 +100,7 @@ def test_a_configuration_arrives_as_it_was_made(tmp_path: Path) -> None:
 
 def test_a_run(tmp_path: Path) -> None:
     told: list[Event] = []
-    with RawEndpoint(whole(200, USED)) as endpoint, ExitStack() as stack:
+    with RawEndpoint(json_answer(200, USED)) as endpoint, ExitStack() as stack:
         url = endpoint.url.replace("127.0.0.1", "localhost")  # a name, to be looked up
         made = config(url, egress_hosts=("example.org",))
         started, remote = stack.enter_context(running(made, told))
@@ -143,7 +143,7 @@ def _connected(path: Path, credential: str, target: str) -> bytes:
         return one.recv(65536)
 
 
-def test_what_it_cannot_use_is_said(tmp_path: Path) -> None:
+def test_an_unusable_ca_file_is_named(tmp_path: Path) -> None:
     bad = tmp_path / "ca.pem"
     bad.write_text("no certificate")
     made = config("https://127.0.0.1:9", {"SSL_CERT_FILE": str(bad)})
@@ -154,7 +154,7 @@ def test_what_it_cannot_use_is_said(tmp_path: Path) -> None:
         remote.listen("model", tmp_path / "gateway")
 
 
-def test_nobody_wants_it() -> None:
+def test_the_process_ends_with_an_empty_configuration() -> None:
     with start_gateway(ENV) as started:
         started.configure(b"")
         assert started.process.wait(60) == 0
@@ -169,7 +169,7 @@ def ends_control(started: GatewayProcess) -> None:
 
 
 @pytest.mark.parametrize("end", [ends_reader, ends_control])
-def test_it_ends_with_whoever_needs_it(
+def test_the_process_ends_with_its_reader_or_client(
     end: Callable[[GatewayProcess], None], tmp_path: Path
 ) -> None:
     """Also where a request is on its way."""
@@ -187,7 +187,9 @@ def test_it_ends_with_whoever_needs_it(
             assert sum_reported_usage(started.report.read()).assumed_usd > 0, "the bill is settled"
 
 
-def test_it_ends_with_its_block_though_another_process_holds_the_socket(tmp_path: Path) -> None:
+def test_the_process_ends_with_its_block_even_if_another_process_holds_the_socket(
+    tmp_path: Path,
+) -> None:
     """Such as a descendant of one that cannot kill it."""
     with running(config("http://127.0.0.1:9"), []) as (started, remote):
         remote.listen("model", tmp_path / "gateway")
@@ -209,7 +211,7 @@ except (OSError, http.client.HTTPException):
 """
 
 
-def test_it_is_killed(tmp_path: Path) -> None:
+def test_a_killed_process_has_reported_its_pending_requests(tmp_path: Path) -> None:
     """What was on its way then is known to whoever reads the reports."""
     with (
         RawEndpoint(lambda connection, _: hang(connection)) as endpoint,
@@ -237,7 +239,7 @@ with start_gateway({}) as started:
 """
 
 
-def test_whoever_started_it_is_killed() -> None:
+def test_the_process_ends_if_its_parent_is_killed() -> None:
     for moment in ("loading", "serving"):
         argv = [sys.executable, "-c", STARTS]
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
@@ -293,8 +295,8 @@ def asked_of(user: "subprocess.Popen[bytes]") -> bytes:
     return seen
 
 
-def test_the_work_never_has_the_key(tmp_path: Path) -> None:
-    with RawEndpoint(whole(200, USED)) as endpoint:
+def test_work_never_has_the_key(tmp_path: Path) -> None:
+    with RawEndpoint(json_answer(200, USED)) as endpoint:
         made = config(endpoint.url)
         with start_gateway(ENV) as started:
             started.configure(encode_record(made))
@@ -352,7 +354,7 @@ print(json.dumps(found))
 PUBLIC = {"authority", "names", "library"}
 
 
-def test_it_sees_no_file_but_the_public_ones(tmp_path: Path) -> None:
+def test_the_process_can_open_only_public_files(tmp_path: Path) -> None:
     if not landlock.read_abi():
         pytest.skip("this kernel has no Landlock")
     for name in ("ca.pem", "secret"):
@@ -373,7 +375,7 @@ def test_it_sees_no_file_but_the_public_ones(tmp_path: Path) -> None:
     assert {name for name, how in free.items() if how != "done"} <= of_this_machine, free
 
 
-def test_a_private_authority_behind_the_confinement(tmp_path: Path, certificate: Path) -> None:  # noqa: F811
+def test_a_private_ca_works_in_the_confined_process(tmp_path: Path, certificate: Path) -> None:  # noqa: F811
     with ModelEndpoint([say("Hi")]) as endpoint, behind_tls(certificate, endpoint.url) as url:
         env = {"SSL_CERT_FILE": str(certificate / "cert.pem")}
         with running(config(url, env), []) as (_, remote):
@@ -382,7 +384,7 @@ def test_a_private_authority_behind_the_confinement(tmp_path: Path, certificate:
             assert ask(ticket, message()) == 200
 
 
-def test_it_loads_neither_settings_nor_what_checks_them() -> None:
+def test_the_process_loads_no_settings_and_no_pydantic() -> None:
     """It starts in half the time without them, and holds less."""
     module = "gitlab_nightshift.gateway.gateway_process"
     code = f"import sys, {module}; print(*sys.modules)"

@@ -1,4 +1,4 @@
-"""Blocks apply exactly or not at all. A model's old text is found exactly, or apart from white space,
+"""Blocks apply exactly or not at all. A model's old text is found exactly, or but for white space,
 or not at all."""
 
 from collections.abc import Mapping
