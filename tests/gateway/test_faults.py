@@ -1,8 +1,9 @@
-"""A model endpoint that is overloaded, refuses, hangs, breaks off or sends anything at all."""
+"""A model endpoint that is overloaded, refuses, hangs, breaks off or sends garbage."""
 
 import http.client
 import json
 import socket
+import struct
 import threading
 import time
 
@@ -35,15 +36,15 @@ from tests.support.turns import Turn, error, say
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that the gateway waits before it asks again; no others pass for its retries."""
-    found: list[float] = []
+    """The seconds that the gateway would wait before each retry; its clock counts only these."""
+    pauses: list[float] = []
 
     async def wait(self: forward.Retries, seconds: float) -> None:
-        found.append(seconds)
+        pauses.append(seconds)
 
     monkeypatch.setattr(forward.Retries, "wait", wait)
-    monkeypatch.setattr(forward.Retries, "clock", Clock(now=lambda: sum(found)))
-    return found
+    monkeypatch.setattr(forward.Retries, "clock", Clock(now=lambda: sum(pauses)))
+    return pauses
 
 
 def test_overload_is_waited_for(pauses: list[float]) -> None:
@@ -84,15 +85,13 @@ def test_other_ways_to_ask_for_a_pause_are_respected(
 
 
 def test_an_empty_account_is_final_and_quoted(pauses: list[float]) -> None:
-    """It has the status of haste, but no waiting helps."""
-    said = "You exceeded your current quota, please check your plan and billing details."
-    with ModelEndpoint([error(429, message=said)]) as endpoint, client(endpoint.url) as agent:
+    """It has the status of a rate limit, but waiting does not help."""
+    quota = "You exceeded your current quota, please check your plan and billing details."
+    with ModelEndpoint([error(429, message=quota)]) as endpoint, client(endpoint.url) as agent:
         status, answer = agent.ask()
-        assert (status, answer["error"]["message"]) == (
-            429,
-            f"the model endpoint answered HTTP 429: {said}",
-        )
-        assert agent.gateway.unusable == f"the model endpoint answered HTTP 429: {said}"
+        text = f"the model endpoint answered HTTP 429: {quota}"
+        assert (status, answer["error"]["message"]) == (429, text)
+        assert agent.gateway.unusable == text
         assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
     assert (len(endpoint.messages), pauses) == (1, [])
 
@@ -121,9 +120,11 @@ def test_pauses_grow_to_a_bound(pauses: list[float]) -> None:
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refused_key_is_passed_on_at_once(status: int) -> None:
     with ModelEndpoint(lambda _: error(status)) as endpoint, client(endpoint.url) as agent:
-        answer = agent.ask()
-        assert answer[0] == status
-        assert answer[1]["error"]["message"] == "the model endpoint refused the key"
+        answered, answer = agent.ask()
+        assert (answered, answer["error"]["message"]) == (
+            status,
+            "the model endpoint refused the key",
+        )
         assert agent.gateway.unusable == f"the model endpoint refused the key (HTTP {status})"
     assert len(endpoint.messages) == 1
 
@@ -160,7 +161,7 @@ def test_a_connection_that_breaks_before_the_answer_is_retried(pauses: list[floa
         assert agent.ask()[0] == 200
         usage = agent.gateway.usage(agent.ticket)
         assert (usage.tokens or 0) - usage.assumed_tokens == 10
-        assert usage.assumed_tokens > 2 * 2000, "what was lost may have been made"
+        assert usage.assumed_tokens > 2 * 2000, "the lost answers may have been produced"
     assert len(endpoint.requests) == 3
 
 
@@ -194,8 +195,6 @@ def test_a_stream_that_stalls_is_cut_off_and_billed_at_its_worst_case() -> None:
 
 
 def test_a_stream_that_breaks_off_is_not_retried() -> None:
-    import struct
-
     def play(connection: socket.socket, number: int) -> None:
         start = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         connection.sendall(start + b"Transfer-Encoding: chunked\r\n\r\n5\r\ndata:\r\n")
@@ -235,8 +234,8 @@ def test_garbage_is_an_error_and_billed_unless_it_is_a_redirect(
             status, answer = agent.ask()
             assert (status, answer["type"]) == (502, "error"), names[0]
             agent.gateway.close_bead(agent.ticket)
-            made = agent.gateway.usage(agent.ticket).tokens
-            assert (made == 0) == (names[0] == "a redirect"), names[0]
+            tokens = agent.gateway.usage(agent.ticket).tokens
+            assert (tokens == 0) == (names[0] == "a redirect"), names[0]
             agent.ticket = agent.gateway.open_bead("verify", {MODEL}, budget_usd=1)
             names.pop(0)
 
@@ -253,7 +252,6 @@ USAGES = [
 
 
 def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
-    """An answer that reports nothing sensible of its usage is counted by its bytes."""
     end = events({"type": "message_stop"})
 
     def play(connection: socket.socket, number: int) -> None:
@@ -269,20 +267,19 @@ def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
 
 
 def test_a_slow_request_does_not_delay_others() -> None:
-    """An endpoint that waits for one request does not hold up the others."""
-    first = threading.Event()
+    go_on = threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
         if number == 1:
-            assert first.wait(60)
+            assert go_on.wait(60)
         connection.sendall(STREAM + events(started(1), ended(1)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         slow = threading.Thread(target=agent.ask)
         slow.start()
-        wait_for(lambda: endpoint.requests, "the first one is asked")
+        wait_for(lambda: endpoint.requests, "the first one is forwarded")
         assert agent.ask()[0] == 200
-        first.set()
+        go_on.set()
         slow.join(60)
         assert agent.gateway.usage(agent.ticket).tokens == 4
 
@@ -290,9 +287,9 @@ def test_a_slow_request_does_not_delay_others() -> None:
 def test_a_redirect_is_not_followed() -> None:
     with RawEndpoint(json_answer(200, {})) as other:
         for status in (301, 307, 308):
-            there = f"Location: {other.url}/v1/messages"
+            location = f"Location: {other.url}/v1/messages"
             with (
-                RawEndpoint(json_answer(status, {}, there)) as endpoint,
+                RawEndpoint(json_answer(status, {}, location)) as endpoint,
                 client(endpoint.url) as agent,
             ):
                 assert agent.ask()[0] == 502
@@ -300,7 +297,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def test_a_long_answer_is_not_an_idle_connection() -> None:
-    """No timer that would end it runs meanwhile."""
+    """No idle timer runs meanwhile."""
     timers: list[object] = []
 
     def play(connection: socket.socket, number: int) -> None:
