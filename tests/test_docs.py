@@ -11,7 +11,7 @@ import pytest
 from gitlab_nightshift.cli import build_parser
 from gitlab_nightshift.commands.config_show import MAIN
 from gitlab_nightshift.errors import Code
-from gitlab_nightshift.gateway.prices import KNOWN, Tokens
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.settings.load import load_settings
 
@@ -61,7 +61,9 @@ def test_the_price_in_the_readme_is_the_one_that_is_counted() -> None:
     for name, kind in {"I": "input", "W": "written", "R": "cached", "O": "output"}.items():
         [(part, price)] = re.findall(rf"{name} \* ([\d.]*) ?([pq])", formula)
         times = {"p": 5, "q": 25}[price] * float(part or 1)
-        assert KNOWN["claude-opus-4-6"].compute_cost(Tokens(**{kind: 1_000_000})) == times, kind
+        assert KNOWN_RATES["claude-opus-4-6"].compute_cost(Tokens(**{kind: 1_000_000})) == times, (
+            kind
+        )
     assert not re.search(r"\$\d", readme), "the price of a night has not been measured"
 
 

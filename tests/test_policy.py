@@ -21,7 +21,7 @@ from gitlab_nightshift.policy.write_gate import (
     to_approve,
 )
 from gitlab_nightshift.records.products import ChangeSize
-from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow
+from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow_includes
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.settings.model import Settings
 from tests.support.tables import each
@@ -293,7 +293,7 @@ def read_from(files: dict[str, str], first: str = ".gitlab-ci.yml") -> CiFiles:
     def read(path: str) -> bytes | None:
         return files[path].encode() if path in files else None
 
-    return follow(first, lambda: files, read)
+    return follow_includes(first, lambda: files, read)
 
 
 @each(
@@ -340,7 +340,7 @@ def read_from(files: dict[str, str], first: str = ".gitlab-ci.yml") -> CiFiles:
     ],
 )
 def test_local_includes(include: str, path: str, read: bool) -> None:
-    assert read_from({".gitlab-ci.yml": include}).holds(path) is read
+    assert read_from({".gitlab-ci.yml": include}).contains(path) is read
 
 
 def test_includes_of_includes() -> None:
@@ -353,28 +353,28 @@ def test_includes_of_includes() -> None:
     }
     read = read_from(files, "ci/main.yml")
     reached = ("ci/main.yml", "ci/b.part.yml", "ci/new.part.yml", "deep/c.yml", "child.yml")
-    assert all(read.holds(path) for path in (*reached, "gone.yml"))
-    assert not any(map(read.holds, ("never.yml", ".gitlab-ci.yml", "deep/d.yml", "")))
+    assert all(read.contains(path) for path in (*reached, "gone.yml"))
+    assert not any(map(read.contains, ("never.yml", ".gitlab-ci.yml", "deep/d.yml", "")))
     assert decided("child.yml", "ci/main.yml", read) == "require_approval"
 
 
 def test_more_includes_than_gitlab_takes_are_every_yaml_file() -> None:
     many = {f"ci/{n}.yml": f"include: ci/{n + 1}.yml" for n in range(200)}
     read = read_from(many, "ci/0.yml")
-    assert read.holds("some/other.yaml")
-    assert not read.holds("some/other.py")
+    assert read.contains("some/other.yaml")
+    assert not read.contains("some/other.py")
 
 
 def test_a_configuration_too_large_when_written_out_is_every_yaml_file() -> None:
     names = "abcdefghijk"
     lines = [f"{b}: &{b} {{<<: [{', '.join([f'*{a}'] * 9)}]}}" for a, b in pairwise(names)]
     read = read_from({".gitlab-ci.yml": "\n".join(["a: &a {x: 1}", *lines])})
-    assert read.holds("some/other.yaml")
+    assert read.contains("some/other.yaml")
 
 
 def test_without_a_configuration_nothing_more_is_read() -> None:
-    assert not read_from({}).holds("a.yml")
-    assert not NO_INCLUDES.holds("")
+    assert not read_from({}).contains("a.yml")
+    assert not NO_INCLUDES.contains("")
 
 
 def test_recent_files_are_left_alone_by_their_whole_path() -> None:

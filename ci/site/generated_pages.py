@@ -113,7 +113,7 @@ def render_flags() -> str:
 
 def _render_flag(name: str, flag: FlagEntry) -> str:
     levels = [f"`{flag.level}`", *(f"`{level}` in {name}" for name, level in flag.levels.items())]
-    people = f"`{flag.people}`" + f", or `warn` if {flag.warn_if}" * bool(flag.warn_if)
+    people = f"`{flag.human_level}`" + f", or `warn` if {flag.warn_if}" * bool(flag.warn_if)
     rows = ("level", ", ".join(levels)), ("in people's changes", people)
     table = "".join(f"| {what} | {value} |\n" for what, value in rows)
     return f"## {name}\n\n{flag.what} {flag.why}\n\n| | |\n|---|---|\n{table}"

@@ -28,32 +28,30 @@ class AgentChoice:
 
 def choose_agent(settings: Settings, env: Mapping[str, str]) -> AgentChoice:
     """Choose the first agent that can be used in this environment, if the settings say ``auto``.
-    Without any, choose the first of all: its ``check`` then says what is missing."""
+    If none can, choose the first of all: its ``check`` then says what is missing."""
     if settings.agent != "auto":
         return AgentChoice(settings.with_agent(settings.agent))
-    missing: list[str] = []
-    candidates = list_auto_agents()
+    why, candidates = "auto", list_auto_agents()
+    has_endpoint = bool(settings.model_endpoint or env.get(ENDPOINT_VARIABLE))
     for name in candidates:
-        if AGENTS[name].own_endpoint and not (
-            settings.model_endpoint or env.get(ENDPOINT_VARIABLE)
-        ):
+        if AGENTS[name].needs_endpoint and not has_endpoint:
             continue
         try:
-            build_agent(name, settings.with_agent(name)).check(env)
+            load_provider(name, settings.with_agent(name)).check(env)
         except NightshiftError as error:
             # Only what is wrong; how to fix it follows after the semicolon.
-            missing.append(f"; not {name}: {error.message.partition(';')[0]}")
+            why += f"; not {name}: {error.message.partition(';')[0]}"
         else:
-            return AgentChoice(settings.with_agent(name), f"auto{''.join(missing)}")
-    return AgentChoice(settings.with_agent(candidates[0]), f"auto{''.join(missing)}")
+            return AgentChoice(settings.with_agent(name), why)
+    return AgentChoice(settings.with_agent(candidates[0]), why)
 
 
 def build_provider(settings: Settings) -> Provider:
     """The provider that the settings name, after :func:`choose_agent`."""
-    return build_agent(settings.agent, settings)
+    return load_provider(settings.agent, settings)
 
 
-def build_agent(name: str, settings: Settings) -> Provider:
+def load_provider(name: str, settings: Settings) -> Provider:
     """The provider of an agent by its name. Only this agent's module is loaded."""
     module, _, class_name = AGENTS[name].provider.partition(":")
     provider: Provider = getattr(importlib.import_module(module), class_name)(settings)

@@ -39,11 +39,11 @@ UNUSABLE_STATUSES = (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
 
 @dataclass(frozen=True)
 class BeadTask:
-    """A bead's task for its agent; the prompt is apart, as it goes to stdin.
+    """A bead's task for its agent, without the prompt, which goes to stdin.
 
     ``base_url`` is the gateway's, without ``/v1``; "" without a gateway. ``budget_tokens`` and
-    ``left_s`` (seconds) are what is left of the run, None for no limit. The files in
-    ``hidden`` are taken away while the agent works.
+    ``left_s`` (seconds) are what is left of the run, None for no limit. With ``any_command``, the
+    allowed commands limit nothing. The files in ``hidden`` are taken away while the agent works.
     """
 
     bead: str
@@ -64,11 +64,9 @@ class BeadTask:
 
 @dataclass(frozen=True)
 class AgentProgress:
-    """The news in a line of output. ``text`` is what the agent does, "" for nothing new; ``tokens``
-    are those used so far, None if the line does not tell.
-
-    ``unusable`` is why the model endpoint cannot be used, which ends the bead; "" if it can.
-    """
+    """What a line of output tells. ``text`` is what the agent does, "" for nothing new; ``tokens``
+    are those used so far, None if unknown. ``unusable`` is why the model endpoint cannot be used,
+    which ends the bead; "" if it can."""
 
     text: str = ""
     tokens: int | None = None
@@ -80,9 +78,9 @@ class BeadReport:
     """How a bead ended, by its process and the CLI's output.
 
     ``structured`` is the answer that the CLI gave as JSON, None without one. Of the agent's
-    commands, the CLI did not allow those in ``denied``, the program allowlist did not start those
-    in ``refused``, and a shell did not find those in ``missing``. ``calls`` of tools are None if
-    the CLI reports none. ``note`` is for the log, "" for none: progress may not be logged.
+    commands, the CLI did not allow those in ``denied``, and the program allowlist did not start
+    those in ``refused``; ``missing`` are programs that a shell did not find. ``calls`` of tools are
+    None if the CLI reports none. ``note`` is for the log, which may not show progress; "" for none.
     """
 
     status: BeadStatus
@@ -132,34 +130,34 @@ class Provider(ABC):
     """An agent: where its CLI is, how to call it, how to read its output.
 
     ``name`` is the one in settings and results. ``keys`` are variables that may hold its model key;
-    the gateway takes the first that is set. ``about`` is what ``nightshift providers`` shows.
+    the gateway takes the first that is set. ``info`` is what ``nightshift providers`` shows.
     """
 
     name: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()
-    about: ClassVar[ProviderInfo]
+    info: ClassVar[ProviderInfo]
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     @abstractmethod
     def check(self, env: Mapping[str, str]) -> None:
-        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` if it cannot be used at all."""
+        """Raise ``E_PROVIDER_UNAVAILABLE`` or ``E_CONFIG`` if the agent cannot be used at all."""
 
     def find_cloud_variables(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Names in ``agent_env`` that let the agent reach a cloud without the gateway."""
         return ()
 
     def build_settings_env(self) -> dict[str, str]:
-        """Variables that configure it; never a secret."""
+        """Variables that configure the agent; never a secret."""
         return {}
 
     def build_access_env(self, base_url: str, placeholder: str) -> dict[str, str]:
-        """Variables that point it to the gateway."""
+        """Variables that point the agent to the gateway."""
         return {}
 
     def build_files(self, task: BeadTask) -> dict[str, str]:
-        """Files that it needs beside the hand-off file: name → text."""
+        """Files that the agent needs beside the hand-off file: name → text."""
         return {}
 
     @abstractmethod
@@ -167,12 +165,12 @@ class Provider(ABC):
         """The command of a bead, without secrets or prompt; programs are looked up on ``path``."""
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """The bytes for its stdin: the prompt, whose first part (``shared``) all beads share."""
+        """The bytes for stdin: the prompt, which begins with what all beads share."""
         return (shared + rest).encode()
 
     @abstractmethod
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
-        """Files and folders of its own installation, which its process has to read."""
+        """Files and folders of the agent's installation, which its process has to read."""
 
     @abstractmethod
     def build_reader(self) -> OutputReader:
@@ -182,8 +180,11 @@ class Provider(ABC):
 def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
     """Raise ``E_PROVIDER_UNAVAILABLE`` if an agent's CLI is not on PATH."""
     if shutil.which(name, path=env.get("PATH")) is None:
-        text = f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
-        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, f"{text} agent_executable")
+        raise NightshiftError(
+            Code.PROVIDER_UNAVAILABLE,
+            f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
+            " agent_executable",
+        )
 
 
 def compute_command_s(settings: Settings) -> float:
@@ -213,21 +214,21 @@ def find_node_modules(program: Path) -> tuple[Path, ...]:
 
 LONGEST_OUTPUT = 4_000
 """Characters at the start and at the end of a command's output that are searched."""
-LONGEST_RESULT = 120
-"""Characters of a call's result in a word, and of a refused command."""
+LONGEST_OUTCOME = 120
+"""Characters of a call's outcome, such as "exit status 1", and of a refused command."""
 MOST_REFUSED, MOST_MISSING = 20, 10
 LONGEST_PROGRESS = 160
 """Characters of a line that tells what the agent does."""
-LONGEST_SAID = 120
+LONGEST_QUOTE = 120
 """Characters of the agent's own words in such a line."""
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")
 """The program allowlist prints this for a command that it does not start."""
-_NAME = r"([\w.+-]{1,60})"
+_PROGRAM = r"([\w.+-]{1,60})"
 _NOT_FOUND = compile_lazily(
     # dash: "sh: 1: python3: not found"; bash: "/bin/bash: line 1: python3: command not found"
-    rf"(?m)^(?:[\w./-]{{1,40}}: )?(?:line )?(?:\d{{1,6}}: )?{_NAME}: (?:command )?not found\r?$"
+    rf"(?m)^(?:[\w./-]{{1,40}}: )?(?:line )?(?:\d{{1,6}}: )?{_PROGRAM}: (?:command )?not found\r?$"
     # zsh: "zsh: command not found: python3"
-    rf"|^\w{{1,20}}: command not found: {_NAME}\r?$"
+    rf"|^\w{{1,20}}: command not found: {_PROGRAM}\r?$"
 )
 
 
@@ -250,31 +251,32 @@ class OutputLineReader(ABC):
     def _read_usage(self) -> Usage: ...
 
     @abstractmethod
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
-        """The report of a process that this program has not ended."""
+    def _report_exit(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+        """The report of a process that ended by itself."""
 
     def read_line(self, raw: bytes) -> AgentProgress | None:
         """Handle a line with a JSON object; count any other line."""
         event = parse_json(raw)
         if not isinstance(event, dict):
-            self._other_lines += bool(raw.strip())
+            if raw.strip():
+                self._other_lines += 1
             return None
         self._json_lines += 1
         return self._handle_event(event)
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
-        """The report. If this program has ended the process, that determines the status, otherwise
-        the process's own output does."""
+        """The report. Its status follows from why this program ended the process, or else from the
+        process's output."""
         usage = self._read_usage()
         return replace(
-            self._report_stop(ended, usage) or self._report_own_end(ended, usage, stderr),
+            self._report_forced_end(ended, usage) or self._report_exit(ended, usage, stderr),
             last_message=self._last_message,
             calls=self._calls.list_calls(),
             refused=tuple(self._calls.refused),
             missing=tuple(self._calls.missing),
         )
 
-    def _report_stop(self, ended: ProgramEnd, usage: Usage) -> BeadReport | None:
+    def _report_forced_end(self, ended: ProgramEnd, usage: Usage) -> BeadReport | None:
         if self._unusable:
             return BeadReport(BeadStatus.UNAVAILABLE, usage, self._unusable)
         if ended.end not in STATUS_OF_END:
@@ -285,7 +287,7 @@ class OutputLineReader(ABC):
             status, error = BeadStatus.UNAVAILABLE, "the model endpoint did not answer"
         return BeadReport(status, usage, error)
 
-    def _report_missing_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+    def _report_missing_result(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         """The report of a process whose output does not tell how it ended."""
         last = (stderr.decode("utf-8", "replace").strip().splitlines() or [""])[-1]
         if ended.exit_status == 0 or (self._other_lines and not self._json_lines):
@@ -295,7 +297,7 @@ class OutputLineReader(ABC):
             BeadStatus.CRASHED, usage, f"the agent ended with {ended.how} {last}".strip()
         )
 
-    def _measure_failing(self) -> float:
+    def _measure_failing_s(self) -> float:
         """Seconds since the endpoint's first failure after a success."""
         self._failing_since = self._failing_since or read_clock()
         return read_clock() - self._failing_since
@@ -304,11 +306,11 @@ class OutputLineReader(ABC):
 class ReportedCalls:
     """The first calls of a bead, as its CLI reports them. A result may come before its call,
     twice, or never. ``refused`` are commands that the program allowlist did not start, ``missing``
-    those that a shell did not find, both in order."""
+    programs that a shell did not find, both in order."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
-        self._results: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
         self.refused: dict[str, None] = {}
         self.missing: dict[str, None] = {}
 
@@ -318,27 +320,27 @@ class ReportedCalls:
         if len(self._calls) < MOST_CALLS:
             self._calls.setdefault(call.call_id, call)
 
-    def finish(self, call_id: object, result: str, output: object, *, failed: bool) -> None:
-        """Add a call's result in a word, and its output."""
+    def finish(self, call_id: object, outcome: str, output: object, *, failed: bool) -> None:
+        """Add a call's outcome, such as "exit status 1", and read its output."""
         # Cleaned like the id of its call, or the two would not match.
-        known_id = build_tool_call("", None, call_id).call_id
-        if len(self._results) < MOST_CALLS:
-            self._results.setdefault(known_id, clean_line(result, LONGEST_RESULT))
+        cleaned_id = build_tool_call("", None, call_id).call_id
+        if len(self._outcomes) < MOST_CALLS:
+            self._outcomes.setdefault(cleaned_id, clean_line(outcome, LONGEST_OUTCOME))
         text = _join_output(output)
         for match in _NOT_ALLOWED.finditer(text[:LONGEST_OUTPUT]):
             if len(self.refused) < MOST_REFUSED:
-                self.refused.setdefault(clean_line(match[1], LONGEST_RESULT))
+                self.refused.setdefault(clean_line(match[1], LONGEST_OUTCOME))
         if failed:
-            self._find_missing(text)
+            self._add_missing_programs(text)
 
     def list_calls(self) -> tuple[ToolCall, ...]:
-        """The calls in order, with the results that came."""
+        """The calls in order, with the outcomes that were reported."""
         return tuple(
-            replace(call, reported=self._results.get(call_id, ""))
+            replace(call, reported=self._outcomes.get(call_id, ""))
             for call_id, call in self._calls.items()
         )
 
-    def _find_missing(self, output: str) -> None:
+    def _add_missing_programs(self, output: str) -> None:
         """Add the programs that a shell did not find, by the start and the end of the output."""
         for text in dict.fromkeys((output[:LONGEST_OUTPUT], output[-LONGEST_OUTPUT:])):
             for match in _NOT_FOUND.finditer(text):
@@ -353,8 +355,8 @@ def _join_output(output: object) -> str:
 
 
 def describe_call(tool: object, arguments: object, keys: tuple[str, ...]) -> str:
-    """A call as one short line: the tool, and the first of these arguments that it has."""
-    rows = as_object(arguments)
-    subject = next((rows[key] for key in keys if rows.get(key)), "")
-    words = " ".join(map(str, subject)) if isinstance(subject, list) else subject
-    return f"{tool} {words}"[:LONGEST_PROGRESS].strip()
+    """A call as one short line: the tool, and the first argument that it has of ``keys``."""
+    values = as_object(arguments)
+    value = next((values[key] for key in keys if values.get(key)), "")
+    text = " ".join(map(str, value)) if isinstance(value, list) else value
+    return f"{tool} {text}"[:LONGEST_PROGRESS].strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.agents.agent import (
-    LONGEST_SAID,
+    LONGEST_QUOTE,
     TOOLS,
     UNUSABLE_STATUSES,
     AgentProgress,
@@ -52,7 +52,7 @@ class ClaudeCode(Provider):
 
     name = "claude_code"
     keys = KEYS
-    about = ProviderInfo(
+    info = ProviderInfo(
         program="claude",
         tools="a bead's own, and the allowed commands; the CLI enforces both",
         answer="by the CLI (--json-schema)",
@@ -73,15 +73,15 @@ class ClaudeCode(Provider):
         )
 
     def build_settings_env(self) -> dict[str, str]:
-        """Variables against updates, telemetry, memory, background tasks and commit texts of the
-        CLI's own, and for few retries: the gateway waits for an overloaded endpoint."""
+        """Variables that switch off the CLI's updates, telemetry, memory, background tasks and git
+        instructions, and its retries but one: the gateway waits for an overloaded endpoint."""
         command_ms = str(int(compute_command_s(self._settings) * 1000))
         return {
             "DISABLE_AUTOUPDATER": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
-            # Attachments would put the rest of the budget before the prompt, which no cache
-            # survives, and load files that a quoted line names by "@".
+            # Attachments would put the remaining budget before the prompt, so that no cache is
+            # used, and load files that a quoted line names by "@".
             "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
             "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
             "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
@@ -104,8 +104,8 @@ class ClaudeCode(Provider):
             *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
             *("--verbose", "--include-partial-messages"),
             *("--model", task.model),
-            # This flag alone restricts tools: next to --dangerously-skip-permissions, which root
-            # cannot use anyway, --allowedTools restricts nothing.
+            # This flag alone restricts tools: beside --dangerously-skip-permissions, which root
+            # cannot use anyway, --allowedTools would restrict nothing.
             *("--tools", ",".join(TOOLS[task.bead])),
             *("--permission-mode", "dontAsk"),
             *("--allowedTools", *_build_rules(task)),
@@ -117,8 +117,8 @@ class ClaudeCode(Provider):
         ]
 
     def build_stdin(self, shared: str, rest: str) -> bytes:
-        """A message of two blocks. The service caches whole blocks up to a mark, and the CLI
-        itself marks only the last one, which no other bead shares."""
+        """A message of two blocks. The service caches whole blocks up to a ``cache_control``, which
+        the CLI itself sets only in the last block, which no other bead shares."""
         marked = {"type": "text", "text": shared, "cache_control": {"type": "ephemeral"}}
         blocks = [marked, {"type": "text", "text": rest}]
         message = {"type": "user", "message": {"role": "user", "content": blocks}}
@@ -126,14 +126,14 @@ class ClaudeCode(Provider):
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else the program alone."""
-        real = self._find_executable(path)
-        return find_node_modules(real) or (real,)
+        program = self._find_executable(path)
+        return find_node_modules(program) or (program,)
 
     def _find_executable(self, path: str) -> Path:
         return find_program(self._settings.agent_executable or "claude", path)
 
     def build_reader(self) -> OutputReader:
-        """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
+        """A new reader; as patient with a failing endpoint as with a silent CLI."""
         return ClaudeStreamReader(self._settings.idle_timeout)
 
 
@@ -159,7 +159,7 @@ def _build_rules(task: BeadTask) -> list[str]:
 # --- the CLI's output -----------------------------------------------------------------------------
 
 LARGEST_USD = 10**12
-"""A larger figure counts as none: no bead costs so much."""
+"""A larger figure counts as unknown: no bead costs so much."""
 MOST_RECENT = 1_000
 """Messages whose tokens are kept one by one."""
 LONGEST_NAME = 200
@@ -176,9 +176,7 @@ UNUSABLE_ERRORS = {
 }
 """The CLI's names of errors that would fail every other bead, too."""
 FINISHED_REASONS = {"end_turn", "stop_sequence", "tool_use"}
-"""Why a model stops once its answer is complete."""
-_FINISHED_END = {"stop_reason": "end_turn", "terminal_reason": "completed"}
-"""Keys of a complete run's result."""
+"""The ``stop_reason`` of a complete answer."""
 _REPEATED_KEYS = ("subtype", "is_error", "result", "structured_output")
 """The keys on which two results of one run have to agree."""
 
@@ -190,7 +188,7 @@ class ClaudeStreamReader(OutputLineReader):
     def __init__(self, patience_s: float) -> None:
         super().__init__(patience_s)
         self._result: dict[str, Any] = {}
-        self._disagreed = self._answering = False
+        self._results_disagree = self._answering = False
         self._tokens = TokenTally()
         self._message_id = ""
         self._api_error, self._key_refusals = "", 0
@@ -202,7 +200,7 @@ class ClaudeStreamReader(OutputLineReader):
         if kind == "system" and event.get("subtype") == "api_retry":
             return self._handle_retry(as_count(event.get("error_status")))
         if kind == "stream_event":
-            return self._handle_partial(as_object(event.get("event")))
+            return self._handle_stream_event(as_object(event.get("event")))
         if kind == "user":
             self._handle_tool_results(as_object(event.get("message")))
         if kind == "assistant" and isinstance(event.get("message"), dict):
@@ -212,48 +210,50 @@ class ClaudeStreamReader(OutputLineReader):
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
         """The report, with the commands that the CLI did not allow."""
         report = super().build_report(ended, stderr)
-        rows = filter_objects(self._result.get("permission_denials"))[:50]
-        denied = tuple(_describe_tool(row.get("tool_name"), row.get("tool_input")) for row in rows)
-        return replace(report, denied=denied)
+        calls = filter_objects(self._result.get("permission_denials"))[:50]
+        denied = (_describe_tool(call.get("tool_name"), call.get("tool_input")) for call in calls)
+        return replace(report, denied=tuple(denied))
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+    def _report_exit(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         result = self._result
         if not result:
-            return self._report_missing_end(ended, usage, stderr)
+            return self._report_missing_result(ended, usage, stderr)
         # Without a key, subtype is "success" beside is_error: neither proves anything alone.
         succeeded = result.get("subtype") == "success" and result.get("is_error") is False
         if not succeeded or ended.exit_status != 0:
             status, error = _classify_failure(result, self._api_error, ended.exit_status)
             return BeadReport(status, usage, error)
-        if why := self._describe_cut():
-            return BeadReport(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {why}")
+        if flaw := self._find_flaw():
+            return BeadReport(BeadStatus.CRASHED, usage, f"the CLI calls it a success, with {flaw}")
         return BeadReport(BeadStatus.OK, usage, "", result.get("structured_output"))
 
     def _handle_result(self, event: dict[str, Any]) -> None:
         if self._result and any(self._result.get(k) != event.get(k) for k in _REPEATED_KEYS):
-            self._disagreed = True
+            self._results_disagree = True
         self._result, self._last_message = event, as_text(event.get("result"))
 
-    def _describe_cut(self) -> str:
+    def _find_flaw(self) -> str:
         """Why a run that the CLI calls a success is not complete, "" if it is."""
-        # It is a success to the CLI as well if the last answer stopped at a limit, or its stream
-        # broke off between two blocks (stop_reason null). Older CLIs have neither key, and
-        # stop_reason may be that of an earlier answer.
-        stop, end = (self._result.get(key, whole) for key, whole in _FINISHED_END.items())
-        if self._disagreed:
+        # The CLI also calls it a success if the last answer stopped at a limit, or its stream broke
+        # off between two blocks (stop_reason null). Older CLIs print neither key, and stop_reason
+        # may be that of an earlier answer.
+        terminal_reason = self._result.get("terminal_reason", "completed")
+        stop_reason = self._result.get("stop_reason", "end_turn")
+        if self._results_disagree:
             return "two results that disagree"
-        if end != _FINISHED_END["terminal_reason"]:
-            return f"the end {clean_line(str(end), LONGEST_NAME)}"
+        if terminal_reason != "completed":
+            return f"the end {clean_line(str(terminal_reason), LONGEST_NAME)}"
         if self._answering:
             return "an answer that was cut off (it has no stop_reason)"
-        if not isinstance(stop, str) or stop not in FINISHED_REASONS:
-            why = clean_line(str(stop), LONGEST_NAME)
-            return f"an answer that was cut off (stop_reason: {why})"
+        if not isinstance(stop_reason, str) or stop_reason not in FINISHED_REASONS:
+            reason = clean_line(str(stop_reason), LONGEST_NAME)
+            return f"an answer that was cut off (stop_reason: {reason})"
         return ""
 
     def _handle_retry(self, status: int) -> AgentProgress:
-        self._key_refusals += status in KEY_REFUSALS
-        failing_s = self._measure_failing()
+        if status in KEY_REFUSALS:
+            self._key_refusals += 1
+        failing_s = self._measure_failing_s()
         if self._key_refusals >= MOST_KEY_REFUSALS:
             self._unusable = f"the model endpoint refused the key (HTTP {status})"
         elif failing_s >= self._patience_s:
@@ -262,47 +262,47 @@ class ClaudeStreamReader(OutputLineReader):
         text = f"the model endpoint answers {status or 'nothing'}; the CLI tries again"
         return AgentProgress(text, unusable=self._unusable)
 
-    def _handle_partial(self, part: dict[str, Any]) -> AgentProgress | None:
+    def _handle_stream_event(self, event: dict[str, Any]) -> AgentProgress | None:
         """An event of an unfinished message: only such events have its output tokens so far."""
-        if part.get("type") == "message_start" and isinstance(part.get("message"), dict):
-            self._message_id = str(part["message"].get("id"))
+        if event.get("type") == "message_start" and isinstance(event.get("message"), dict):
+            self._message_id = str(event["message"].get("id"))
             self._failing_since, self._answering = 0.0, True
-        if part.get("type") != "message_delta":
+        if event.get("type") != "message_delta":
             return None
-        self._note_stop(as_object(part.get("delta")))
-        self._tokens.count(self._message_id, _count_tokens(part.get("usage")))
+        self._note_stop_reason(as_object(event.get("delta")))
+        self._tokens.count(self._message_id, _count_tokens(event.get("usage")))
         return AgentProgress(tokens=self._tokens.total)
 
-    def _note_stop(self, part: dict[str, Any]) -> None:
-        """Note that an answer is complete, if this part says so. Of a repeated request, the CLI
-        prints only the whole message, and no parts."""
-        if part.get("stop_reason"):
+    def _note_stop_reason(self, message: dict[str, Any]) -> None:
+        """Note that an answer is complete, if a message or its delta says so. After a repeated
+        request, the CLI prints only the message, without stream events."""
+        if message.get("stop_reason"):
             self._answering = False
 
     def _handle_message(self, message: dict[str, Any], error: str) -> AgentProgress:
-        self._note_stop(message)
+        self._note_stop_reason(message)
         self._api_error = error
         if not error:
             self._failing_since = 0.0
-        usage = _count_tokens(message.get("usage"))
+        tokens = _count_tokens(message.get("usage"))
         # The CLI prints a message once for each of its blocks, each time with the same or a later
         # figure.
-        self._tokens.count(str(message.get("id")), usage, grows=True)
+        self._tokens.count(str(message.get("id")), tokens, only_grows=True)
         texts = []
-        for part in filter_objects(message.get("content")):
-            if part.get("type") == "text":
-                texts.append(take_first_line(str(part.get("text", "")), LONGEST_SAID))
-            if part.get("type") == "tool_use":
-                self._calls.add(part.get("id"), part.get("name"), part.get("input"))
-                texts.append(_describe_tool(part.get("name"), part.get("input")))
+        for block in filter_objects(message.get("content")):
+            if block.get("type") == "text":
+                texts.append(take_first_line(str(block.get("text", "")), LONGEST_QUOTE))
+            if block.get("type") == "tool_use":
+                self._calls.add(block.get("id"), block.get("name"), block.get("input"))
+                texts.append(_describe_tool(block.get("name"), block.get("input")))
         return AgentProgress(", ".join(filter(None, texts)), self._tokens.total)
 
     def _handle_tool_results(self, message: dict[str, Any]) -> None:
-        for part in filter_objects(message.get("content")):
-            if part.get("type") == "tool_result":
-                failed = part.get("is_error") is True
-                result, call = "failed" if failed else "ok", part.get("tool_use_id")
-                self._calls.finish(call, result, part.get("content"), failed=failed)
+        for block in filter_objects(message.get("content")):
+            if block.get("type") == "tool_result":
+                failed = block.get("is_error") is True
+                outcome, call_id = "failed" if failed else "ok", block.get("tool_use_id")
+                self._calls.finish(call_id, outcome, block.get("content"), failed=failed)
 
     def _read_usage(self) -> Usage:
         result, seen = self._result, self._tokens.total
@@ -315,18 +315,18 @@ class ClaudeStreamReader(OutputLineReader):
 
 
 class TokenTally:
-    """The tokens of all messages, each counted by its last figure. Of older messages only the sum
-    is kept, as an agent can print millions."""
+    """The tokens of all messages, by each message's last figure. Of older messages only the sum is
+    kept, as an agent can print millions."""
 
     def __init__(self) -> None:
         self.total = 0
         self._recent: dict[str, int] = {}
 
-    def count(self, message_id: str, tokens: int, *, grows: bool = False) -> None:
-        """Count a message; if it ``grows``, a smaller figure than before is ignored."""
+    def count(self, message_id: str, tokens: int, *, only_grows: bool = False) -> None:
+        """Set a message's tokens; with ``only_grows``, a smaller figure than before is ignored."""
         message_id = message_id[:LONGEST_NAME]
         before = self._recent.pop(message_id, 0)
-        now = max(tokens, before) if grows else tokens
+        now = max(tokens, before) if only_grows else tokens
         self._recent[message_id] = now
         self.total += now - before
         if len(self._recent) > MOST_RECENT:
@@ -358,15 +358,15 @@ def _describe_tool(name: object, arguments: object) -> str:
 
 
 def _count_tokens(usage: object) -> int:
-    rows = as_object(usage).items()
-    return sum(as_count(value) for key, value in rows if key.endswith("_tokens"))
+    figures = as_object(usage).items()
+    return sum(as_count(value) for key, value in figures if key.endswith("_tokens"))
 
 
 def _count_model_tokens(result: dict[str, Any]) -> int:
     return sum(
         as_count(value)
-        for row in filter_objects(list(as_object(result.get("modelUsage")).values()))
-        for key, value in row.items()
+        for usage in filter_objects(list(as_object(result.get("modelUsage")).values()))
+        for key, value in usage.items()
         # maxOutputTokens is a limit of the model, not a figure of usage.
         if key.endswith("Tokens") and key != "maxOutputTokens"
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from gitlab_nightshift.agents.agent import (
     LONGEST_PROGRESS,
-    LONGEST_SAID,
+    LONGEST_QUOTE,
     UNUSABLE_STATUSES,
     AgentProgress,
     BeadReport,
@@ -45,7 +45,7 @@ from gitlab_nightshift.text.untrusted_data import (
 )
 
 KEY = "OPENAI_API_KEY"
-SCHEMA = "schema.json"
+SCHEMA_FILE = "schema.json"
 WRITING_BEADS = ("implement", "verify")
 """Beads whose commands write to the checkout. Verify changes nothing, but builds."""
 _DISABLED_FEATURES = (
@@ -80,7 +80,7 @@ class Codex(Provider):
 
     name = "codex"
     keys = (KEY,)
-    about = ProviderInfo(
+    info = ProviderInfo(
         program="codex",
         tools="a shell; the allowed commands are asked for, and the sandbox is the wall",
         answer="by the endpoint (--output-schema), and once more by this program",
@@ -99,12 +99,12 @@ class Codex(Provider):
 
     def build_files(self, task: BeadTask) -> dict[str, str]:
         """The schema of its last message."""
-        return {SCHEMA: json.dumps(restrict_schema(task.schema))} if task.schema else {}
+        return {SCHEMA_FILE: json.dumps(restrict_schema(task.schema))} if task.schema else {}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """``codex exec``, without any configuration of the user or the checkout."""
         program = self._find_executable(path)
-        schema = ["--output-schema", str(task.handoff_file.with_name(SCHEMA))]
+        schema = ["--output-schema", str(task.handoff_file.with_name(SCHEMA_FILE))]
         return [
             str(program),
             *("exec", "--json", "--color", "never", "--ephemeral"),
@@ -120,18 +120,18 @@ class Codex(Provider):
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The ``node_modules`` folder that contains the CLI, else its package, else the program
         alone."""
-        real = self._find_executable(path)
-        packages = [folder for folder in real.parents if (folder / "codex-package.json").is_file()]
-        return (*find_node_modules(real), *packages[:1], real)[:1]
+        program = self._find_executable(path)
+        packages = (each for each in program.parents if (each / "codex-package.json").is_file())
+        return find_node_modules(program) or (next(packages, program),)
 
     def build_reader(self) -> OutputReader:
-        """A fresh reader; as patient with a failing endpoint as with a silent CLI."""
+        """A new reader; as patient with a failing endpoint as with a silent CLI."""
         return CodexStreamReader(self._settings.idle_timeout)
 
     def _find_executable(self, path: str) -> Path:
         """The native program: npm's ``codex`` only starts it, and would need Node."""
-        real = find_program(self._settings.agent_executable or "codex", path)
-        return next(iter(_find_native_programs(real)), real)
+        program = find_program(self._settings.agent_executable or "codex", path)
+        return next(iter(_find_native_programs(program)), program)
 
     def _build_sandbox_args(self, program: Path, path: str, task: BeadTask) -> list[str]:
         # If the CLI cannot start its sandbox, every command fails, and the CLI still ends with exit
@@ -183,7 +183,7 @@ def _find_native_programs(script: Path) -> Iterable[Path]:
     inner = f"vendor/{os.uname().machine}-*/bin/codex"
     beside = package.parent.glob(f"codex-linux-*/{inner}")
     below = package.glob(f"node_modules/@openai/codex-linux-*/{inner}")
-    return (found.resolve() for found in (*beside, *below, *package.glob(inner)))
+    return (path.resolve() for path in (*beside, *below, *package.glob(inner)))
 
 
 def _format_options(config: Mapping[str, object]) -> list[str]:
@@ -214,10 +214,10 @@ def restrict_schema(schema: Any) -> Any:
         return schema
     restricted = {key: value for key, value in schema.items() if key in _COPIED}
     if "anyOf" in schema:
-        restricted["anyOf"] = [restrict_schema(part) for part in schema["anyOf"]]
+        restricted["anyOf"] = [restrict_schema(option) for option in schema["anyOf"]]
     for key in ("$defs", "properties"):
         if key in schema:
-            restricted[key] = {name: restrict_schema(part) for name, part in schema[key].items()}
+            restricted[key] = {name: restrict_schema(value) for name, value in schema[key].items()}
     if "items" in schema:
         restricted["items"] = restrict_schema(schema["items"])
     if schema.get("type") == "object":
@@ -278,11 +278,11 @@ class CodexStreamReader(OutputLineReader):
             return self._handle_item(item, done=kind == "item.completed")
         return None
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+    def _report_exit(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         if self._failure:
             return _report_failure(self._failure, usage)
         if not self._turn_ended or ended.exit_status != 0:
-            return self._report_missing_end(ended, usage, stderr)
+            return self._report_missing_result(ended, usage, stderr)
         if self._commands and self._not_started == self._commands:
             error = f"no command could be started: {self._why_not_started}"
             return BeadReport(BeadStatus.CRASHED, usage, error)
@@ -296,7 +296,7 @@ class CodexStreamReader(OutputLineReader):
             self._failure = self._failure or message or _NO_REASON
         if not message.startswith("Reconnecting"):
             return None
-        failing_s = self._measure_failing()
+        failing_s = self._measure_failing_s()
         status = _find_http_status(message)
         answer = f"answers {status}" if status else "does not answer"
         if failing_s >= self._patience_s:
@@ -326,10 +326,10 @@ class CodexStreamReader(OutputLineReader):
     def _count_command(self, command: dict[str, Any]) -> None:
         """Count a command, and whether it started: if none did, the sandbox is broken."""
         self._commands += 1
-        name, status = command.get("id"), command.get("exit_code")
-        self._calls.add(name, "command", command)
-        how = f"exit status {status}" if type(status) is int else "no exit status"
-        self._calls.finish(name, how, command.get("aggregated_output"), failed=status != 0)
+        call_id, status = command.get("id"), command.get("exit_code")
+        self._calls.add(call_id, "command", command)
+        outcome = f"exit status {status}" if type(status) is int else "no exit status"
+        self._calls.finish(call_id, outcome, command.get("aggregated_output"), failed=status != 0)
         output = as_text(command.get("aggregated_output"))
         if status != 0 and _NOT_STARTED.match(output.lstrip()):
             self._not_started += 1
@@ -370,12 +370,11 @@ def _describe_item(item: dict[str, Any]) -> str:
         command = unwrap_command(as_text(item.get("command")))
         return f"runs {take_first_line(command, LONGEST_TEXT)}"[:LONGEST_PROGRESS]
     if kind == "file_change":
-        paths = [as_text(row.get("path")) for row in filter_objects(item.get("changes"))]
+        paths = [as_text(change.get("path")) for change in filter_objects(item.get("changes"))]
         return f"edits {', '.join(paths)}"[:LONGEST_PROGRESS]
     if kind == "agent_message":
-        return (
-            "reports" if isinstance(parse_json(text), dict) else take_first_line(text, LONGEST_SAID)
-        )
+        is_report = isinstance(parse_json(text), dict)
+        return "reports" if is_report else take_first_line(text, LONGEST_QUOTE)
     if kind == "error":
         return take_first_line(as_text(item.get("message")), LONGEST_PROGRESS)
     return ""

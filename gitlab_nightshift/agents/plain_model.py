@@ -35,15 +35,15 @@ from gitlab_nightshift.text.untrusted_data import as_text, take_first_line
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
-SPEC = "bead.json"
+SPEC_FILE = "bead.json"
 LONGEST_NOTE = 300
 """Characters of a note for the log."""
-MOST_KINDS = 10
-"""Kinds of mistakes that are counted apart."""
+MOST_MISTAKE_KINDS = 10
+"""Mistakes of further kinds are not counted."""
 PROGRAM = Path(inside.__file__)
 PACKAGE = PROGRAM.parents[2]
-_SUBJECTS = ("command", "path", "pattern")
-"""The arguments of a call that a line of progress shows."""
+_SHOWN_ARGUMENTS = ("command", "path", "pattern")
+"""A line of progress shows the first of these that a call has."""
 
 
 class Model(Provider):
@@ -52,7 +52,7 @@ class Model(Provider):
     name = "model"
     keys = (KEY,)
     one_request = False
-    about = ProviderInfo(
+    info = ProviderInfo(
         program="",
         tools="run, read, search, edit, finish; the allowed commands, by words, without a shell",
         answer="by this program",
@@ -62,7 +62,7 @@ class Model(Provider):
     )
 
     def check(self, env: Mapping[str, str]) -> None:
-        """Check that a model is named, and a key or an endpoint, which may need no key."""
+        """Check that a model is named, and that a key or an endpoint is set."""
         if not self._settings.models.implement:
             raise build_config_error(
                 "models.implement: name the model of your endpoint; the agent"
@@ -100,19 +100,18 @@ class Model(Provider):
             "seconds": task.left_s,
             "rates": [rates.input, rates.output] if rates else [0.0, 0.0],
         }
-        return {SPEC: json.dumps(spec)}
+        return {SPEC_FILE: json.dumps(spec)}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The command of this package's own program (``inside.py``)."""
-        spec = task.handoff_file.with_name(SPEC)
-        return build_python_command(str(PROGRAM), str(spec))
+        return build_python_command(str(PROGRAM), str(task.handoff_file.with_name(SPEC_FILE)))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
         """The folders of this package and its Python."""
         return (PACKAGE, *list_interpreter_paths())
 
     def build_reader(self) -> OutputReader:
-        """A fresh reader."""
+        """A new reader."""
         return ModelStreamReader()
 
 
@@ -121,7 +120,7 @@ class Patch(Model):
 
     name = "patch"
     one_request = True
-    about = ProviderInfo(
+    info = ProviderInfo(
         program="",
         tools="none: it is shown files, and its blocks are applied exactly or not at all",
         answer="by the endpoint if it knows json_schema, else by this program",
@@ -153,16 +152,16 @@ class ModelStreamReader(OutputLineReader):
         elif kind == "call":
             self._calls.add(call_id, event.get("tool"), event.get("input"))
         elif kind == "result_of":
-            how = str(event.get("how"))
-            failed = how not in ("ok", "exit status 0")
-            self._calls.finish(call_id, how, event.get("output"), failed=failed)
+            outcome = str(event.get("how"))
+            failed = outcome not in ("ok", "exit status 0")
+            self._calls.finish(call_id, outcome, event.get("output"), failed=failed)
         elif kind == "shown":
             for path in _list_files(event):
                 self._calls.add(str(path)[-100:], "Read", {"file_path": path})
         elif kind == "mistake":
-            name = clean_line(event.get("kind"), 60)
-            if name in self._mistakes or len(self._mistakes) < MOST_KINDS:
-                self._mistakes[name] = self._mistakes.get(name, 0) + 1
+            mistake = clean_line(event.get("kind"), 60)
+            if mistake in self._mistakes or len(self._mistakes) < MOST_MISTAKE_KINDS:
+                self._mistakes[mistake] = self._mistakes.get(mistake, 0) + 1
         elif kind == "trimmed":
             tokens = str(event.get("tokens"))[:20]
             self._notes["trimmed"] = f"too much for this model: shortened to {tokens} tokens"
@@ -171,7 +170,7 @@ class ModelStreamReader(OutputLineReader):
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:
         """The report, with a note of what went wrong on the way."""
-        counts = ", ".join(f"{count} × {name}" for name, count in self._mistakes.items())
+        counts = ", ".join(f"{count} × {kind}" for kind, count in self._mistakes.items())
         unusable = f"calls that could not be used: {counts}" if counts else ""
         note = "; ".join(filter(None, (*self._notes.values(), unusable)))
         return dataclasses.replace(super().build_report(ended, stderr), note=note)
@@ -179,10 +178,10 @@ class ModelStreamReader(OutputLineReader):
     def _read_usage(self) -> Usage:
         return UNKNOWN_USAGE  # only the gateway counts them
 
-    def _report_own_end(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
+    def _report_exit(self, ended: ProgramEnd, usage: Usage, stderr: bytes) -> BeadReport:
         result = self._result
         if not result:
-            return self._report_missing_end(ended, usage, stderr)
+            return self._report_missing_result(ended, usage, stderr)
         if result.get("ok") is True and ended.exit_status == 0:
             return BeadReport(BeadStatus.OK, usage, structured=result.get("structured"))
         status = BeadStatus.CRASHED
@@ -209,7 +208,7 @@ def _describe_event(event: Mapping[str, Any]) -> str:
         case "refused":
             return f"asks once more: {take_first_line(str(event.get('problem')), LONGEST_PROGRESS)}"
         case "call":
-            call = describe_call(event.get("tool"), event.get("input"), _SUBJECTS)
+            call = describe_call(event.get("tool"), event.get("input"), _SHOWN_ARGUMENTS)
             return clean_line(call, LONGEST_PROGRESS)
         case "said":
             return take_first_line(str(event.get("text", "")), LONGEST_PROGRESS)

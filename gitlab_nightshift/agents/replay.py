@@ -22,7 +22,7 @@ class Replay(Provider):
     """The agent ``replay``, which asks no model: it reads its prompt and ignores it."""
 
     name = "replay"
-    about = ProviderInfo(
+    info = ProviderInfo(
         program="",
         tools="none: it repeats what was recorded",
         answer="as recorded",
@@ -40,13 +40,11 @@ class Replay(Provider):
         index = self._folder / INDEX
         try:
             data = json.loads(index.read_bytes())
-        except OSError as error:
-            why = f"no recorded night: {error.strerror}"
-            raise build_config_error(f"replay_dir: {index}: {why}") from None
-        except (ValueError, RecursionError) as error:
-            raise build_config_error(f"replay_dir: {index}: no recorded night: {error}") from None
+        except (OSError, ValueError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise build_config_error(f"replay_dir: {index}: no recorded night: {why}") from None
         expected = {"version": FORMAT, "agent": self._recorded_agent.name}
-        if not isinstance(data, dict) or {key: data.get(key) for key in expected} != expected:
+        if not isinstance(data, dict) or not expected.items() <= data.items():
             raise build_config_error(
                 f"replay_dir: {index}: a recording of claude_code in format {FORMAT} is expected"
             )

@@ -62,4 +62,4 @@ def _change_files(files: Path, checkout: Path, deleted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(play(*(Path(part) for part in sys.argv[1:4])))
+    sys.exit(play(*(Path(argument) for argument in sys.argv[1:4])))

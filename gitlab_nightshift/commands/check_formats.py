@@ -201,7 +201,7 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
     yield f"{name}: {flag.what}"
     yield f"Why it matters: {flag.why}"
     yield ""
-    yield f"A change of people: {_LEVEL_MEANINGS[flag.people]}."
+    yield f"A change of people: {_LEVEL_MEANINGS[flag.human_level]}."
     if flag.warn_if:
         yield f"  It is only a warning if {flag.warn_if}."
     yield f"A night's change: {_LEVEL_MEANINGS[flag.level]}."

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gitlab_nightshift import __version__
-from gitlab_nightshift.agents import build_agent
+from gitlab_nightshift.agents import load_provider
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.sandbox.process import capture
@@ -51,15 +51,15 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
     chosen = settings.with_agent(name)
     if settings.agent != name:  # agent_executable is the path of another agent's CLI
         chosen = chosen.with_values(agent_executable=None)
-    provider = build_agent(name, chosen)
+    provider = load_provider(name, chosen)
     missing = ""
     try:
         provider.check(env)
         check_bounds(chosen, provider, env)
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
-    about = provider.about
-    program = (about.program and chosen.agent_executable) or about.program
+    info = provider.info
+    program = (info.program and chosen.agent_executable) or info.program
     executable = shutil.which(program, path=env.get("PATH", DEFAULT_PATH)) if program else ""
     return ProviderRow(
         name=name,
@@ -69,9 +69,9 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
         executable=executable or "",
         version=_read_version(executable, env) if program else __version__,
         key=next((key for key in provider.keys if env.get(key)), ""),
-        tools=about.tools,
-        answer=about.answer,
-        cost=about.cost,
+        tools=info.tools,
+        answer=info.answer,
+        cost=info.cost,
         network=REACHED_HOSTS if provider.keys else "none",
     )
 

@@ -28,9 +28,9 @@ LONG_CONTEXT = "[1m]"
 LEAST_THINKING = 1024
 """Tokens: the smallest thinking budget that the service accepts."""
 MOST_CACHE_MARKS = 4
-"""The service refuses a request with more breakpoints of the cache."""
+"""The service refuses a request that has ``cache_control`` at more places."""
 SERVER_SIDE = ("mcp_servers", "container")
-"""Keys that make the provider act on its own side: refused."""
+"""Keys by which the provider itself would act: refused."""
 _BETAS = frozenset(
     {
         "claude-code",
@@ -71,7 +71,7 @@ _CACHE = allow_null(
     )
 )
 _PICTURE = allow_picture(CLAUDE_IMAGE_TOKENS)
-_DATA: Mapping[str, Check] = {"media_type": check_text, "data": check_text}
+_TEXT_SOURCE: Mapping[str, Check] = {"media_type": check_text, "data": check_text}
 _TEXT: Mapping[str, Check] = {"text": check_text, "cache_control": _CACHE}
 _IMAGE: Mapping[str, Check] = {
     "source": allow_tagged(
@@ -81,18 +81,18 @@ _IMAGE: Mapping[str, Check] = {
 }
 # No PDF: a small one can have any number of pages, so its cost is unknown beforehand.
 _DOCUMENT: Mapping[str, Check] = {
-    "source": allow_tagged("a document source", {"text": _DATA}),
+    "source": allow_tagged("a document source", {"text": _TEXT_SOURCE}),
     "title": allow_null(check_text),
     "context": allow_null(check_text),
     "cache_control": _CACHE,
 }
-_RESULT: Mapping[str, Mapping[str, Check]] = {
+_RESULT_BLOCKS: Mapping[str, Mapping[str, Check]] = {
     "text": _TEXT,
     "image": _IMAGE,
     "document": _DOCUMENT,
 }
 _BLOCKS: Mapping[str, Mapping[str, Check]] = {
-    **_RESULT,
+    **_RESULT_BLOCKS,
     "thinking": {"thinking": check_text, "signature": check_text},
     "redacted_thinking": {"data": check_text},
     "tool_use": {
@@ -105,7 +105,9 @@ _BLOCKS: Mapping[str, Mapping[str, Check]] = {
     },
     "tool_result": {
         "tool_use_id": check_text,
-        "content": allow_either(check_text, allow_list_of(allow_tagged("a tool result", _RESULT))),
+        "content": allow_either(
+            check_text, allow_list_of(allow_tagged("a tool result", _RESULT_BLOCKS))
+        ),
         "is_error": check_scalar,
         "cache_control": _CACHE,
     },
@@ -164,7 +166,7 @@ _MESSAGES: Mapping[str, Check] = {
 
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """Check a request for an answer. Raises RequestRefusal if a bead does not need all of it."""
+    """Check a request for an answer. Raises RequestRefusal for what no bead needs."""
     checked = _check_request(body, models, _MESSAGES, "max_tokens")
     if checked.max_output is None:
         raise RequestRefusal("max_tokens is missing")
@@ -177,10 +179,10 @@ def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequ
 
 
 def _check_request(
-    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
+    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], output_key: str
 ) -> CheckedRequest:
-    plain_models = list_plain_models(models)
-    checked = check_body(body, plain_models, checks, output_key=limit, server_side=SERVER_SIDE)
+    models = list_plain_models(models)
+    checked = check_body(body, models, checks, output_key=output_key, server_side=SERVER_SIDE)
     for tool in checked.body.get("tools", ()):
         if not isinstance(tool.get("input_schema"), dict):
             raise RequestRefusal(
@@ -193,19 +195,14 @@ def _check_request(
 def _limit_cache_marks(body: Mapping[str, Any]) -> None:
     """If there are too many marks, remove the first ones of the conversation, to which this program
     adds one of its own (``claude_code.py: build_stdin``)."""
-    shared = [part for name in ("tools", "system") for part in _list_blocks(body.get(name))]
-    conversation = [
-        part for m in body.get("messages", ()) for part in _list_blocks(m.get("content"))
-    ]
-    # Tools and system come last, so their marks stay: every request shares these parts.
-    marked = [part for part in (*conversation, *shared) if part.get("cache_control")]
-    most = MOST_CACHE_MARKS - bool(body.get("cache_control"))
-    for part in marked[: max(len(marked) - most, 0)]:
-        del part["cache_control"]
-
-
-def _list_blocks(content: Any) -> list[dict[str, Any]]:
-    return content if isinstance(content, list) else []
+    contents = [message.get("content") for message in body.get("messages", ())]
+    # Tools and system last, so that their marks stay: every request shares these blocks.
+    contents += [body.get("tools"), body.get("system")]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    marked = [block for block in blocks if block.get("cache_control")]
+    most = MOST_CACHE_MARKS - 1 if body.get("cache_control") else MOST_CACHE_MARKS
+    for block in marked[: max(len(marked) - most, 0)]:
+        del block["cache_control"]
 
 
 def fit_thinking(body: dict[str, Any], limit: int) -> None:
@@ -229,12 +226,16 @@ def list_plain_models(models: Iterable[str]) -> set[str]:
 def filter_betas(header: str, models: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """The ``anthropic-beta`` header with only the known names, of any date; and the dropped ones.
 
-    Names that enable a provider-side tool, a store or a higher price are not known here.
+    Names that enable a provider-side tool, a store or a higher price are not among the known.
     """
-    allowed = _BETAS | ({"context-1m"} if any(m.endswith(LONG_CONTEXT) for m in models) else set())
-    kept: list[str] = []
-    dropped: list[str] = []
-    for name in (part.strip() for part in header.split(",")):
+    allowed = set(_BETAS)
+    if any(model.endswith(LONG_CONTEXT) for model in models):
+        allowed.add("context-1m")
+    kept, dropped = list[str](), list[str]()
+    for name in filter(None, map(str.strip, header.split(","))):
         match = _BETA.fullmatch(name)
-        (kept if match and match[1] in allowed else dropped).append(name)
-    return ",".join(kept), tuple(name for name in dropped if name)
+        if match and match[1] in allowed:
+            kept.append(name)
+        else:
+            dropped.append(name)
+    return ",".join(kept), tuple(dropped)

@@ -5,6 +5,7 @@ Imports aiohttp: only the gateway's own process reads this module.
 
 import asyncio
 import contextlib
+import json
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,16 +16,16 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.request_body import RequestRefusal, build_error_body
+from gitlab_nightshift.gateway.request_body import RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api
 
-Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 LINE_BYTES = 8 * 1024
 """The longest request line, and the longest header."""
 MOST_HEADERS = 64
-# Seconds to read on after an answer: closing a socket with unread data resets the connection, and
-# the client may lose the answer (RFC 9112, 9.6).
 LINGER_S = 2.0
+"""Seconds to read on after an answer: closing a socket with unread data resets the connection, and
+the client may lose the answer (RFC 9112, 9.6)."""
 NO_RETRY = {"x-should-retry": "false"}
 """The gateway has retried already: more retries would multiply the waiting. OpenAI's own client
 obeys this header (openai-python, _base_client.py)."""
@@ -38,7 +39,7 @@ class Connections(web.Server):
     """Accepts a bounded number of connections; closes idle ones, and those whose request head
     arrives too slowly."""
 
-    def __init__(self, handle: Handle, limits: GatewayLimits) -> None:
+    def __init__(self, handle: Handler, limits: GatewayLimits) -> None:
         super().__init__(
             self._serve_request,
             # Off by default: without it a handler learns of a disconnect only when it writes
@@ -54,23 +55,23 @@ class Connections(web.Server):
             lingering_time=LINGER_S,
         )
         self._handle, self._limits = handle, limits
-        self._listening: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server] = []
         self._open: dict[RequestHandler, asyncio.Transport] = {}
         self._idle_timers: dict[Any, asyncio.TimerHandle] = {}
 
-    async def listen(self, unix: socket.socket | None) -> int:
+    async def listen(self, unix_socket: socket.socket | None) -> int:
         """Listen on 127.0.0.1 and on a bound UNIX socket; returns the port."""
         loop = asyncio.get_running_loop()
         tcp = await loop.create_server(self, "127.0.0.1", 0)
-        self._listening.append(tcp)
-        if unix:
-            self._listening.append(await loop.create_server(self, sock=unix))
+        self._servers.append(tcp)
+        if unix_socket:
+            self._servers.append(await loop.create_server(self, sock=unix_socket))
         port: int = tcp.sockets[0].getsockname()[1]
         return port
 
     async def close(self) -> None:
         """Close everything at once."""
-        for server in self._listening:
+        for server in self._servers:
             server.close()
         for transport in list(self._open.values()):
             transport.abort()
@@ -114,7 +115,7 @@ class BodyReader:
     """Reads request bodies, and limits the bytes held in memory by all requests together."""
 
     def __init__(self, limits: GatewayLimits) -> None:
-        self._limits, self._held = limits, 0
+        self._limits, self._held_bytes = limits, 0
 
     @contextlib.asynccontextmanager
     async def open_body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
@@ -125,20 +126,19 @@ class BodyReader:
         size = _check_length(request)
         if size > self._limits.body_bytes:
             raise RequestRefusal("the request is too large", 413, "request_too_large")
-        if self._held + size > self._limits.held_bytes:
+        if self._held_bytes + size > self._limits.held_bytes:
             raise RequestRefusal("too many requests at a time", 429, "rate_limit_error")
         # Counted before the read, so that many slow uploads cannot add up.
-        self._held += size
+        self._held_bytes += size
         try:
             yield await self._read(request, size)
         finally:
-            self._held -= size
+            self._held_bytes -= size
 
     async def _read(self, request: web.BaseRequest, size: int) -> bytes:
         try:
             async with asyncio.timeout(self._limits.body_s):
-                # asyncio.timeout limits all of it: a limit for each read would let one byte a
-                # minute through.
+                # A limit for the whole body: one for each read would let one byte a minute through.
                 return await request.content.readexactly(size)
         except (TimeoutError, ConnectionError, asyncio.IncompleteReadError):
             raise RequestRefusal("the request was cut off", 408) from None
@@ -156,8 +156,8 @@ def _check_length(request: web.BaseRequest) -> int:
 
 
 class AnswerReceiver:
-    """Passes an answer to the agent. Once the agent has disconnected, the rest is dropped: the
-    endpoint's answer is read to its end anyway, for its usage.
+    """Passes an answer to the agent. Once the agent has disconnected, the rest is dropped; the
+    endpoint's answer is still read to its end, for its usage.
 
     ``gone`` is set once the agent has disconnected, or was disconnected because it read nothing for
     ``patience_s`` seconds (then ``slow`` is true too).
@@ -205,7 +205,10 @@ class AnswerReceiver:
 
 
 def build_error_response(api: Api, refusal: RequestRefusal) -> web.Response:
-    """A refusal as the provider's own clients read it."""
-    body = build_error_body(api, refusal.message, refusal.kind)
+    """A refusal in the form that the provider's own clients expect."""
+    error = {"message": refusal.message, "type": refusal.kind}
+    body: dict[str, Any] = {"error": {**error, "param": None, "code": None}}
+    if api is Api.ANTHROPIC:
+        body = {"type": "error", "error": error}
     headers = {"content-type": "application/json", **NO_RETRY}
-    return web.Response(body=body, status=refusal.status, headers=headers)
+    return web.Response(body=json.dumps(body).encode(), status=refusal.status, headers=headers)

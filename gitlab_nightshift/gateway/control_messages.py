@@ -7,7 +7,7 @@ gateway. So every message is a record of this module, read by the codec, of boun
 import json
 import socket
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from gitlab_nightshift.records.codec import (
     Between,
@@ -25,7 +25,6 @@ LONGEST_MESSAGE = 64 * 1024
 MOST_MODELS = 16
 _LARGEST = 10**12
 """USD, tokens or seconds: more than any run has, but finite."""
-Record = TypeVar("Record")
 
 Name = Annotated[str, Pattern(r"[!-~]{1,200}")]
 Word = Annotated[str, Pattern(r"[!-~]{1,2000}")]
@@ -92,7 +91,7 @@ class CloseEgress(ControlRequest):
     credential: Name
 
 
-_KINDS = {kind.__name__: kind for kind in ControlRequest.__subclasses__()}
+_REQUESTS = {kind.__name__: kind for kind in ControlRequest.__subclasses__()}
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,8 @@ class ClosedBead:
 
 @dataclass(frozen=True)
 class SomeCalls:
-    """Some of a bead's tool calls; ``count`` are all that the gateway has kept, ``more`` the calls
-    that it has only counted."""
+    """Some of a bead's tool calls. ``count`` is the number of calls that the gateway has kept,
+    ``more`` of those that it has only counted."""
 
     calls: tuple[ToolCall, ...]
     count: Count
@@ -158,8 +157,8 @@ class EgressTraffic:
 
 @dataclass(frozen=True)
 class GatewayReply:
-    """An answer: its ``result``, or an error by its code. ``notes`` are texts for the log that have
-    waited for a request, each with true for a warning."""
+    """An answer: its ``result``, or an error by its code. ``notes`` are texts for the log since the
+    last answer, each with true for a warning."""
 
     notes: tuple[tuple[Annotated[str, Length(2000, least=1)], bool], ...]
     result: Any = None
@@ -185,8 +184,9 @@ def receive_request(link: socket.socket) -> tuple[ControlRequest, socket.socket 
     data, attached = _receive(link)
     try:
         message = decode_record(dict[str, Any], data)
-        kind = _KINDS.get(str(message.pop("do", None)))
-        if kind is None or (attached is None) == (kind is Listen):
+        kind = _REQUESTS.get(str(message.pop("do", None)))
+        has_socket = attached is not None  # only Listen comes with one
+        if kind is None or has_socket != (kind is Listen):
             raise InvalidRecordError("it is no request")
         return make_record(kind, message), attached
     except BaseException:
@@ -209,7 +209,7 @@ def _send(link: socket.socket, message: object, attached: socket.socket | None) 
 
 def _receive(link: socket.socket) -> tuple[bytes, socket.socket | None]:
     data, descriptors, flags, _ = socket.recv_fds(link, LONGEST_MESSAGE, 1)
-    attached = [socket.socket(fileno=each) for each in descriptors]
+    attached = [socket.socket(fileno=descriptor) for descriptor in descriptors]
     # The kernel cuts a longer message, and drops more descriptors, without an error: recvmsg(2).
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         raise InvalidRecordError("it is too long")

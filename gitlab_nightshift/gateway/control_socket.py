@@ -1,5 +1,5 @@
-"""The gateway's side of its control socket: serves until its client is gone, and answers the few
-requests that work may make.
+"""The gateway's side of its control socket: answers the few requests that work may make, until work
+closes it.
 
 The process at the other end reads agents' files, so an attacker may control it. A request that
 honest work never makes ends the conversation, and with it this process.
@@ -30,14 +30,13 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 MAX_WAIT_S = 0.2
-"""Seconds that one answer may take: a client that waits longer asks again."""
+"""Seconds that an answer may take to come: a client that waits longer asks again."""
 MOST_NOTES = 500
-"""Notes that may wait."""
+"""Notes that may wait for an answer."""
 NOTE_CHARACTERS = 500
-NOTES_AT_ONCE = 16
-"""Notes that go with an answer."""
-CALLS_AT_ONCE = 10
-"""Tool calls that go with an answer: even the longest ones fit into a message."""
+NOTES_PER_ANSWER = 16
+CALLS_PER_ANSWER = 10
+"""Tool calls: even the longest ones fit into a message."""
 MOST_HOSTS = 20
 """Hosts of a bead whose traffic is reported: those to which most was sent."""
 
@@ -74,10 +73,10 @@ class ControlServer:
     def list_usage(self) -> list[Usage]:
         """The most that each bead can have used so far."""
         accounts = self._gateway.list_accounts() if self._gateway else ()
-        return [account.compute_most() for account in accounts]
+        return [account.compute_worst_case() for account in accounts]
 
     def keep_note(self, event: Event) -> None:
-        """Keep a note until it is fetched."""
+        """Keep a note for one of the next answers."""
         if isinstance(event, Note) and len(self._notes) < MOST_NOTES:
             self._notes.append(event)
 
@@ -125,7 +124,7 @@ class ControlServer:
         finally:
             if attached and result is None:
                 attached.close()
-        oldest = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_AT_ONCE))]
+        oldest = [self._notes.popleft() for _ in range(min(len(self._notes), NOTES_PER_ANSWER))]
         notes = tuple((note.text[:NOTE_CHARACTERS], note.warning) for note in oldest)
         self._answering = None  # before the answer, upon which the next request may come at once
         try:
@@ -148,8 +147,8 @@ class ControlServer:
                 result = await self._close_bead(request.placeholder, request.wait_s)
             case messages.ListCalls():
                 log = self._require_account(request.placeholder).log
-                some = log.calls[request.start : request.start + CALLS_AT_ONCE]
-                result = messages.SomeCalls(tuple(some), len(log.calls), log.more)
+                calls = log.calls[request.start : request.start + CALLS_PER_ANSWER]
+                result = messages.SomeCalls(tuple(calls), len(log.calls), log.more)
             case messages.OpenEgress():
                 result = self._open_egress(request.bead)
             case messages.CloseEgress():
@@ -198,9 +197,9 @@ class ControlServer:
         if self._proxy is None or credential not in self._tickets:
             raise InvalidRecordError("there is no such bead")
         traffic = await self._proxy.close_bead(self._tickets[credential])
-        rows = sorted(traffic.items(), key=lambda row: row[1].sent, reverse=True)
-        hosts = [(name, each.sent, each.received) for name, each in rows[:MOST_HOSTS]]
-        return messages.EgressTraffic(tuple(hosts), len(rows[MOST_HOSTS:]))
+        hosts = [(host, count.sent, count.received) for host, count in traffic.items()]
+        hosts.sort(key=lambda host: host[1], reverse=True)
+        return messages.EgressTraffic(tuple(hosts[:MOST_HOSTS]), len(hosts[MOST_HOSTS:]))
 
     def _require_gateway(self) -> Gateway:
         if self._gateway is None or "model" not in self._listening:
@@ -221,30 +220,29 @@ def _build_refusal(text: str) -> NightshiftError:
 # --- the process ----------------------------------------------------------------------------------
 
 REPORT_S = 1.0
-"""Seconds after which reports that did not fit into the pipe are tried again."""
+"""Seconds after which reports that did not fit into the pipe are written again."""
 LAST_REPORT_S = 5.0
 """Seconds that the reader gets for the last reports."""
 
 
-def serve(raw: bytes, link: socket.socket, report: int) -> None:
-    """Serve until the client is gone. ``raw`` is the configuration as JSON, ``report`` the
-    descriptor of the pipe for usage."""
-    config = decode_record(GatewayConfig, raw)
+def serve(config_json: bytes, link: socket.socket, report_pipe: int) -> None:
+    """Serve until the client is gone. ``report_pipe`` is the descriptor of the pipe for usage."""
+    config = decode_record(GatewayConfig, config_json)
     confine(config)  # before the first byte of an agent is read
-    asyncio.run(_serve(config, link, report))
+    asyncio.run(_serve(config, link, report_pipe))
 
 
 def confine(config: GatewayConfig) -> None:
     """Keep only the rights of the gateway's row in the process table, and read access to the CA
     files for the model's endpoint. Raises OSError."""
     endpoint = config.upstream
-    named = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
-    places = {"named": [str(path) for path in named if path]}
+    ca_paths = (*endpoint.ca_files, endpoint.ca_dir) if endpoint else ()
+    places = {"named": [str(path) for path in ca_paths if path]}
     restrict_to(find_rights(GATEWAY, places, os.environ))
 
 
-async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
-    reports, loop = UsageWriter(pipe), asyncio.get_running_loop()
+async def _serve(config: GatewayConfig, link: socket.socket, report_pipe: int) -> None:
+    reports, loop = UsageWriter(report_pipe), asyncio.get_running_loop()
     control = ControlServer(link, config, lambda: reports.write(control.list_usage()))
 
     def note_fault(_: object, context: dict[str, Any]) -> None:
@@ -253,11 +251,11 @@ async def _serve(config: GatewayConfig, link: socket.socket, pipe: int) -> None:
 
     loop.set_exception_handler(note_fault)
     # A pipe's write end gets ready (POLLERR) once its reader has closed it: poll(2).
-    loop.add_reader(pipe, control.ended.set)
+    loop.add_reader(report_pipe, control.ended.set)
     reporting = asyncio.create_task(_report_regularly(reports, control))
     await control.serve()
     reporting.cancel()
-    loop.remove_reader(pipe)
+    loop.remove_reader(report_pipe)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LAST_REPORT_S):
             while not reports.write(control.list_usage()):

@@ -36,7 +36,7 @@ from gitlab_nightshift.gateway.forward import (
     read_start,
 )
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.openai import LIGHT, check_chat, check_responses
+from gitlab_nightshift.gateway.openai import LIGHT_HEADER, check_chat, check_responses
 from gitlab_nightshift.gateway.request_body import (
     BY_BYTES,
     TOOLS,
@@ -68,12 +68,12 @@ class Route:
     queries: tuple[str, ...] = ("",)
 
 
-_BETA = ("", "beta=true")
+_BETA_QUERIES = ("", "beta=true")
 _ROUTES = {
     route.path: route
     for route in (
-        Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA),
-        Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA),
+        Route("/v1/messages", Api.ANTHROPIC, check_messages, _BETA_QUERIES),
+        Route("/v1/messages/count_tokens", Api.ANTHROPIC, check_count, _BETA_QUERIES),
         Route("/v1/responses", Api.OPENAI, check_responses),
         Route(CHAT, Api.OPENAI, check_chat),
     )
@@ -86,8 +86,8 @@ def find_route(api: Api, method: str, target: str) -> tuple[Route, str]:
     path, _, query = target.partition("?")
     route = _ROUTES.get(path)
     if method != "POST" or route is None or route.api is not api or query not in route.queries:
-        what = f"{quote_text(method, 16)} {quote_text(target)}"
-        raise RequestRefusal(f"{what} is no path of the model gateway", 404, "not_found_error")
+        text = f"{quote_text(method, 16)} {quote_text(target)} is no path of the model gateway"
+        raise RequestRefusal(text, 404, "not_found_error")
     return route, query
 
 
@@ -98,9 +98,9 @@ class EndpointState:
     """All beads by their placeholders, and the state of the endpoint.
 
     ``unusable`` is set once and stays: the endpoint refuses the key, or was overloaded for as long
-    as the gateway waits. ``refused_fields`` are pairs of a path and a field of its requests
-    that the endpoint refuses there. ``contexts`` are context sizes in tokens by model, None until
-    the endpoint was asked.
+    as the gateway waits. ``refused_fields`` are pairs of a path and a field that the endpoint
+    refuses in requests to it. ``contexts`` are context sizes in tokens by model, None until the
+    endpoint was asked.
     """
 
     def __init__(self, emit: Emit) -> None:
@@ -114,25 +114,25 @@ class EndpointState:
         """The beads that may still send requests."""
         return [account for account in self.accounts.values() if not account.closed]
 
-    def give_up(self, why: str) -> None:
+    def mark_unusable(self, why: str) -> None:
         """Mark the endpoint as unusable; the first reason is kept."""
         self.unusable = self.unusable or why
 
     def report_pause(self, account: Account, text: str) -> None:
-        """Report that a request waits, every time."""
+        """Report that a request waits; not only once."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
     def warn_once(self, account: Account, text: str) -> None:
-        """Report an event, once for all beads."""
+        """Warn of an event, once for all beads."""
         if text not in self._reported:
             self._reported.add(text)
             self.warn_bead(account, text)
 
     def warn_bead(self, account: Account | None, text: str) -> None:
-        """Report an event, once per bead and text. Without a bead, the caller is unknown: the event
-        is attributed to the first running bead."""
+        """Warn of an event, once per bead and text. Without a bead, the caller is unknown: the
+        event is attributed to the first running bead."""
         account = account or next(iter(self.list_running()), None)
-        if account and account.remember_refusal(text):
+        if account and account.remember_note(text):
             self._emit(Note(f"model gateway, {account.bead}: {text}", warning=True))
 
 
@@ -145,7 +145,7 @@ NO_USAGE = "this endpoint reports no usage: its tokens are at most the bytes sen
 
 class BrokenAnswer(Exception):
     """An answer that cannot go on. The agent's connection is aborted, so that the agent does not
-    take half an answer for a whole one."""
+    take half an answer for a complete one."""
 
 
 @dataclass(frozen=True)
@@ -192,17 +192,17 @@ class Exchange:
         RefusedFieldError if it refuses another one."""
         path, refused = request.route.path, self.endpoint.refused_fields
         key, is_last_key = choose_limit_key(request.checked, path, refused)
-        checked, account, reserved, max_bytes = request.checked, request.account, None, None
+        checked, account, reservation, max_bytes = request.checked, request.account, None, None
         if checked.output_key:
             if key == BY_BYTES and not checked.stream:
                 raise RequestRefusal("this endpoint limits no answer: ask for a stream")
             tokens = checked.estimate_input(request.size)
-            reserved = account.reserve(checked.model, tokens, choose_limit(checked, key))
-            max_bytes = reserved.max_output if key == BY_BYTES else None
-        left_out = [name for place, name in refused if place == path]
+            reservation = account.reserve(checked.model, tokens, choose_limit(checked, key))
+            max_bytes = reservation.max_output if key == BY_BYTES else None
+        omitted = [field for refused_path, field in refused if refused_path == path]
         options = self.upstream.options if path == CHAT else {}
-        body = _build_body(checked, key, reserved, left_out, options)
-        bill = Bill(account, reserved)
+        body = _build_body(checked, key, reservation, omitted, options)
+        bill = Bill(account, reservation)
         try:
             forwarded = _build_forwarded_request(request, body)
             del body
@@ -213,13 +213,13 @@ class Exchange:
         except AbandonedRequest:
             return web.Response()
         except UnreachableEndpoint as refusal:
-            self.endpoint.give_up(refusal.message)
+            self.endpoint.mark_unusable(refusal.message)
             raise
         finally:
             bill.settle()
-            if bill.unreported:
+            if bill.has_no_usage:
                 self.endpoint.warn_once(account, NO_USAGE)
-            elif bill.assumed:
+            elif bill.has_worst_case:
                 self.endpoint.warn_bead(account, NO_END)
 
     def _warn_of_omissions(
@@ -243,7 +243,8 @@ class Exchange:
         ``max_bytes`` limits the answer's text, None for no limit."""
         receiver, account = request.receiver, request.account
         report = functools.partial(self.endpoint.report_pause, account)
-        retries = Retries(self.limits, receiver.gone, bool(self.endpoint.unusable), report)
+        once = bool(self.endpoint.unusable)
+        retries = Retries(self.limits, receiver.gone, once, report)
         async with open_answer(self.session, self.upstream, forwarded, retries, bill) as opened:
             response, start = opened
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -285,12 +286,12 @@ class Exchange:
         )
         bill.meter = meter
         longest = self.limits.answer_bytes if stream else self.limits.metered_bytes
-        guard, total, kept = _SecretGuard(self.upstream.secrets), 0, bytearray()
+        guard, size, unsent = _SecretGuard(self.upstream.secrets), 0, bytearray()
         await receiver.begin(pick_agent_headers(response.headers))
         while chunk := await self._read_chunk(response, meter):
-            total += len(chunk)
+            size += len(chunk)
             meter.feed(chunk)
-            if total > longest:
+            if size > longest:
                 raise BrokenAnswer("it is too large")
             if max_bytes is not None and meter.text_bytes > max_bytes:
                 raise BrokenAnswer(f"the endpoint takes no limit, and it has {max_bytes} bytes")
@@ -299,14 +300,14 @@ class Exchange:
                 bill.reserve_cost()
                 await receiver.send(chunk)
             else:
-                kept += chunk  # its cost, and so whether it may go on, is unknown before its end
+                unsent += chunk  # whether the agent may get it, is unknown before its end
             if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
                 break
         meter.end()
         bill.settle()  # before the agent has the end: its next request may follow at once
         if not meter.closed and not receiver.gone.is_set():
             raise BrokenAnswer("the stream ended without its end" if stream else "it is no JSON")
-        await receiver.send(bytes(kept))
+        await receiver.send(bytes(unsent))
         return await receiver.end()
 
     async def _read_chunk(self, response: aiohttp.ClientResponse, meter: Meter) -> bytes:
@@ -329,12 +330,12 @@ class Exchange:
         if it refuses ``key`` or a field that can be left out."""
         status = response.status
         if status in KEY_REFUSED:
-            self.endpoint.give_up(f"the model endpoint refused the key (HTTP {status})")
+            self.endpoint.mark_unusable(f"the model endpoint refused the key (HTTP {status})")
             return self._build_error(
                 status, "the model endpoint refused the key", "authentication_error"
             )
         if status in OVERLOADED:
-            self.endpoint.give_up(f"the model endpoint is overloaded (HTTP {status})")
+            self.endpoint.mark_unusable(f"the model endpoint is overloaded (HTTP {status})")
         if not 400 <= status <= 599:
             raise RequestRefusal(
                 f"the model endpoint answered with status {status}", 502, "api_error"
@@ -368,7 +369,7 @@ class Exchange:
 
 
 class _SecretGuard:
-    """Searches answers for secrets: an endpoint that echoes its request would reveal them."""
+    """Searches an answer for secrets: an endpoint that echoes its request would reveal them."""
 
     def __init__(self, secrets: Iterable[bytes]) -> None:
         self._secrets = tuple(secrets)
@@ -387,19 +388,19 @@ class _SecretGuard:
 def _build_body(
     checked: CheckedRequest,
     key: str,
-    reserved: Reservation | None,
-    left_out: Collection[str],
+    reservation: Reservation | None,
+    omitted: Collection[str],
     options: Mapping[str, Any],
 ) -> bytes:
     """The body to send: its answer limited by ``key`` instead of the client's own limit, without
-    the fields that are ``left_out``, with the team's ``options``."""
-    body = remove_fields(checked.body, left_out) if checked.optional else checked.body
+    the ``omitted`` fields, with the team's ``options``."""
+    body = remove_fields(checked.body, omitted) if checked.optional else checked.body
     body = {**body, **options} if options else body
-    if reserved and reserved.max_output is not None:
+    if reservation and reservation.max_output is not None:
         body = {name: value for name, value in body.items() if name != checked.output_key}
         if key:
-            body[key] = reserved.max_output
-            fit_thinking(body, reserved.max_output)
+            body[key] = reservation.max_output
+            fit_thinking(body, reservation.max_output)
     return write_object(body)
 
 
@@ -414,8 +415,8 @@ def _build_forwarded_request(request: AgentRequest, body: bytes) -> ForwardedReq
         betas=request.betas,
         # Checked: an agent must not choose other headers by line ends in these.
         version=version if re.fullmatch(r"\d{4}-\d\d-\d\d", version) else ANTHROPIC_VERSION,
-        agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
+        user_agent=agent if re.fullmatch(r"[ -~]{1,200}", agent) else AGENT,
         stream=request.checked.stream,
-        light=headers.get(LIGHT) == "true",
+        light=headers.get(LIGHT_HEADER) == "true",
         cache_1h=request.checked.traits.cache_1h,
     )

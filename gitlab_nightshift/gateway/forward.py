@@ -16,7 +16,7 @@ from yarl import URL
 
 from gitlab_nightshift.gateway.cost_account import Bill
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from gitlab_nightshift.gateway.openai import LIGHT
+from gitlab_nightshift.gateway.openai import LIGHT_HEADER
 from gitlab_nightshift.gateway.request_body import RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api, Upstream
 from gitlab_nightshift.system.retry import Clock, RemoteFailure, RetryPolicy, parse_retry_after
@@ -30,7 +30,7 @@ FREE_FAILURES = frozenset({503, 529})
 # 499 is nginx's own: the client closed the request (ngx_http_request.h).
 PROXY_TIMEOUTS = frozenset({408, 499})
 """Statuses below 500 by which a proxy on the way reports that it timed out."""
-PASSED_BACK = ("content-type", "request-id", "x-request-id", "retry-after")
+AGENT_HEADERS = ("content-type", "request-id", "x-request-id", "retry-after")
 """Headers of an answer that the agent gets: no cookies, no account ids."""
 HEADER_BYTES = 32 * 1024
 REDACTED = b"[redacted]"
@@ -38,16 +38,16 @@ REDACTED = b"[redacted]"
 
 @dataclass(frozen=True)
 class ForwardedRequest:
-    """A request as it is forwarded; path and query are the gateway's own. ``agent`` is its
-    ``User-Agent``, ``betas`` and ``version`` are for Anthropic, ``light`` is for codex
-    (``LIGHT``)."""
+    """A request as it is forwarded; path and query are the gateway's own. ``betas`` and ``version``
+    are Anthropic's headers, ``light`` is codex's (``LIGHT_HEADER``). With ``cache_1h`` the request
+    may write into the cache for an hour."""
 
     path: str
     query: str
     body: bytes
     betas: str
     version: str
-    agent: str
+    user_agent: str
     stream: bool
     light: bool = False
     cache_1h: bool = False
@@ -72,7 +72,7 @@ def open_session(upstream: Upstream, limits: GatewayLimits) -> aiohttp.ClientSes
 class UnreachableEndpoint(RequestRefusal, RemoteFailure):
     """No answer at all. ``lasting``: every retry would fail."""
 
-    def __init__(self, fault: str, lasting: bool) -> None:
+    def __init__(self, fault: str, *, lasting: bool) -> None:
         super().__init__(f"the model endpoint cannot be reached: {fault}", 502, "api_error")
         self.lasting = lasting
 
@@ -121,7 +121,7 @@ class Retries:
         return RetryPolicy(until, self.clock, *pauses_s, self.report)
 
     async def wait(self, seconds: float) -> None:
-        """Wait. Raises :class:`AbandonedRequest` if the agent disconnects meanwhile."""
+        """Wait. Raises :class:`AbandonedRequest` once the agent disconnects."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.gone.wait(), seconds)
             raise AbandonedRequest
@@ -135,27 +135,32 @@ async def open_answer(
     retries: Retries,
     bill: Bill,
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, bytes]]:
-    """The endpoint's answer, of which only the head is read, and the start of an overloaded one's
-    body. A try is billed unless it certainly cost nothing.
+    """The endpoint's answer, of which only the head is read, and the start of its body if the
+    endpoint is overloaded. A try is billed unless it certainly cost nothing.
 
     Raises UnreachableEndpoint if there is none, RequestRefusal if a retry exceeds the budget,
     :class:`AbandonedRequest`.
     """
-    answers: list[aiohttp.ClientResponse] = []
-    starts = [b""]
+    answers: list[aiohttp.ClientResponse] = []  # one at most
+    error = b""
 
     async def send_once() -> None:
-        answers.append(await _send_billed(session, upstream, request, bill))
-        if (status := answers[-1].status) in OVERLOADED:
-            body = starts[0] = await _read_error(answers[-1], retries.limits, upstream)
-            pause_s = _find_pause_s(answers[-1].headers, body)
-            if status == 429 and not pause_s and is_empty_account(body):
-                raise EmptyAccount(parse_error(body)[1])
-            raise OverloadedEndpoint(status, pause_s)
+        nonlocal error
+        answer, error = await _send_billed(session, upstream, request, bill), b""
+        answers.append(answer)
+        if answer.status in OVERLOADED:
+            error = await _read_error(answer, retries.limits, upstream)
+            pause_s = _find_pause_s(answer.headers, error)
+            if answer.status == 429 and not pause_s and is_empty_account(error):
+                raise EmptyAccount(parse_error(error)[1])
+            raise OverloadedEndpoint(answer.status, pause_s)
 
-    async def wait(seconds: float) -> None:
+    def close_answers() -> None:
         while answers:
             answers.pop().close()
+
+    async def wait(seconds: float) -> None:
+        close_answers()
         await retries.wait(seconds)
 
     try:
@@ -163,10 +168,9 @@ async def open_answer(
             await retries.build_policy().await_with_retries(
                 send_once, lambda failure: not failure.lasting, wait
             )
-        yield answers[-1], starts[0] if answers[-1].status in OVERLOADED else b""
+        yield answers[-1], error
     finally:
-        while answers:
-            answers.pop().close()
+        close_answers()
 
 
 async def _read_error(
@@ -183,7 +187,7 @@ async def _read_error(
 
 
 def _find_pause_s(headers: Mapping[str, str], body: bytes) -> float:
-    """Seconds that the endpoint asks to wait, in its headers or its words."""
+    """Seconds that the endpoint asks to wait, in its headers or its message; 0 if it does not."""
     # Azure's, in milliseconds; OpenAI's own client prefers it, too (_base_client.py).
     pause_ms = parse_retry_after(headers.get("Retry-After-Ms", ""))
     return (
@@ -201,7 +205,7 @@ async def _send_billed(
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         if _was_never_sent(error):
             bill.forgive()
-        raise UnreachableEndpoint(_describe_error(error), _is_permanent(error)) from None
+        raise UnreachableEndpoint(_describe_error(error), lasting=_is_lasting(error)) from None
     if _costs_nothing(response):
         bill.forgive()
     return response
@@ -225,9 +229,9 @@ def _build_headers(upstream: Upstream, request: ForwardedRequest) -> dict[str, s
         "Content-Type": "application/json",
         "Accept": "text/event-stream" if request.stream else "application/json",
         "Accept-Encoding": "identity",
-        "User-Agent": request.agent,
+        "User-Agent": request.user_agent,
         **({"anthropic-version": request.version} if upstream.api is Api.ANTHROPIC else {}),
-        **({LIGHT: "true"} if request.light and upstream.api is Api.OPENAI else {}),
+        **({LIGHT_HEADER: "true"} if request.light and upstream.api is Api.OPENAI else {}),
     }
     return {**headers, **upstream.build_headers(request.betas)}
 
@@ -244,13 +248,13 @@ async def read_start(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 def pick_agent_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of an answer that the agent gets."""
-    return {name: headers[name] for name in PASSED_BACK if name in headers}
+    return {name: headers[name] for name in AGENT_HEADERS if name in headers}
 
 
 def _was_never_sent(error: Exception) -> bool:
     """True if the request did not reach the endpoint. If a connection breaks later, or stays
     silent, a lost answer may have been billed."""
-    # Both come before the request is written, as do the errors of a CONNECT to a proxy.
+    # These come before the request is written, as do the errors of a CONNECT to a proxy.
     early = aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
     return isinstance(error, early | aiohttp.ClientHttpProxyError | aiohttp.InvalidURL)
 
@@ -265,7 +269,7 @@ def _costs_nothing(response: aiohttp.ClientResponse) -> bool:
     return status in FREE_FAILURES or (300 <= status <= 498 and status not in PROXY_TIMEOUTS)
 
 
-def _is_permanent(error: Exception) -> bool:
+def _is_lasting(error: Exception) -> bool:
     """True for errors that no retry fixes: a certificate, a name, an answer that is not HTTP."""
     lasting = aiohttp.ClientSSLError | aiohttp.ClientResponseError | aiohttp.InvalidURL
     return isinstance(error, lasting)
@@ -273,5 +277,6 @@ def _is_permanent(error: Exception) -> bool:
 
 def _describe_error(error: Exception) -> str:
     """The kind of an error, not its text, which may contain a URL with a password."""
-    certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
-    return "its certificate is not trusted" if certificate else type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not trusted"
+    return type(error).__name__

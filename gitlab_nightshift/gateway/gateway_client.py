@@ -32,7 +32,7 @@ ANSWER_S = 120.0
 QUIET_S = 2.0
 """Seconds after which a wait is reported."""
 GONE = "the model gateway has ended"
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 class GatewayGone(NightshiftError):
@@ -46,8 +46,8 @@ class RemoteGateway:
     """Sends requests to the gateway's process, from any thread. Its notes go to ``emit``.
 
     If it has ended, methods that open something raise :class:`GatewayGone`
-    (``E_PROVIDER_UNAVAILABLE``); those that look or close return a value that says so. An agent may
-    control the gateway: texts of its answers are made printable.
+    (``E_PROVIDER_UNAVAILABLE``); others return what is then known. An agent may control the
+    gateway: texts of its answers are made printable.
     """
 
     def __init__(self, control: socket.socket, emit: Emit) -> None:
@@ -56,14 +56,13 @@ class RemoteGateway:
         self._lock, self._gone = threading.Lock(), False
 
     def listen(self, service: str, path: Path) -> Gate:
-        """Let it serve ``model`` or ``egress``, once: on loopback, and on a socket at ``path`` that
-        only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
+        """Let the gateway serve ``model`` or ``egress``, once: on loopback, and on a socket at
+        ``path`` that only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
             path.chmod(0o600)  # connect needs write permission on the socket file (unix(7))
-            return Gate(
-                self._ask(messages.Listen(service), messages.ListeningPort, bound).port, path
-            )
+            reply = self._ask(messages.Listen(service), messages.ListeningPort, bound)
+            return Gate(reply.port, path)
 
     def open_bead(
         self,
@@ -93,33 +92,31 @@ class RemoteGateway:
         """
         # The gateway answers within a fraction of a second, so other requests need not wait for
         # this one.
-        until, used = time.monotonic() + wait_s, None
+        until, usage = time.monotonic() + wait_s, None
         report_at = time.monotonic() + QUIET_S
-        while used is None:
+        while usage is None:
             left_s = max(until - time.monotonic(), 0.0)
             if report_at < time.monotonic() < until:
                 report_at = until
                 text = f"waiting for the end of an answer, {left_s:.0f} s at most"
                 self._emit(Note(f"model gateway, {ticket.bead}: {text}"))
+            request = messages.CloseBead(ticket.placeholder, left_s)
             try:
-                used = self._ask(
-                    messages.CloseBead(ticket.placeholder, left_s), messages.ClosedBead
-                ).usage
+                usage = self._ask(request, messages.ClosedBead).usage
             except GatewayGone:
                 return UNKNOWN_USAGE
-        return used
+        return usage
 
     def list_calls(self, ticket: BeadTicket) -> ToolUse | None:
         """The tools that the model called in a bead's answers; None if the gateway has ended."""
         calls: list[ToolCall] = []
         try:
             while True:
-                some = self._ask(
-                    messages.ListCalls(ticket.placeholder, len(calls)), messages.SomeCalls
-                )
-                calls += map(_clean_call, some.calls)
-                if not some.calls or len(calls) >= min(some.count, MOST_CALLS):
-                    return ToolUse("gateway", tuple(calls[:MOST_CALLS]), some.more)
+                request = messages.ListCalls(ticket.placeholder, len(calls))
+                reply = self._ask(request, messages.SomeCalls)
+                calls += map(_clean_call, reply.calls)
+                if not reply.calls or len(calls) >= min(reply.count, MOST_CALLS):
+                    return ToolUse("gateway", tuple(calls[:MOST_CALLS]), reply.more)
         except GatewayGone:
             return None
 
@@ -137,23 +134,26 @@ class RemoteGateway:
     def close(self) -> None:
         """Close the control socket, which ends the process."""
         with self._lock:
-            self._give_up()
+            self._disconnect()
 
     def _ask(
-        self, request: messages.ControlRequest, kind: type[T], attached: socket.socket | None = None
-    ) -> T:
-        """Send a request, and read its result as ``kind``. Signals are deferred, so that neither
-        message is cut."""
+        self,
+        request: messages.ControlRequest,
+        result_type: type[Result],
+        attached: socket.socket | None = None,
+    ) -> Result:
+        """Send a request, and read its result. Signals are deferred, so that neither message is
+        cut."""
         with defer_signals(), self._lock:
             reply = self._send_and_receive(request, attached)
             for text, warning in reply.notes:
                 self._emit(Note(make_printable(text), warning))
             try:
                 if not reply.code:
-                    return make_record(kind, reply.result)
+                    return make_record(result_type, reply.result)
                 error = NightshiftError(Code(reply.code), make_printable(reply.error))
             except ValueError:  # not the process that we started
-                self._give_up()
+                self._disconnect()
                 raise GatewayGone from None
         raise error
 
@@ -167,13 +167,13 @@ class RemoteGateway:
                 messages.send_request(self._control, request, attached)
                 return messages.receive_reply(self._control)
             except (EOFError, OSError, InvalidRecordError):
-                self._give_up()
+                self._disconnect()
             except BaseException:
-                self._give_up()
+                self._disconnect()
                 raise
         raise GatewayGone
 
-    def _give_up(self) -> None:
+    def _disconnect(self) -> None:
         self._gone = True
         self._control.close()
 

@@ -28,7 +28,7 @@ OVERLOAD_S = 240.0
 @dataclass(frozen=True)
 class GatewayConfig:
     """The configuration. ``upstream`` is None if no model is used; ``limit`` is the whole run's;
-    beads may use all ``models`` and reach all ``egress_hosts``; ``proxies`` are the job's own proxy
+    beads may use all ``models`` and reach all ``egress_hosts``; ``proxies`` are the job's proxy
     variables. ``retry_s``: seconds for which requests to an overloaded endpoint are retried."""
 
     upstream: Upstream | None
@@ -54,16 +54,16 @@ def build_gateway_config(
     hosts = tuple(settings.policy.egress_hosts)
     if not keys and not hosts:
         return None
-    choose = make_proxy_chooser(env)
-    for each in map(parse_egress_host, hosts):
-        choose(each.host, each.port)
-    names = filter(None, vars(settings.models).values())
+    choose_proxy = make_proxy_chooser(env)
+    for host in map(parse_egress_host, hosts):
+        choose_proxy(host.host, host.port)  # raises for a proxy that cannot be used
+    models = filter(None, vars(settings.models).values())
     return GatewayConfig(
         upstream=_choose_upstream(settings, keys, env) if keys else None,
         rates=merge_rates(settings.prices),
         retry_s=min(OVERLOAD_S, settings.idle_timeout / 2),
         limit=limit,
-        models=tuple(sorted(set(names))),
+        models=tuple(sorted(set(models))),
         egress_hosts=hosts,
         proxies={name: env[name] for name in PROXIES if env.get(name)} if hosts else {},
     )
@@ -72,9 +72,9 @@ def build_gateway_config(
 def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str, str]) -> Upstream:
     """The endpoint for the first key that is set, else for a dummy key, which a local model server
     does not check."""
-    name = next((name for name in keys if env.get(name)), keys[0])
-    value = env.get(name) or f"no-key-{secrets.token_hex(16)}"
-    key = ModelKey(name, value, settings.model_key_header or "")
+    variable = next((name for name in keys if env.get(name)), keys[0])
+    value = env.get(variable) or f"no-key-{secrets.token_hex(16)}"
+    key = ModelKey(variable, value, settings.model_key_header or "")
     endpoint = settings.model_endpoint or env.get(f"{key.api.name}_BASE_URL", "")
     return build_upstream(key, endpoint, env, settings.model_options)
 
@@ -84,7 +84,7 @@ def _choose_upstream(settings: "Settings", keys: Sequence[str], env: Mapping[str
 
 @dataclass(frozen=True)
 class JobProxy:
-    """The job's own proxy. ``credential`` is what follows ``Basic``, "" for none; agents never see
+    """The job's proxy. ``credential`` is what follows ``Basic``, "" for none; agents never see
     it."""
 
     host: str
@@ -120,7 +120,9 @@ def make_proxy_chooser(env: Mapping[str, str]) -> ChooseProxy:
         try:
             return parse_proxy(url) if url else None
         except ValueError as error:
-            name = f"{scheme}_proxy".upper()
-            raise build_config_error(f"{name}: {error} where policy.egress_hosts is set") from None
+            variable = f"{scheme.upper()}_PROXY"
+            raise build_config_error(
+                f"{variable}: {error} where policy.egress_hosts is set"
+            ) from None
 
     return choose

@@ -19,7 +19,7 @@ def main(data: dict[str, Any]) -> int:
     """Serve until the end; returns the exit status. Of ``data["descriptors"]``, ``config`` is read
     to its end (if it is empty, no gateway is needed), ``control`` is the socket of
     :mod:`control_socket`, ``report`` the pipe of :mod:`usage_reports`. With ``data["likely"]`` the
-    modules are loaded while the configuration is still on its way."""
+    modules are loaded before the configuration is read."""
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -28,9 +28,9 @@ def main(data: dict[str, Any]) -> int:
     if data["likely"]:
         from gitlab_nightshift.gateway import control_socket  # noqa: F401
     with os.fdopen(descriptors["config"], "rb") as file:
-        raw = file.read(CONFIG_BYTES)
-    if raw:
+        config_json = file.read(CONFIG_BYTES)
+    if config_json:
         from gitlab_nightshift.gateway.control_socket import serve
 
-        serve(raw, socket.socket(fileno=descriptors["control"]), descriptors["report"])
+        serve(config_json, socket.socket(fileno=descriptors["control"]), descriptors["report"])
     return 0

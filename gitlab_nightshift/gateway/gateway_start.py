@@ -27,7 +27,7 @@ _VARIABLES = ("LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 @dataclass(frozen=True)
 class GatewayProcess:
     """The process, and our ends: ``config`` takes one configuration, ``control`` is for its client
-    (:class:`RemoteGateway`), ``report`` brings the usage (:mod:`usage_reports`)."""
+    (:class:`RemoteGateway`), from ``report`` the usage is read (:mod:`usage_reports`)."""
 
     process: "subprocess.Popen[bytes]"
     config: BinaryIO = field(repr=False)
@@ -43,22 +43,26 @@ class GatewayProcess:
 
 @contextlib.contextmanager
 def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[GatewayProcess]:
-    """The process, for the duration of the block. While it waits for its configuration, it loads
-    its modules if it is ``likely`` to serve.
+    """The process, for the duration of the block. If it is ``likely`` to be needed, it loads its
+    modules while it waits for its configuration.
 
     It also ends once all copies of ``control``, or of ``report``, are closed. Raises OSError.
     """
     gateway_env = {name: env[name] for name in _VARIABLES if name in env}
     # SOCK_SEQPACKET keeps message boundaries: unix(7).
-    control, its_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    (its_config, config), (report, its_report) = os.pipe(), os.pipe()
+    control, child_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    (child_config, config), (report, child_report) = os.pipe(), os.pipe()
     with (
         control,
         os.fdopen(config, "wb") as config_end,
         os.fdopen(report, "rb", buffering=0) as report_end,
         contextlib.ExitStack() as stack,
     ):
-        descriptors = {"config": its_config, "control": its_control.fileno(), "report": its_report}
+        descriptors = {
+            "config": child_config,
+            "control": child_control.fileno(),
+            "report": child_report,
+        }
         data = {"descriptors": descriptors, "likely": likely}
         streams = (subprocess.DEVNULL,) * 3
         start = partial(
@@ -67,11 +71,10 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         try:
             process = stack.enter_context(start_process(start))
         finally:
-            # Our copies: the process sees the end of a pipe only when its last copy is closed
-            # (pipe(7)).
-            its_control.close()
-            os.close(its_config)
-            os.close(its_report)
+            # The process sees the end of a pipe only once the last copy is closed (pipe(7)).
+            child_control.close()
+            os.close(child_config)
+            os.close(child_report)
         try:
             yield GatewayProcess(process, config_end, control, report_end)
         finally:

@@ -12,8 +12,8 @@ class GatewayLimits:
     lists), ``held_bytes`` all request bodies in memory at a time. The retry times are for an
     overloaded endpoint, before the first byte of an answer. ``linger_s``: how long a connection may
     stay open after the closing mark of its answer. ``silent_s`` is for an endpoint that sends
-    nothing, ``agent_reads_s`` for an agent that reads nothing. ``metered_bytes`` limits a line of a
-    stream, and an answer without a stream.
+    nothing, ``agent_stalled_s`` for an agent that reads nothing. ``metered_bytes`` limits a line of
+    a stream, and an answer without a stream.
     """
 
     connections: int = 64
@@ -26,7 +26,7 @@ class GatewayLimits:
     connect_s: float = 20.0
     silent_s: float = 600.0
     linger_s: float = 5.0
-    agent_reads_s: float = 120.0
+    agent_stalled_s: float = 120.0
     answer_bytes: int = 128 * 1024 * 1024
     metered_bytes: int = 16 * 1024 * 1024
     error_bytes: int = 64 * 1024
@@ -45,7 +45,7 @@ USUAL_OUTPUT = 32_000
 BYTES_PER_TOKEN = 2
 """A cautious estimate: text and code have three to four."""
 USUAL_TOKEN_BYTES = 4
-"""Bytes of an answer's token, usually; it has at least one."""
+"""Bytes of an answer's token, usually; at least it has one."""
 FRAME_TOKENS = 1000
 """Tokens that a provider itself adds to a request: instructions for tools, markers."""
 CLAUDE_IMAGE_TOKENS = 5000

@@ -1,4 +1,4 @@
-"""The model gateway: holds the key, serves the agent's base URL, counts and bounds what is used.
+"""The model gateway: holds the key, serves the agents' base URL, counts and limits their usage.
 
 Imports aiohttp: only the gateway's own process reads this module.
 """
@@ -32,14 +32,14 @@ from gitlab_nightshift.gateway.exchange import (
 from gitlab_nightshift.gateway.forward import open_session, read_start
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.model_list import build_models_answer, parse_contexts, pick_context
-from gitlab_nightshift.gateway.prices import KNOWN, Rates
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Rates
 from gitlab_nightshift.gateway.request_body import JsonObject, RequestRefusal, read_object
 from gitlab_nightshift.gateway.upstream import Api, Upstream, make_placeholder
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 
 REQUESTS_PER_BEAD = 16
-"""Requests of a bead at a time."""
+"""At a time."""
 LIST_S, LIST_BYTES = 10.0, 1024 * 1024
 """Seconds that the endpoint's list of models may take, and its size."""
 
@@ -56,7 +56,7 @@ class Gateway:
         upstream: Upstream,
         emit: Emit,
         *,
-        rates: Mapping[str, Rates] = KNOWN,
+        rates: Mapping[str, Rates] = KNOWN_RATES,
         limits: GatewayLimits | None = None,
         run_budget: Budget | None = None,
     ) -> None:
@@ -80,17 +80,17 @@ class Gateway:
         can."""
         return self._endpoint.unusable
 
-    async def start(self, unix: socket.socket | None = None) -> int:
+    async def start(self, unix_socket: socket.socket | None = None) -> int:
         """Listen on loopback, and on a bound UNIX socket whose clients may name any host; returns
         the port. Raises ``E_CONFIG`` if a CA file cannot be read, ``OSError``."""
         session = open_session(self._upstream, self._limits)
         self._exchange = Exchange(session, self._upstream, self._endpoint, self._limits)
         self._connections = Connections(self._handle, self._limits)
-        self._port = await self._connections.listen(unix)
+        self._port = await self._connections.listen(unix_socket)
         return self._port
 
     async def stop(self) -> None:
-        """End all beads and connections, and bill the worst case of what is still unknown."""
+        """End all beads and connections, and bill the worst case of unknown usage."""
         for account in self._endpoint.accounts.values():
             account.closed = True
         for account in list(self._open_requests):
@@ -101,7 +101,7 @@ class Gateway:
         if self._exchange:
             await self._exchange.session.close()
         for account in self._endpoint.accounts.values():
-            account.settle_rest()
+            account.settle_all()
 
     def open_bead(
         self,
@@ -132,12 +132,11 @@ class Gateway:
         return await self._drain(account, wait_s)
 
     async def close_bead(self, placeholder: str) -> Usage:
-        """End a bead's requests and return what it has used, with the worst case of what is
-        unknown."""
+        """End a bead's requests and return its usage, with the worst case of what is unknown."""
         await self.drain_bead(placeholder, 0)
         account = self._endpoint.accounts[placeholder]
         await self._end_requests(account)
-        account.settle_rest()
+        account.settle_all()
         return account.read_usage()
 
     def find_account(self, placeholder: str) -> Account | None:
@@ -154,21 +153,23 @@ class Gateway:
         open_requests = dict(self._open_requests.get(account, {}))
         for receiver in open_requests.values():
             receiver.disconnect()
+        if not open_requests:
+            return True
         # Unlike wait_for, asyncio.wait cancels nothing when its time is up.
-        late = (await asyncio.wait(open_requests, timeout=wait_s))[1] if open_requests else ()
-        return not late
+        _, pending = await asyncio.wait(open_requests, timeout=wait_s)
+        return not pending
 
     async def _end_requests(self, account: Account) -> None:
-        late = list(self._open_requests.get(account, {}))
-        for task in late:
+        tasks = list(self._open_requests.get(account, {}))
+        for task in tasks:
             task.cancel()
-        if late:
-            await asyncio.wait(late, timeout=self._limits.stop_s)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.stop_s)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Serve a request in a task of its own: it goes on if the agent hangs up, as its answer is
         billed either way."""
-        receiver = AnswerReceiver(request, self._limits.agent_reads_s)
+        receiver = AnswerReceiver(request, self._limits.agent_stalled_s)
         try:
             # Shielded: aiohttp cancels the handler of an agent that has hung up
             # (handler_cancellation).
@@ -197,7 +198,7 @@ class Gateway:
     def _find_account(self, request: web.BaseRequest) -> Account:
         """The bead whose placeholder the request carries, and nothing else as a key."""
         # Two different keys are refused: which one counts would depend on who reads the request.
-        keys = [*request.headers.getall("X-Api-Key", ())]
+        keys = list(request.headers.getall("X-Api-Key", ()))
         for value in request.headers.getall("Authorization", ()):
             kind, _, token = value.partition(" ")
             keys.append(token.strip() if kind.lower() == "bearer" else "")
@@ -233,25 +234,26 @@ class Gateway:
             )
         listed = self._endpoint.contexts
         contexts = {model: pick_context(listed, model) or 0 for model in account.models}
-        refused = [name for path, name in self._endpoint.refused_fields if path == CHAT and name]
+        refused = [field for path, field in self._endpoint.refused_fields if path == CHAT and field]
         return build_models_answer(self._upstream.api, contexts, refused)
 
     @contextlib.contextmanager
     def _track_request(self, account: Account, receiver: AnswerReceiver) -> Iterator[None]:
+        """Track a request by its bead: when a bead is closed, its requests are awaited or
+        cancelled."""
         task = asyncio.current_task()
         assert task
-        # By bead: when a bead is closed, its requests are awaited or cancelled.
-        tasks = self._open_requests.setdefault(account, {})
-        if len(tasks) >= REQUESTS_PER_BEAD:
+        open_requests = self._open_requests.setdefault(account, {})
+        if len(open_requests) >= REQUESTS_PER_BEAD:
             raise RequestRefusal(
                 "too many requests from this bead at a time", 429, "rate_limit_error"
             )
-        tasks[task] = receiver
+        open_requests[task] = receiver
         try:
             yield
         finally:
-            del tasks[task]
-            if not tasks:
+            del open_requests[task]
+            if not open_requests:
                 self._open_requests.pop(account, None)
 
 

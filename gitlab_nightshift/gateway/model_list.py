@@ -1,5 +1,5 @@
-"""The list of models: as vLLM, llama.cpp, Ollama and OpenRouter give it, as agents get it, and the
-free request by which ``doctor`` checks a key and a model."""
+"""The list of models: as vLLM, llama.cpp, Ollama and OpenRouter return it, as agents get it, and
+the free request by which ``doctor`` checks a key and a model."""
 
 import urllib.error
 import urllib.request
@@ -11,14 +11,14 @@ from urllib.parse import quote
 from gitlab_nightshift.gateway.upstream import ANTHROPIC_VERSION, Api, Upstream
 from gitlab_nightshift.text.untrusted_data import as_count, as_object, filter_objects, parse_json
 
-_NAMES = ("max_model_len", "n_ctx", "context_length")
+_CONTEXT_KEYS = ("max_model_len", "n_ctx", "context_length")
 """The context's size at vLLM, llama.cpp (in ``meta``) and OpenRouter. Ollama does not tell."""
 
 
 def parse_contexts(body: bytes) -> dict[str, int]:
     """Tokens of input and answer together by model id, 0 if the list does not say."""
-    rows = filter_objects(as_object(parse_json(body)).get("data"))
-    return {str(row["id"]): _find_context(row) for row in rows if "id" in row}
+    models = filter_objects(as_object(parse_json(body)).get("data"))
+    return {str(model["id"]): _find_context(model) for model in models if "id" in model}
 
 
 def pick_context(listed: Mapping[str, int], model: str) -> int | None:
@@ -29,10 +29,10 @@ def pick_context(listed: Mapping[str, int], model: str) -> int | None:
     return listed.get(model, listed.get(f"{model}:latest"))
 
 
-def _find_context(row: dict[str, Any]) -> int:
+def _find_context(model: dict[str, Any]) -> int:
     # Not n_ctx_train of llama.cpp's meta, which is what the model was trained with.
-    fields = {**as_object(row.get("meta")), **row}
-    sizes = (as_count(fields.get(name), 10**9) for name in _NAMES)
+    fields = {**as_object(model.get("meta")), **model}
+    sizes = (as_count(fields.get(key), 10**9) for key in _CONTEXT_KEYS)
     return next(filter(None, sizes), 0)
 
 
@@ -43,16 +43,16 @@ def build_models_answer(
     the fields of Chat Completions that the endpoint has ``refused``."""
     names = sorted(contexts)
     if api is Api.OPENAI:
-        rows = [
+        models = [
             {"id": name, "object": "model", "created": 0, "owned_by": "x"}
             | ({"max_model_len": contexts[name]} if contexts[name] else {})
             | ({"refused": sorted(refused)} if refused else {})
             for name in names
         ]
-        return {"object": "list", "data": rows}
-    data = [{"type": "model", "id": name, "display_name": name} for name in names]
+        return {"object": "list", "data": models}
+    models = [{"type": "model", "id": name, "display_name": name} for name in names]
     first, last = (names[0], names[-1]) if names else (None, None)
-    return {"data": data, "has_more": False, "first_id": first, "last_id": last}
+    return {"data": models, "has_more": False, "first_id": first, "last_id": last}
 
 
 # --- the request of doctor ------------------------------------------------------------------------
@@ -62,8 +62,8 @@ TIMEOUT_S, MOST_BYTES = 20.0, 4_000_000
 
 @dataclass(frozen=True)
 class ProbedModel:
-    """The status of an answer: 0, with ``why``, if the endpoint cannot be reached, 404 also if its
-    list lacks the model (``listed`` are some that it has). ``context`` is in tokens, 0 if
+    """The HTTP status of an answer: 0, with ``why``, if the endpoint cannot be reached, 404 also if
+    its list lacks the model (``listed`` are some that it has). ``context`` is in tokens, 0 if
     unknown."""
 
     status: int
@@ -83,7 +83,7 @@ def ask_for_model(upstream: Upstream, model: str) -> ProbedModel:
     """Look up the model: at Anthropic by its own URL, elsewhere in the list, as few servers have a
     URL for a name with slashes."""
     if upstream.api is Api.ANTHROPIC:
-        status, body, why = _get(upstream, f"/v1/models/{quote(model, safe='')}")
+        status, _, why = _get(upstream, f"/v1/models/{quote(model, safe='')}")
         return ProbedModel(status, why)
     status, body, why = _get(upstream, "/v1/models")
     contexts = parse_contexts(body)

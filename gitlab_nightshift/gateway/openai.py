@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import IMAGE_TOKENS
 from gitlab_nightshift.gateway.request_body import (
+    BY_BYTES,
     MESSAGE_FIELDS,
     Check,
     CheckedRequest,
@@ -28,7 +30,7 @@ SERVER_SIDE = (
     *("background", "conversation", "mcp_servers", "plugins", "previous_response_id", "prompt"),
     *("web_search_options", "audio"),
 )
-"""Keys that make the provider act, store or fetch on its own side: refused."""
+"""Keys by which the provider itself would act, store or fetch: refused."""
 _DROPPED_SILENTLY = frozenset(
     {
         *("body.client_metadata", "body.store", "body.service_tier", "body.stream_options"),
@@ -45,7 +47,7 @@ OPTIONAL = (
     *("presence_penalty", "frequency_penalty"),
 )
 """Fields of Chat Completions that a request can do without."""
-LIGHT = "x-openai-internal-codex-responses-lite"
+LIGHT_HEADER = "x-openai-internal-codex-responses-lite"
 """The header by which codex requests the format of its newer models."""
 
 
@@ -59,15 +61,15 @@ def _check_data_url(traits: RequestTraits, value: Any) -> str:
     return str(_PICTURE(traits, value))
 
 
-_IDS: Mapping[str, Check] = {"id": check_scalar, "call_id": check_scalar, "status": check_scalar}
+_ITEM_KEYS: Mapping[str, Check] = dict.fromkeys(("id", "call_id", "status"), check_scalar)
 _CONTENT_PARTS: Mapping[str, Mapping[str, Check]] = {
     "input_text": {"text": check_text},
     "output_text": {"text": check_text},
     "refusal": {"refusal": check_text},
     "input_image": {"image_url": _check_data_url, "detail": check_scalar},
 }
-_OUTPUT: Mapping[str, Check] = {
-    **_IDS,
+_TOOL_OUTPUT: Mapping[str, Check] = {
+    **_ITEM_KEYS,
     "output": allow_either(
         check_text, allow_list_of(allow_tagged("a tool's output", _CONTENT_PARTS))
     ),
@@ -78,7 +80,7 @@ _THOUGHTS = allow_list_of(
         "a thought", {kind: {"text": check_text} for kind in ("summary_text", "reasoning_text")}
     )
 )
-_OWN_TOOLS: Mapping[str, Mapping[str, Check]] = {
+_CLIENT_TOOLS: Mapping[str, Mapping[str, Check]] = {
     "function": {
         "name": check_text,
         "description": check_scalar,
@@ -90,12 +92,12 @@ _OWN_TOOLS: Mapping[str, Mapping[str, Check]] = {
 _NAMESPACE: Mapping[str, Check] = {
     "name": check_text,
     "description": check_scalar,
-    "tools": allow_list_of(allow_tagged("a tool", _OWN_TOOLS)),
+    "tools": allow_list_of(allow_tagged("a tool", _CLIENT_TOOLS)),
 }
-_TOOLS = {**_OWN_TOOLS, "local_shell": {}, "namespace": _NAMESPACE}
-_ITEMS: Mapping[str, Mapping[str, Check]] = {
+_TOOLS = {**_CLIENT_TOOLS, "local_shell": {}, "namespace": _NAMESPACE}
+_INPUT_ITEMS: Mapping[str, Mapping[str, Check]] = {
     "message": {
-        **_IDS,
+        **_ITEM_KEYS,
         "role": allow_one_of("user", "assistant", "system", "developer"),
         "phase": check_scalar,
         "content": allow_either(
@@ -103,29 +105,29 @@ _ITEMS: Mapping[str, Mapping[str, Check]] = {
         ),
     },
     "function_call": {
-        **_IDS,
+        **_ITEM_KEYS,
         "name": check_text,
         "namespace": check_scalar,
         "arguments": check_text,
     },
-    "function_call_output": _OUTPUT,
+    "function_call_output": _TOOL_OUTPUT,
     "custom_tool_call": {
-        **_IDS,
+        **_ITEM_KEYS,
         "name": check_text,
         "namespace": check_scalar,
         "input": check_text,
     },
-    "custom_tool_call_output": _OUTPUT,
-    "local_shell_call": {**_IDS, "action": allow_anything},
+    "custom_tool_call_output": _TOOL_OUTPUT,
+    "local_shell_call": {**_ITEM_KEYS, "action": allow_anything},
     # A client that requests the light format sends its tools here.
     "additional_tools": {
         "id": check_scalar,
         "role": allow_one_of("developer"),
         "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
     },
-    "local_shell_call_output": _OUTPUT,
+    "local_shell_call_output": _TOOL_OUTPUT,
     "reasoning": {
-        **_IDS,
+        **_ITEM_KEYS,
         "summary": _THOUGHTS,
         "content": allow_null(_THOUGHTS),
         "encrypted_content": check_scalar,
@@ -137,7 +139,7 @@ _SCHEMA: Mapping[str, Check] = {
     "schema": allow_anything,
     "strict": check_scalar,
 }
-_CHOICE = allow_either(
+_TOOL_CHOICE = allow_either(
     check_text,
     allow_record(
         "tool_choice",
@@ -146,19 +148,19 @@ _CHOICE = allow_either(
         function=allow_anything,
     ),
 )
-_SHARED: Mapping[str, Check] = {
+_SHARED_KEYS: Mapping[str, Check] = {
     "model": check_text,
     "stream": allow_one_of(True, False),
-    "tool_choice": _CHOICE,
+    "tool_choice": _TOOL_CHOICE,
     "parallel_tool_calls": check_scalar,
     "prompt_cache_key": check_scalar,
     "temperature": check_scalar,
     "top_p": check_scalar,
 }
 _RESPONSES: Mapping[str, Check] = {
-    **_SHARED,
+    **_SHARED_KEYS,
     "input": allow_either(
-        check_text, allow_list_of(allow_tagged("an input item", _ITEMS, default="message"))
+        check_text, allow_list_of(allow_tagged("an input item", _INPUT_ITEMS, default="message"))
     ),
     "instructions": check_scalar,
     "tools": allow_list_of(allow_tagged("a tool", _TOOLS)),
@@ -176,7 +178,7 @@ _RESPONSES: Mapping[str, Check] = {
     "include": allow_list_of(allow_one_of(_ENCRYPTED)),
     "truncation": check_scalar,
 }
-_PARTS: Mapping[str, Mapping[str, Check]] = {
+_CHAT_PARTS: Mapping[str, Mapping[str, Check]] = {
     "text": {"text": check_text},
     "refusal": {"refusal": check_text},
     "image_url": {"image_url": allow_record("image_url", url=_check_data_url, detail=check_scalar)},
@@ -196,7 +198,7 @@ _CHAT_MESSAGE = allow_record(
     "a message",
     role=allow_one_of("system", "developer", "user", "assistant", "tool"),
     content=allow_null(
-        allow_either(check_text, allow_list_of(allow_tagged("a content part", _PARTS)))
+        allow_either(check_text, allow_list_of(allow_tagged("a content part", _CHAT_PARTS)))
     ),
     name=check_text,
     tool_call_id=check_text,
@@ -207,11 +209,11 @@ _CHAT_MESSAGE = allow_record(
     reasoning_details=allow_anything,
 )
 _CHAT_TOOLS: Mapping[str, Mapping[str, Check]] = {
-    "function": {"function": allow_record("function", **_OWN_TOOLS["function"])},
-    "custom": {"custom": allow_record("custom", **_OWN_TOOLS["custom"])},
+    "function": {"function": allow_record("function", **_CLIENT_TOOLS["function"])},
+    "custom": {"custom": allow_record("custom", **_CLIENT_TOOLS["custom"])},
 }
 _CHAT: Mapping[str, Check] = {
-    **_SHARED,
+    **_SHARED_KEYS,
     "messages": allow_list_of(_CHAT_MESSAGE),
     "tools": allow_list_of(allow_tagged("a tool", _CHAT_TOOLS)),
     "max_tokens": check_scalar,
@@ -235,33 +237,27 @@ _CHAT: Mapping[str, Check] = {
 }
 
 
+_check_request = partial(check_body, server_side=SERVER_SIDE, silent=_DROPPED_SILENTLY)
+
+
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """Check a request of Responses, and keep the provider from storing it."""
-    checked = _check_request(body, models, _RESPONSES, "max_output_tokens")
+    """Check a request of Responses, and forbid the provider to store it."""
+    checked = _check_request(body, models, _RESPONSES, output_key="max_output_tokens")
     # The default is true: the provider would keep the conversation for 30 days.
     checked.body["store"] = False
-    return replace(checked, other_keys=("",))
+    return replace(checked, other_keys=(BY_BYTES,))
 
 
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
-    """Check a request of Chat Completions, and have a stream end with its usage."""
+    """Check a request of Chat Completions, and let a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
-    # It would be open which of the two counts.
-    if len(limits) == 2:
+    if len(limits) == 2:  # servers differ in which of the two counts
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
-    checked = _check_request(body, models, _CHAT, key)
+    checked = _check_request(body, models, _CHAT, output_key=key)
     if checked.stream:
         # Without it a stream reports no usage, and its worst case would be billed.
         checked.body["stream_options"] = {"include_usage": True}
-    others = (*(k for k in LIMIT_KEYS if k != key), "")
-    optional = (*(name for name in OPTIONAL if name in checked.body), *MESSAGE_FIELDS)
-    return replace(checked, other_keys=others, optional=optional)
-
-
-def _check_request(
-    body: Mapping[str, Any], models: Collection[str], checks: Mapping[str, Check], limit: str
-) -> CheckedRequest:
-    return check_body(
-        body, models, checks, output_key=limit, server_side=SERVER_SIDE, silent=_DROPPED_SILENTLY
-    )
+    other_keys = [name for name in LIMIT_KEYS if name != key] + [BY_BYTES]
+    optional = [name for name in OPTIONAL if name in checked.body] + list(MESSAGE_FIELDS)
+    return replace(checked, other_keys=tuple(other_keys), optional=tuple(optional))

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of a request and its answer. ``written`` went into the cache for five minutes,
-    ``written_1h`` for an hour, ``cached`` came out of it; ``input`` is the rest of the request."""
+    """Tokens of a request and its answer. ``written`` were written into the cache for five minutes,
+    ``written_1h`` for an hour, ``cached`` were read from it; ``input`` is the rest of the
+    request."""
 
     input: int = 0
     output: int = 0
@@ -21,7 +22,7 @@ class Tokens:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Tokens of all kinds."""
         return sum(getattr(self, field.name) for field in fields(self))
 
     def __add__(self, other: Self) -> "Tokens":
@@ -44,7 +45,7 @@ class Rates:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Rates":
-        """The rates in a record: a codec cannot follow a type that contains itself."""
+        """The rates of a record: the codec cannot decode a type that contains itself."""
         long = data["long"]
         return cls(**{**data, "long": cls.from_data(long) if long else None})
 
@@ -57,7 +58,7 @@ class Rates:
         return usd / 1_000_000
 
     def pick_rates(self, tokens: Tokens) -> "Rates":
-        """The rates for a request with this input."""
+        """These rates, or ``long`` if the request's input is that long."""
         return self.long if self.long and tokens.total - tokens.output > self.long_above else self
 
 
@@ -80,7 +81,7 @@ def _build_plain_rates(input_usd: float, output_usd: float) -> Rates:
     return Rates(input_usd, output_usd, 1.25 * input_usd, 1.25 * input_usd, input_usd)
 
 
-KNOWN: Mapping[str, Rates] = {
+KNOWN_RATES: Mapping[str, Rates] = {
     **dict.fromkeys(("claude-fable-5", "claude-fable-5-1"), _build_claude_rates(10, 50)),
     **dict.fromkeys(
         (f"claude-opus-4-{minor}" for minor in (5, 6, 7, 8)), _build_claude_rates(5, 25)
@@ -103,8 +104,8 @@ def merge_rates(prices: "Mapping[str, Price]") -> dict[str, Rates]:
     """The built-in prices, overridden by those of the settings. A model without a price has an
     unknown cost, never 0. Cache prices are derived from the input price, as the settings have none;
     for models other than Claude, cached input costs as much as any."""
-    own = {name.removesuffix("[1m]"): _build_rates(name, price) for name, price in prices.items()}
-    return {**KNOWN, **own}
+    rates = {model.removesuffix("[1m]"): _build_rates(model, prices[model]) for model in prices}
+    return {**KNOWN_RATES, **rates}
 
 
 def _build_rates(model: str, price: "Price") -> Rates:

@@ -1,5 +1,5 @@
-"""An agent's request body: read strictly, checked against an allowlist, and written anew, without
-the fields that the endpoint refuses.
+"""An agent's request body: read strictly, checked against an allowlist, and rewritten without the
+fields that the endpoint refuses.
 
 An unknown key is dropped and reported. An unknown type of content or tool is refused, because the
 request would mean something else without it.
@@ -23,28 +23,19 @@ from gitlab_nightshift.gateway.limits import (
     USUAL_TOKEN_BYTES,
     GatewayLimits,
 )
-from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record
 from gitlab_nightshift.text.endpoint_answers import refuses_tools
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 class RequestRefusal(Exception):
-    """A request that is not forwarded. The message goes to the agent and into an event."""
+    """A request that is not forwarded. The message goes to the agent and to the log."""
 
     def __init__(
         self, message: str, status: int = 400, kind: str = "invalid_request_error"
     ) -> None:
         super().__init__(message)
         self.message, self.status, self.kind = message, status, kind
-
-
-def build_error_body(api: Api, message: str, kind: str) -> bytes:
-    """An error as the provider's own clients read it."""
-    if api is Api.ANTHROPIC:
-        return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-    error = {"message": message, "type": kind, "param": None, "code": None}
-    return json.dumps({"error": error}).encode()
 
 
 def quote_text(text: object, longest: int = 80) -> str:
@@ -59,7 +50,7 @@ Check = Callable[["RequestTraits", Any], Any]
 
 @dataclass(frozen=True)
 class InputTokens:
-    """Tokens of a request's input: usually, and at most. With ``cache_1h`` they are written into
+    """Tokens of a request's input: usually, and at most. With ``cache_1h`` they may be written into
     the cache for an hour, which costs more."""
 
     usual: int
@@ -69,8 +60,8 @@ class InputTokens:
 
 @dataclass
 class RequestTraits:
-    """Findings in a request: keys that were left out, the size of its images in bytes and in
-    tokens, whether it writes into the cache for an hour."""
+    """What the checks note of a request: keys that were left out, the size of its images in bytes
+    and in tokens, whether it may write into the cache for an hour."""
 
     dropped: set[str] = field(default_factory=set)
     image_bytes: int = 0
@@ -83,8 +74,8 @@ class CheckedRequest:
     """A request that passed: ``body`` is new and contains only known keys.
 
     ``output_key`` is the key of the answer's limit in tokens, "" if nothing is billed. If the
-    endpoint refuses it, ``other_keys`` are tried ("": no limit), and the request is sent without
-    refused fields that are ``optional``.
+    endpoint refuses it, ``other_keys`` are tried; of other fields, those that it refuses are left
+    out if they are ``optional``.
     """
 
     model: str
@@ -99,11 +90,10 @@ class CheckedRequest:
     def estimate_input(self, size: int) -> InputTokens:
         """The tokens of the request's input, which arrived as ``size`` bytes."""
         # No tokenizer makes more tokens than bytes. Pictures cost tokens whatever their bytes.
-        text = max(size - self.traits.image_bytes, 0)
-        usual = text // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
-        return InputTokens(
-            usual, text + FRAME_TOKENS + self.traits.image_tokens, self.traits.cache_1h
-        )
+        text_bytes = max(size - self.traits.image_bytes, 0)
+        usual = text_bytes // BYTES_PER_TOKEN + 1 + self.traits.image_tokens
+        most = text_bytes + FRAME_TOKENS + self.traits.image_tokens
+        return InputTokens(usual, most, self.traits.cache_1h)
 
     @property
     def max_output(self) -> int | None:
@@ -114,14 +104,14 @@ class CheckedRequest:
 def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
     """The object of a request body.
 
-    Raises RequestRefusal for anything else, and for all that two readers may take differently (a
-    key that appears twice, NaN), too many parts, too much depth.
+    Raises RequestRefusal for anything else, for what parsers may understand differently (a key that
+    appears twice, NaN), for too many parts and too much depth.
     """
     # Before parsing: a million empty lists fit into 3 MB, but take far more memory as objects.
     if sum(raw.count(sign) for sign in b"{[,") > limits.body_parts:
         raise RequestRefusal("the request has too many parts", 413, "request_too_large")
     try:
-        # The strict reader: a key that appears twice has no one meaning (RFC 8259, 4).
+        # Unlike json.loads, it refuses a key that appears twice (RFC 8259, 4).
         value = decode_record(JsonObject, raw)
     except InvalidRecordError as error:
         raise RequestRefusal(f"the request cannot be read: {error}") from None
@@ -130,7 +120,7 @@ def read_object(raw: bytes, limits: GatewayLimits) -> JsonObject:
 
 
 def write_object(value: JsonObject) -> bytes:
-    """The bytes to send: written anew, so that what was checked is what is sent."""
+    """The bytes to send: rewritten, so that what was checked is what is sent."""
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can express
@@ -138,7 +128,7 @@ def write_object(value: JsonObject) -> bytes:
 
 
 def _check_depth(value: JsonObject, most: int) -> None:
-    # Level by level: a recursion of its own could exceed the stack where the parser's did not.
+    # Level by level: a recursion could exceed the stack although the parser's did not.
     level: list[Any] = [value]
     for _ in range(most):
         level = [
@@ -183,14 +173,14 @@ def check_text(traits: RequestTraits, value: Any) -> str:
     return value
 
 
-def allow_one_of(*known: object) -> Check:
+def allow_one_of(*allowed: object) -> Check:
     """Any of these values."""
 
     def check(traits: RequestTraits, value: Any) -> Any:
         # By type, too: True equals 1.
-        if not any(type(value) is type(each) and value == each for each in known):
+        if not any(type(value) is type(each) and value == each for each in allowed):
             raise RequestRefusal(
-                f"{quote_text(value)} is not allowed; known are {', '.join(map(str, known))}"
+                f"{quote_text(value)} is not allowed; known are {', '.join(map(str, allowed))}"
             )
         return value
 
@@ -219,9 +209,11 @@ def allow_list_of(check: Check) -> Check:
     return check_items
 
 
-def allow_either(check: Check, otherwise: Check) -> Check:
-    """A text that ``check`` allows, or something else that ``otherwise`` allows."""
-    return lambda traits, value: (check if isinstance(value, str) else otherwise)(traits, value)
+def allow_either(check_string: Check, check_other: Check) -> Check:
+    """A string that ``check_string`` allows, or another value that ``check_other`` allows."""
+    return lambda traits, value: (
+        check_string(traits, value) if isinstance(value, str) else check_other(traits, value)
+    )
 
 
 def allow_null(check: Check) -> Check:
@@ -259,9 +251,8 @@ def check_body(
 ) -> CheckedRequest:
     """A request with the parts in ``checks``, for one of ``models``.
 
-    ``server_side`` are keys that would make the provider reach the network or store something: they
-    are refused. ``silent`` are keys that are left out without a report. Raises
-    :class:`RequestRefusal`.
+    ``server_side`` are keys by which the provider itself would act: they are refused. ``silent``
+    are keys that are left out without a report. Raises :class:`RequestRefusal`.
     """
     model = _check_model(body, models)
     for name in server_side:
@@ -286,26 +277,26 @@ def _check_model(body: Mapping[str, Any], models: Collection[str]) -> str:
     return model
 
 
-def _check_limit(body: Mapping[str, Any], name: str) -> None:
+def _check_limit(body: Mapping[str, Any], output_key: str) -> None:
     """Check that the answer's limit, if any, is a number of tokens."""
-    limit = body.get(name)
+    limit = body.get(output_key)
     if limit is not None and (type(limit) is not int or not 1 <= limit <= 1_000_000):
-        raise RequestRefusal(f"{name}: expected a number of tokens")
+        raise RequestRefusal(f"{output_key}: expected a number of tokens")
 
 
 # --- fields that the endpoint refuses -------------------------------------------------------------
 
-REFUSALS, FAILURES = (400, 422), (400, 404, 415, 422, 500, 501)
+LIMIT_STATUSES, FIELD_STATUSES = (400, 422), (400, 404, 415, 422, 500, 501)
 """HTTP statuses by which servers refuse a limit, and any other field (llama.cpp: 500)."""
 BY_BYTES = ""
-"""Instead of a key: no field is sent, and the answer is cut after so many bytes."""
+"""Instead of a limit's key: none is sent, and the answer is cut off by counting its bytes."""
 TOOLS = "tools"
 """Never left out: the agent itself has to ask in another way."""
 MESSAGE_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details", "extra_content"})
 """Fields of messages that some servers require, and others refuse."""
 _OTHER_NAMES = {"response_format": r"|json_schema|grammar|guided|structured.?output"}
 """Other names of a field in servers' errors, as alternatives of a pattern."""
-_ECHOED = ("input", "ctx", "request")
+_ECHO_KEYS = ("input", "ctx", "request")
 """Keys of an error under which FastAPI servers repeat the request."""
 _UNKNOWN_FIELD = compile_lazily(
     r"unrecogni[sz]ed|unknown|unsupported|not (supported|permitted|allowed)|unexpected|extra_"
@@ -324,15 +315,15 @@ class RefusedFieldError(Exception):
 def choose_limit_key(
     checked: CheckedRequest, path: str, refused: Collection[tuple[str, str]]
 ) -> tuple[str, bool]:
-    """The first key for an answer's limit that was not ``refused``, and true if it is the last."""
+    """The first key of an answer's limit that was not ``refused``; True if it is the last one."""
     keys = (checked.output_key, *checked.other_keys)
     untried = tuple(key for key in keys if (path, key) not in refused) or (BY_BYTES,)
     return untried[0], len(untried) == 1
 
 
 def choose_limit(checked: CheckedRequest, key: str) -> int | None:
-    """The limit to send, in tokens; None if the client wants none. Without a ``key``, it is counted
-    in bytes, of which a token has at least one."""
+    """The limit to send, in tokens; None if the client sets none. For ``BY_BYTES`` the limit is in
+    bytes, of which a token has at least one."""
     if key or not checked.output_key:
         return checked.max_output
     return (checked.max_output or USUAL_OUTPUT) * USUAL_TOKEN_BYTES
@@ -362,23 +353,25 @@ def find_refused_fields(
 
     A limit that the client itself chose too large is for the client to correct.
     """
-    if status in REFUSALS and key and key in error and _UNKNOWN_FIELD.search(error):
+    if status in LIMIT_STATUSES and key and key in error and _UNKNOWN_FIELD.search(error):
         return (key,)
-    if status in REFUSALS and key and checked.max_output is None and _TOO_LARGE.search(error):
-        return tuple(k for k in (checked.output_key, *checked.other_keys) if k)
+    if status in LIMIT_STATUSES and key and checked.max_output is None and _TOO_LARGE.search(error):
+        return tuple(filter(None, (checked.output_key, *checked.other_keys)))
+    if status not in FIELD_STATUSES:
+        return ()
     # Other fields are only looked for in the server's own words: it may repeat the whole request.
-    words = " ".join(_list_words(error))
+    message = " ".join(_list_texts(error))
     named = tuple(
         name
         for name in checked.optional
-        if re.search(rf"\b{name}\b{_OTHER_NAMES.get(name, '')}", words, re.IGNORECASE)
+        if re.search(rf"\b{name}\b{_OTHER_NAMES.get(name, '')}", message, re.IGNORECASE)
     )
-    if status not in FAILURES or named or TOOLS not in checked.body:
-        return named if status in FAILURES else ()
-    return (TOOLS,) if refuses_tools(words) else ()
+    if not named and TOOLS in checked.body and refuses_tools(message):
+        return (TOOLS,)
+    return named
 
 
-def _list_words(error: str) -> Iterator[str]:
+def _list_texts(error: str) -> Iterator[str]:
     """The texts of an error, without the request that it repeats."""
     try:
         values = [json.loads(error)]
@@ -389,6 +382,6 @@ def _list_words(error: str) -> Iterator[str]:
         if isinstance(value, list):
             values += value
         elif isinstance(value, dict):
-            values += [each for name, each in value.items() if name not in _ECHOED]
+            values += [each for name, each in value.items() if name not in _ECHO_KEYS]
         elif isinstance(value, str):
             yield value

@@ -1,6 +1,6 @@
 """The model endpoint behind the gateway: its key, its URL, and how to connect to it.
 
-An agent gets a placeholder instead of the key: ``model_gateway.py: open_bead`` hands it out.
+An agent gets a placeholder instead of the key, from ``model_gateway.py: open_bead``.
 """
 
 import ipaddress
@@ -75,14 +75,14 @@ class ModelKey:
 
 
 def make_placeholder(api: Api) -> str:
-    """A random placeholder: CLIs accept it as a key, people see that it is not one."""
+    """A random placeholder: CLIs accept it as a key, and people see that it is none."""
     return _PLACEHOLDER_PREFIXES[api] + secrets.token_hex(24)
 
 
 # --- the endpoint ---------------------------------------------------------------------------------
 
 DEFAULTS = {Api.ANTHROPIC: "https://api.anthropic.com", Api.OPENAI: "https://api.openai.com"}
-SHORTEST_IN_VARIABLE = 8
+SHORTEST_SECRET = 8
 """Characters of a header's value: shorter ones are no secrets, and would occur in many answers."""
 # Azure's base URL names a version of its API in the query.
 _API_VERSION = compile_lazily(r"(?P<url>[^?#]+)\?(?P<query>api-version=[\w.-]{1,40})")
@@ -112,9 +112,9 @@ class Upstream:
 
     ``base_url`` has no slash at its end and no ``/v1``; ``version`` comes between it and a path, ""
     if the URL has a version of its own (Gemini, Azure's deployments), and ``query`` after the path.
-    ``options`` are the team's fields for requests of Chat Completions, ``headers`` the team's own
-    (a company gateway's), ``proxy`` is the URL of the proxy to the internet, "" for none;
-    ``ca_files`` and ``ca_dir`` add to the system's certificates.
+    ``options`` are the team's fields for requests of Chat Completions, ``headers`` the team's
+    headers (for a company's gateway), ``proxy`` is the URL of the proxy to the internet, "" for
+    none; ``ca_files`` and ``ca_dir`` add to the system's certificates.
     """
 
     key: ModelKey
@@ -129,9 +129,9 @@ class Upstream:
 
     def build_url(self, path: str, query: str = "") -> str:
         """The endpoint's URL for a path such as ``/v1/models``."""
+        url = f"{self.base_url}{self.version}{path.removeprefix('/v1')}"
         queries = "&".join(filter(None, (query, self.query)))
-        end = path.removeprefix("/v1")
-        return f"{self.base_url}{self.version}{end}{'?' if queries else ''}{queries}"
+        return f"{url}?{queries}" if queries else url
 
     @property
     def api(self) -> Api:
@@ -141,12 +141,12 @@ class Upstream:
     @property
     def secrets(self) -> tuple[bytes, ...]:
         """Values that an answer must not contain."""
-        team = (value for _, value in self.headers if len(value) >= SHORTEST_IN_VARIABLE)
-        return tuple(value.encode() for value in (self.key.value, *team))
+        values = [self.key.value, *(v for _, v in self.headers if len(v) >= SHORTEST_SECRET)]
+        return tuple(value.encode() for value in values)
 
     @property
     def has_tls(self) -> bool:
-        """True if certificates are needed. Loading the system's takes longer than starting."""
+        """True if certificates are needed. Loading the system's takes longer than the start."""
         return any(url.startswith("https:") for url in (self.base_url, self.proxy))
 
     def build_tls_context(self) -> "ssl.SSLContext":
@@ -164,12 +164,12 @@ class Upstream:
         return context
 
     def build_headers(self, betas: str) -> dict[str, str]:
-        """The headers with the key, the team's own, and those that the kind of key needs."""
+        """The headers with the key, the team's, and those that the kind of key needs."""
         names = [name for name in betas.split(",") if name]
         if self.key.variable == OAUTH and OAUTH_BETA not in names:
             names.append(OAUTH_BETA)
-        beta = {"anthropic-beta": ",".join(names)} if names else {}
-        return {**beta, **dict(self.headers), **dict([self.key.header])}
+        beta = [("anthropic-beta", ",".join(names))] if names else []
+        return dict([*beta, *self.headers, self.key.header])
 
 
 def build_upstream(
@@ -177,29 +177,29 @@ def build_upstream(
 ) -> Upstream:
     """The endpoint for a key; the provider's own if ``base_url`` is "".
 
-    ``env`` gives the way to it: ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_FILE``,
-    ``SSL_CERT_DIR``, ``NODE_EXTRA_CA_CERTS``, ``REQUESTS_CA_BUNDLE``, and
-    ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header that cannot be used.
+    ``env`` may have ``HTTPS_PROXY`` and ``NO_PROXY``, ``SSL_CERT_DIR``, the variables of
+    ``_CA_FILES``, and ``ANTHROPIC_CUSTOM_HEADERS``. Raises ``E_CONFIG`` for an address or header
+    that cannot be used.
     """
     # OpenAI's clients are given a URL with /v1, Anthropic's a URL without it: either form will do.
     url, query = (base_url or DEFAULTS[key.api]).rstrip("/"), ""
-    if key.api is Api.OPENAI and (found := _API_VERSION.fullmatch(url)):
-        url, query = found["url"].rstrip("/"), found["query"]
+    if key.api is Api.OPENAI and (match := _API_VERSION.fullmatch(url)):
+        url, query = match["url"].rstrip("/"), match["query"]
     own_version = key.api is Api.OPENAI and _OWN_VERSION.search(url)
     version = "" if own_version and not url.endswith("/v1") else "/v1"
     url = url.removesuffix("/v1")
     variable = f"{key.api.name}_BASE_URL"
     _check_base_url(url, variable if env.get(variable) == base_url else "model_endpoint")
-    custom = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
-    files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
-    folder = env.get("SSL_CERT_DIR")
+    header_lines = env.get("ANTHROPIC_CUSTOM_HEADERS", "") if key.api is Api.ANTHROPIC else ""
+    ca_files = dict.fromkeys(Path(env[name]) for name in _CA_FILES if env.get(name))
+    ca_dir = env.get("SSL_CERT_DIR")
     return Upstream(
         key,
         url,
-        _parse_headers(custom),
+        _parse_headers(header_lines),
         find_job_proxy(url, env),
-        tuple(files),
-        Path(folder) if folder else None,
+        tuple(ca_files),
+        Path(ca_dir) if ca_dir else None,
         version,
         query,
         options or {},
@@ -210,7 +210,7 @@ def _check_base_url(url: str, source: str) -> None:
     """``source`` names the setting or variable with the address."""
     try:
         parts = urlsplit(url)
-        # Reading the port raises ValueError if it is none.
+        # Reading an invalid port raises ValueError.
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         raise build_config_error(f"{source}: not an address") from None
@@ -240,8 +240,8 @@ def _is_local(host: str) -> bool:
 def _parse_headers(text: str) -> tuple[tuple[str, str], ...]:
     """``Name: value`` lines, as the CLI reads them."""
     headers = []
-    for line in filter(None, (line.strip() for line in text.splitlines())):
-        name, colon, value = (part.strip() for part in line.partition(":"))
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, colon, value = map(str.strip, line.partition(":"))
         # A subset of what RFC 9110, 5.6.2 calls a token.
         token = name.replace("-", "").replace("_", "")
         if not (colon and token.isalnum() and name.isascii()) or not value.isprintable():

@@ -37,7 +37,7 @@ class BeadLine:
 
 
 class UsageWriter:
-    """Writes a line for each bead whose usage has changed. What does not fit into the pipe now is
+    """Writes a line for each bead whose usage has changed. Lines that do not fit into the pipe are
     written the next time."""
 
     def __init__(self, pipe: int) -> None:
@@ -66,28 +66,25 @@ class UsageReader:
     """Reads lines as they arrive; invalid ones are only counted."""
 
     invalid_lines: int = 0
-    _beads: dict[int, Usage] = field(default_factory=dict)
-    _rest: bytes = b""
+    _usage: dict[int, Usage] = field(default_factory=dict)
+    _unfinished: bytes = b""
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the pipe."""
-        *lines, rest = (self._rest + data).split(b"\n")
+        *lines, unfinished = (self._unfinished + data).split(b"\n")
         # A line without an end must not fill the reader's memory.
-        self._rest = rest[:LINE_BYTES]
+        self._unfinished = unfinished[:LINE_BYTES]
         for line in lines:
-            self._take(line)
+            try:
+                report = read_line(line)
+            except InvalidRecordError:
+                self.invalid_lines += 1
+            else:
+                self._usage[report.number] = report.usage
 
     def list_usage(self) -> tuple[Usage, ...]:
         """The most that each bead can have used, the oldest bead first."""
-        return tuple(self._beads[number] for number in sorted(self._beads))
-
-    def _take(self, line: bytes) -> None:
-        try:
-            report = read_line(line)
-        except InvalidRecordError:
-            self.invalid_lines += 1
-        else:
-            self._beads[report.number] = report.usage
+        return tuple(self._usage[number] for number in sorted(self._usage))
 
 
 def to_line(number: int, usage: Usage) -> bytes:

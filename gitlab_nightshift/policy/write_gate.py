@@ -94,7 +94,7 @@ def _is_pipeline(path: str, ci_config: str, ci_files: CiFiles) -> bool:
     """True for GitLab's default file, the project's own, all that it includes, and the usual folder
     for includes."""
     own = ci_config.partition("@")[0].removeprefix("/")  # path@group/project is another project's
-    return path == own or ci_files.holds(path) or matches(path, PIPELINE.patterns)
+    return path == own or ci_files.contains(path) or matches(path, PIPELINE.patterns)
 
 
 def _list_own_templates(settings: Settings) -> set[str]:

@@ -9,33 +9,33 @@ class AgentEntry:
     """One agent. ``provider`` is its class (``module:class``), a ``Provider`` of
     ``agents/agent.py``. ``models`` are its default models by bead, where they differ from those of
     the settings; "" is no default. ``auto``: the setting ``agent: auto`` tries it, in the order of
-    the table; with ``own_endpoint`` only if an endpoint is set. ``on_request``: comments and chats
-    may ask for it."""
+    the table; with ``needs_endpoint`` only if an endpoint is set. ``on_request``: comments and
+    chats may ask for it."""
 
     provider: str
     models: Mapping[str, str] = field(default_factory=dict)
     auto: bool = False
-    own_endpoint: bool = False
+    needs_endpoint: bool = False
     on_request: bool = True
 
 
-_NO_MODELS = {"analyze": "", "implement": "", "verify": "", "mr": ""}
+_NO_DEFAULT_MODELS = {"analyze": "", "implement": "", "verify": "", "mr": ""}
 
 AGENTS: dict[str, AgentEntry] = {
     "claude_code": AgentEntry("gitlab_nightshift.agents.claude_code:ClaudeCode", auto=True),
     "codex": AgentEntry(
         "gitlab_nightshift.agents.codex:Codex",
-        {
-            **{"analyze": "gpt-6.1-sol", "implement": "gpt-6.1-sol", "verify": "gpt-6.1-sol"},
-            "mr": "gpt-6-luna",
-        },
+        dict.fromkeys(("analyze", "implement", "verify"), "gpt-6.1-sol") | {"mr": "gpt-6-luna"},
         auto=True,
     ),
-    # A plain endpoint has models of its own: the agent asks for their names.
+    # A plain endpoint has models of its own: the settings have to name one.
     "model": AgentEntry(
-        "gitlab_nightshift.agents.plain_model:Model", _NO_MODELS, auto=True, own_endpoint=True
+        "gitlab_nightshift.agents.plain_model:Model",
+        _NO_DEFAULT_MODELS,
+        auto=True,
+        needs_endpoint=True,
     ),
-    "patch": AgentEntry("gitlab_nightshift.agents.plain_model:Patch", _NO_MODELS),
+    "patch": AgentEntry("gitlab_nightshift.agents.plain_model:Patch", _NO_DEFAULT_MODELS),
     # It needs a recording on the runner's disk, which no comment can name.
     "replay": AgentEntry("gitlab_nightshift.agents.replay:Replay", on_request=False),
 }

@@ -13,10 +13,10 @@ Level = Literal["fail", "warn", "note", "off"]
 class FlagEntry:
     """One red flag. ``level`` applies unless the settings have another one; ``why`` is for
     reviewers; ``what`` describes what raises the flag. ``rule`` is its function
-    (``module:function`` in ``proof/reading``), "" if only running raises it. ``levels`` are those
-    of categories with another level; ``by_people`` is the level for a change that no agent made, if
-    it differs. ``warn_if`` says when such a finding is only a warning, as it is uncertain, or
-    explained by the rest of the change."""
+    (``module:function`` in ``proof/reading``), "" if only running the change can raise it.
+    ``levels`` are those of categories with another level; ``by_people`` is the level for a change
+    that no agent made, if it differs; ``warn_if`` says when it is only ``warn`` there, as the
+    finding is uncertain, or explained by the rest of the change."""
 
     level: Level
     why: str
@@ -27,12 +27,12 @@ class FlagEntry:
     warn_if: str = ""
 
     @property
-    def people(self) -> Level:
+    def human_level(self) -> Level:
         """The level in a change that no agent made."""
         return self.by_people or self.level
 
 
-# By their guidance (categories.py), these leave public interfaces as they are.
+# By their guidance (categories.py), these categories leave public interfaces as they are.
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
 # The test may follow a change that was made on purpose.
 _EXPLAINED = "product code, dependencies or more test code also changed"

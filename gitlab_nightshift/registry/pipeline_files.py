@@ -21,9 +21,9 @@ ANY_YAML = "**/*.{yml,yaml}"
 """Every YAML file, for includes that cannot be read."""
 
 # Inputs, variables and wildcards in include:local (docs.gitlab.com/ci/yaml/includes).
-_PARTS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
+_PLACEHOLDERS = compile_lazily(r"(\$\[\[.*?\]\]|\$\{\w+\}|\$\w+|\*\*/|\*\*|\*)")
 # docs.gitlab.com/ci/yaml/includes: `*` does not match a slash, `**` does.
-_LIKE = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+_WILDCARD_REGEX = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class CiFiles:
 
     patterns: tuple[str, ...] = ()
 
-    def holds(self, path: str) -> bool:
+    def contains(self, path: str) -> bool:
         """True for a file that GitLab reads as pipeline configuration."""
-        return self._whole.fullmatch(path) is not None
+        return self._regex.fullmatch(path) is not None
 
-    # (?!) matches nothing.
     @cached_property
-    def _whole(self) -> re.Pattern[str]:
-        return re.compile("|".join(f"(?:{_build_regex(each)})" for each in self.patterns) or "(?!)")
+    def _regex(self) -> re.Pattern[str]:
+        alternatives = (f"(?:{_build_regex(pattern)})" for pattern in self.patterns)
+        return re.compile("|".join(alternatives) or "(?!)")  # (?!) matches nothing
 
 
 NO_INCLUDES = CiFiles()
@@ -49,39 +49,42 @@ NO_INCLUDES = CiFiles()
 def _build_regex(pattern: str) -> str:
     if pattern == ANY_YAML:
         return r".*\.ya?ml"
-    parts = _PARTS.split(pattern.lstrip("/"))
+    # split() returns plain text and placeholders in turn.
     return "".join(
-        (_LIKE.get(part, ".*") if number % 2 else re.escape(part))
-        for number, part in enumerate(parts)
+        _WILDCARD_REGEX.get(part, ".*") if index % 2 else re.escape(part)
+        for index, part in enumerate(_PLACEHOLDERS.split(pattern.lstrip("/")))
     )
 
 
-def follow(
-    first: str, names: Callable[[], Collection[str]], read: Callable[[str], bytes | None]
+def follow_includes(
+    main_file: str, list_paths: Callable[[], Collection[str]], read: Callable[[str], bytes | None]
 ) -> CiFiles:
-    """The configuration file ``first``, and all that it includes from the same repository.
+    """The configuration file ``main_file``, and all that it includes from the same repository.
 
-    ``names`` returns all files of the commit, ``read`` the bytes of one, None if it does not exist.
+    ``list_paths`` returns all files of the commit, ``read`` the bytes of one, None if it does not
+    exist.
     """
-    patterns: dict[str, None] = {first: None}
-    waiting, seen = [first], set[str]()
+    patterns: dict[str, None] = {main_file: None}
+    waiting, seen = [main_file], set[str]()
     while waiting and len(seen) < MOST_FILES:
-        name = waiting.pop(0)
-        if name in seen:  # files may include each other
+        path = waiting.pop(0)
+        if path in seen:  # files may include each other
             continue
-        seen.add(name)
-        for pattern in _find_includes(read(name)):
+        seen.add(path)
+        for pattern in _find_includes(read(path)):
             if pattern not in patterns:
                 patterns[pattern] = None
-                waiting += _find_matches(pattern, names)
-    return CiFiles((*patterns, *((ANY_YAML,) if waiting else ())))
+                waiting += _find_matches(pattern, list_paths)
+    if waiting:
+        patterns[ANY_YAML] = None
+    return CiFiles(tuple(patterns))
 
 
-def _find_matches(pattern: str, names: Callable[[], Collection[str]]) -> list[str]:
-    if not _PARTS.search(pattern) and pattern != ANY_YAML:
+def _find_matches(pattern: str, list_paths: Callable[[], Collection[str]]) -> list[str]:
+    if not _PLACEHOLDERS.search(pattern) and pattern != ANY_YAML:
         return [pattern.lstrip("/")]
-    chosen = CiFiles((pattern,))
-    return sorted(name for name in names() if chosen.holds(name))
+    files = CiFiles((pattern,))
+    return sorted(path for path in list_paths() if files.contains(path))
 
 
 def _find_includes(data: bytes | None) -> Iterator[str]:
@@ -120,9 +123,8 @@ def _find_local_files(include: Any) -> Iterator[str]:
 
 
 def _filter_strings(value: Any) -> list[str]:
-    return [
-        each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
-    ]
+    values = value if isinstance(value, list) else [value]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _parse_documents(data: bytes) -> list[Any] | None:

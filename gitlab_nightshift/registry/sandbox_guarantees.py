@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class GuaranteeState(StrEnum):
-    """How far a guarantee holds. ``partial``: the sandbox leaves something open by design;
+    """``partial``: the sandbox leaves something open by design;
     ``broken``: an attack that it should stop succeeded."""
 
     HELD = "held"
@@ -18,8 +18,8 @@ class GuaranteeState(StrEnum):
 
 @dataclass(frozen=True)
 class Strength:
-    """One guarantee (``files``, ``secrets``, ``network``, ``lifetime``) on this machine: ``reason``
-    is what enforces it, what is open, or which attack succeeded."""
+    """How far a guarantee holds (``files``, ``secrets``, ``network``, ``lifetime``): ``reason`` is
+    what enforces it, what it leaves open, or which attack succeeded."""
 
     name: str
     state: GuaranteeState
@@ -31,7 +31,7 @@ class Strength:
 
 @dataclass(frozen=True)
 class ProbeSummary:
-    """Several attempts at one attack: how many, with what result, and how they ended."""
+    """The attempts at one attack; ``how`` tells how they ended."""
 
     title: str
     attempts: int

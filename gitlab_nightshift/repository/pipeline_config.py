@@ -2,7 +2,7 @@
 
 from functools import cache, partial
 
-from gitlab_nightshift.registry.pipeline_files import CiFiles, follow
+from gitlab_nightshift.registry.pipeline_files import CiFiles, follow_includes
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_listing import list_names
 from gitlab_nightshift.repository.tree_objects import read_tree_file
@@ -21,4 +21,4 @@ def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> 
     if "@" in ci_config or "://" in ci_config:
         return CiFiles()
     names = cache(partial(list_names, repository, commit))
-    return follow(ci_config.removeprefix("/"), names, read)
+    return follow_includes(ci_config.removeprefix("/"), names, read)

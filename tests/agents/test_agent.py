@@ -1,4 +1,4 @@
-"""What is read alike of every agent's output, which may be cut, reordered, or lie."""
+"""Reading the output of any agent, which may be cut off, reordered, or lie."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ ENDED = ProgramEnd(EndReason.EXITED, 0, 1.0)
 
 
 def call(call_id: Any, command: Any) -> dict[str, Any]:
-    part = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
-    return {"type": "assistant", "message": {"id": "m", "content": [part]}}
+    block = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+    return {"type": "assistant", "message": {"id": "m", "content": [block]}}
 
 
 def result(call_id: Any, output: Any, *, failed: bool = False) -> dict[str, Any]:
-    part = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": failed}
-    return {"type": "user", "message": {"content": [part]}}
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": failed}
+    return {"type": "user", "message": {"content": [block]}}
 
 
 def read_claude(*events: Any) -> tuple[tuple[ToolCall, ...] | None, tuple[str, ...]]:
@@ -44,19 +44,19 @@ def read_claude(*events: Any) -> tuple[tuple[ToolCall, ...] | None, tuple[str, .
     return report.calls, report.refused
 
 
-def test_what_the_real_clis_printed() -> None:
+def test_calls_in_the_output_of_the_real_clis() -> None:
     claude, codex = ClaudeStreamReader(60), CodexStreamReader(60)
     for reader, file in ((claude, "claude/command_fails"), (codex, "codex/success")):
         for line in (DATA / f"{file}.jsonl").read_bytes().splitlines():
             reader.read_line(line)
-    failing = claude.build_report(ENDED, b"").calls or ()
-    assert [(each.tool, each.reported) for each in failing] == [
+    calls = claude.build_report(ENDED, b"").calls or ()
+    assert [(each.tool, each.reported) for each in calls] == [
         ("Bash", "failed"),
         ("StructuredOutput", "ok"),
     ]
-    ran = codex.build_report(ENDED, b"").calls or ()
-    assert ("make test", "exit status 0") in [(each.subject, each.reported) for each in ran]
-    assert ("false", "exit status 1") in [(each.subject, each.reported) for each in ran]
+    calls = codex.build_report(ENDED, b"").calls or ()
+    commands = {(each.subject, each.reported) for each in calls}
+    assert commands >= {("make test", "exit status 0"), ("false", "exit status 1")}
 
 
 # --- how a bead ended ---------------------------------------------------------------------------
@@ -64,16 +64,17 @@ def test_what_the_real_clis_printed() -> None:
 
 @dataclass(frozen=True)
 class Agent:
-    """A reader, output of a bead that succeeded, and lines that say how its endpoint does."""
+    """A reader, the output of a successful bead, and its lines for a failing and an answering
+    endpoint."""
 
-    make: Callable[[], OutputLineReader]
+    make_reader: Callable[[], OutputLineReader]
     success: tuple[bytes, ...]
     usage: Usage
     retry: bytes = b""
     answer: bytes = b""
 
     def read(self, lines: Iterable[bytes], ended: ProgramEnd, stderr: bytes = b"") -> BeadReport:
-        reader = self.make()
+        reader = self.make_reader()
         for line in lines:
             reader.read_line(line)
         return reader.build_report(ended, stderr)
@@ -109,8 +110,8 @@ STOPS = {
 
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS)
 @pytest.mark.parametrize("end", STOPS)
-def test_what_this_program_did_comes_first(agent: Agent, end: EndReason) -> None:
-    """The usage that the agent reports until it is ended counts all the same."""
+def test_a_forced_end_determines_the_status(agent: Agent, end: EndReason) -> None:
+    """The usage that the agent has reported until then still counts."""
     report = agent.read(agent.success, ProgramEnd(end, -2, 1.0))
     assert (report.status, report.structured) == (STOPS[end], None)
     assert report.usage.tokens == agent.usage.tokens
@@ -135,7 +136,7 @@ NO_RESULT, CRASHED = BeadStatus.BAD_OUTPUT, BeadStatus.CRASHED
         ),
     ],
 )
-def test_an_end_without_a_result_is_told_by_the_process(
+def test_without_a_result_the_exit_status_explains_the_end(
     agent: Agent, lines: list[bytes], exit_status: int, status: BeadStatus, error: str
 ) -> None:
     ended = ProgramEnd(EndReason.EXITED, exit_status, 1.0)
@@ -145,7 +146,7 @@ def test_an_end_without_a_result_is_told_by_the_process(
 
 @pytest.mark.parametrize("name", ["claude_code", "codex"])
 @pytest.mark.parametrize("end", [EndReason.IDLE, EndReason.TIMEOUT])
-def test_silence_while_the_endpoint_fails_is_the_endpoints(name: str, end: EndReason) -> None:
+def test_the_endpoint_is_blamed_for_silence_while_it_fails(name: str, end: EndReason) -> None:
     agent, ended = AGENTS[name], ProgramEnd(end, -2, 1.0)
     assert agent.read([agent.retry], ended).status is BeadStatus.UNAVAILABLE
     assert agent.read([agent.retry, agent.answer], ended).status is STOPS[end]
@@ -170,19 +171,19 @@ def test_results_that_come_early_twice_or_never() -> None:
 
 
 def test_refused_commands_are_named() -> None:
-    said = [
+    events = [
         result("a", "nightshift: not allowed: curl https://x; allowed: git", failed=True),
         result("d", "the key was not found in the table"),
     ]
-    assert read_claude(*said)[1] == ("curl https://x",)
-    many = ReportedCalls()
+    assert read_claude(*events)[1] == ("curl https://x",)
+    calls = ReportedCalls()
     for number in range(99):
-        many.finish(str(number), "ok", f"nightshift: not allowed: p{number}; x", failed=True)
-    assert len(many.refused) == MOST_REFUSED
+        calls.finish(str(number), "ok", f"nightshift: not allowed: p{number}; x", failed=True)
+    assert len(calls.refused) == MOST_REFUSED
 
 
 def test_calls_of_any_shape_are_read_and_bounded() -> None:
-    odd: list[Any] = [
+    events: list[Any] = [
         call(None, ["a", 1]),
         call({"x": 1}, {"y": 2}),
         result([], {"z": 1}),
@@ -190,7 +191,7 @@ def test_calls_of_any_shape_are_read_and_bounded() -> None:
         {"type": "user", "message": {"content": ["x", {"type": "tool_result"}]}},
         call("c", "x" * 10_000),
     ]
-    calls, refused = read_claude(*odd)
+    calls, refused = read_claude(*events)
     assert refused == ()
     assert calls is not None
     assert calls[-1].subject == "x" * 300

@@ -1,11 +1,11 @@
-"""Which agent a night has, and which models."""
+"""The agent of a night, and its models."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.agents import build_agent, build_provider, choose_agent
+from gitlab_nightshift.agents import build_provider, choose_agent, load_provider
 from gitlab_nightshift.commands.config_show import format_settings
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.run_folder import Invocation
@@ -19,7 +19,7 @@ SOL, LUNA = "gpt-6.1-sol", "gpt-6-luna"
 OPUS, SONNET = "claude-opus-4-6", "claude-sonnet-4-6"
 
 
-def loaded(text: str = "") -> Settings:
+def load(text: str = "") -> Settings:
     return load_settings({}, ConfigFile("nightshift.yaml", text))
 
 
@@ -38,7 +38,7 @@ def test_auto_takes_the_first_agent_that_can_be_used(
 ) -> None:
     for name in programs.split():
         program(tmp_path / name)
-    choice = choose_agent(loaded(), {**keys, "PATH": str(tmp_path)})
+    choice = choose_agent(load(), {**keys, "PATH": str(tmp_path)})
     assert choice.settings.agent == agent
     assert choice.why.startswith(why)
     assert str(choice) == f"{agent} ({choice.why})"
@@ -58,30 +58,30 @@ ENDPOINT = "model_endpoint: http://llama:8080\n"
         ("models: {implement: qwen}\n", "", {"OPENAI_BASE_URL": "http://llama"}, "model"),
     ],
 )
-def test_auto_takes_a_model_of_ones_own_last_and_only_where_its_endpoint_is_named(
+def test_auto_takes_the_agent_model_last_and_only_with_an_endpoint(
     tmp_path: Path, text: str, programs: str, keys: dict[str, str], agent: str
 ) -> None:
     for name in programs.split():
         program(tmp_path / name)
-    choice = choose_agent(loaded(text), {**keys, "PATH": str(tmp_path)})
+    choice = choose_agent(load(text), {**keys, "PATH": str(tmp_path)})
     assert choice.settings.agent == agent
     if agent == "model":
         assert set(vars(choice.settings.models).values()) == {"qwen"}
 
 
 def test_a_named_agent_is_not_changed() -> None:
-    choice = choose_agent(loaded("agent: codex\n"), {"PATH": "/nowhere", **CLAUDE})
+    choice = choose_agent(load("agent: codex\n"), {"PATH": "/nowhere", **CLAUDE})
     assert (choice.settings.agent, str(choice)) == ("codex", "codex")
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_table_knows_each_by_its_own_name(name: str) -> None:
-    assert build_agent(name, loaded()).name == name
+def test_each_provider_has_the_name_of_its_entry(name: str) -> None:
+    assert load_provider(name, load()).name == name
 
 
-def test_models_that_nobody_set_are_the_agents_own() -> None:
+def test_models_that_are_not_set_are_the_agents_defaults() -> None:
     text = "models: {verify: gpt-x}\n"
-    settings = loaded(text).with_agent("codex")
+    settings = load(text).with_agent("codex")
     assert vars(settings.models) == {
         "analyze": SOL,
         "implement": SOL,
@@ -90,28 +90,26 @@ def test_models_that_nobody_set_are_the_agents_own() -> None:
     }
     assert settings.find_source("models.analyze") == "default of codex"
     assert settings.find_source("models.verify") == "nightshift.yaml:1"
-    other = settings.with_agent("claude_code")
-    assert list(vars(other.models).values()) == [OPUS, OPUS, "gpt-x", SONNET]
-    assert other.find_source("models.mr") == "default of claude_code"
-    assert loaded(text).find_source("models.mr") == "default", (
-        "the settings themselves are as before"
-    )
+    claude = settings.with_agent("claude_code")
+    assert list(vars(claude.models).values()) == [OPUS, OPUS, "gpt-x", SONNET]
+    assert claude.find_source("models.mr") == "default of claude_code"
+    assert load(text).find_source("models.mr") == "default", "with_agent changes a copy"
 
 
-def test_config_show_leaves_out_what_few_teams_decide_and_this_one_has_not(tmp_path: Path) -> None:
+def test_config_show_leaves_out_rarely_set_settings(tmp_path: Path) -> None:
     (tmp_path / "nightshift.yaml").write_text("draft: true\n")
-    call = Invocation({}, tmp_path, None, {}, colour=False)
-    few, all_of_them = format_settings(call), format_settings(call, every=True)
-    assert re.search(r"^max_diff_lines +100 +default$", few, re.M)
-    assert re.search(r"^draft +true +nightshift.yaml:1$", few, re.M)
-    assert "branch_prefix" not in few
-    assert "branch_prefix" in all_of_them
-    left = len(all_of_them.splitlines()) - len(few.splitlines()) + 1
-    assert f"{left} more settings have their default: --all shows them" in few
-    assert "--all" not in all_of_them
+    invocation = Invocation({}, tmp_path, None, {}, colour=False)
+    short, full = format_settings(invocation), format_settings(invocation, every=True)
+    assert re.search(r"^max_diff_lines +100 +default$", short, re.M)
+    assert re.search(r"^draft +true +nightshift.yaml:1$", short, re.M)
+    assert "branch_prefix" not in short
+    assert "branch_prefix" in full
+    hidden = len(full.splitlines()) - len(short.splitlines()) + 1
+    assert f"{hidden} more settings have their default: --all shows them" in short
+    assert "--all" not in full
 
 
-def test_config_show_tells_the_agent_and_where_its_models_come_from(tmp_path: Path) -> None:
+def test_config_show_shows_the_agent_and_the_sources_of_its_models(tmp_path: Path) -> None:
     program(tmp_path / "bin/codex")
     (tmp_path / "nightshift.yaml").write_text("models: {verify: gpt-x}\n")
     env = {**CODEX, "PATH": str(tmp_path / "bin")}

@@ -1,5 +1,5 @@
-"""The claude CLI's command line and environment, and real output of it, read into reports; whole
-nights are in ``tests/nights_agents``."""
+"""The claude CLI: command line, environment, and reports of its real output. Whole nights are in
+``tests/nights_agents``."""
 
 import json
 import os
@@ -63,18 +63,18 @@ def test_one_word_allows_any_arguments_and_several_words_exactly_themselves() ->
     assert "Bash(make test)" in args
 
 
-@pytest.mark.parametrize(("left", "text"), [(9.87654, "9.8765"), (0.004, "0.0100")])
-def test_the_budget_is_never_printed_as_zero(left: float, text: str) -> None:
-    args = claude().build_bead_args(task("mr", budget=left), "/nowhere")
+@pytest.mark.parametrize(("budget", "text"), [(9.87654, "9.8765"), (0.004, "0.0100")])
+def test_the_budget_is_never_printed_as_zero(budget: float, text: str) -> None:
+    args = claude().build_bead_args(task("mr", budget=budget), "/nowhere")
     assert args[args.index("--max-budget-usd") + 1] == text
 
 
 def test_the_executable_is_looked_up_on_the_path_given(tmp_path: Path) -> None:
     program = executable(tmp_path / "bin")
     assert claude().build_bead_args(task("mr"), str(tmp_path / "bin"))[0] == str(program)
-    own = executable(tmp_path / "own", "klaude")
-    chosen = claude(agent_executable=str(own))
-    assert chosen.build_bead_args(task("mr"), "/nowhere")[0] == str(own)
+    renamed = executable(tmp_path / "renamed", "klaude")
+    args = claude(agent_executable=str(renamed)).build_bead_args(task("mr"), "/nowhere")
+    assert args[0] == str(renamed)
 
 
 def test_a_prompt_is_one_message_whose_shared_part_is_marked_for_the_cache() -> None:
@@ -97,14 +97,14 @@ def test_commands_may_take_nearly_as_long_as_silence_may_last() -> None:
     assert "ANTHROPIC_BASE_URL" not in env
 
 
-def test_the_way_to_the_model_is_the_gateway() -> None:
-    """Also where the team has an endpoint of its own: only the gateway knows that."""
-    chosen = claude(model_endpoint="https://models.example/v1")
-    assert chosen.build_access_env("http://127.0.0.1:4", "a-placeholder") == {
+def test_the_model_is_reached_through_the_gateway() -> None:
+    """Even if the settings have an endpoint: only the gateway knows it."""
+    provider = claude(model_endpoint="https://models.example/v1")
+    assert provider.build_access_env("http://127.0.0.1:4", "a-placeholder") == {
         "ANTHROPIC_BASE_URL": "http://127.0.0.1:4",
         "ANTHROPIC_API_KEY": "a-placeholder",
     }
-    assert "models.example" not in str(chosen.build_settings_env())
+    assert "models.example" not in str(provider.build_settings_env())
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_way_to_the_model_is_the_gateway() -> None:
         (KEY, {"agent_executable": "klaude"}, "no agent CLI: klaude is not on PATH"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_check_names_what_is_missing(
     tmp_path: Path, env: dict[str, str], settings: dict[str, str], text: str
 ) -> None:
     executable(tmp_path / "bin")
@@ -149,7 +149,7 @@ PASSED = {"passed": True, "error_details": ""}
 
 @dataclass(frozen=True)
 class Expected:
-    """What a sample has to become; ``error`` is how its text begins."""
+    """The report of a sample; ``error`` is how its text begins."""
 
     status: BeadStatus
     cost_usd: float | None
@@ -210,7 +210,7 @@ def sample(name: str) -> list[bytes]:
     return (SAMPLES / f"{name}.jsonl").read_bytes().splitlines()
 
 
-def test_every_sample_is_known() -> None:
+def test_every_sample_has_an_expected_report() -> None:
     assert {path.stem for path in SAMPLES.glob("*.jsonl")} == set(EXPECTED)
 
 
@@ -231,17 +231,17 @@ def test_each_real_output_becomes_its_report(name: str) -> None:
 # --- while it runs ------------------------------------------------------------------------------
 
 
-def test_progress_tells_tools_and_tokens() -> None:
+def test_progress_shows_tools_and_tokens() -> None:
     reader = ClaudeStreamReader(600)
-    told = [progress for line in sample("partial_messages") if (progress := reader.read_line(line))]
-    tokens = [progress.tokens for progress in told if progress.tokens is not None]
+    progress = list(filter(None, map(reader.read_line, sample("partial_messages"))))
+    tokens = [each.tokens for each in progress if each.tokens is not None]
     assert tokens == sorted(tokens)
     assert tokens[-1] == reader.build_report(ProgramEnd(EndReason.EXITED, 0, 1.0), b"").usage.tokens
-    texts = [progress.text for progress in told if progress.text]
+    texts = [each.text for each in progress if each.text]
     assert texts == ["I look first.", "Bash git status", "reports"]
 
 
-def test_a_refused_key_is_believed_after_the_third_time() -> None:
+def test_the_third_refusal_of_the_key_ends_the_bead() -> None:
     reader = ClaudeStreamReader(600)
     ends = [bool(p and p.unusable) for p in map(reader.read_line, sample("unauthorized"))]
     assert ends[-4:] == [False, False, True, True]
@@ -289,9 +289,9 @@ def test_a_result_with_another_exit_status_is_no_success() -> None:
     assert read(sample("success"), ProgramEnd(EndReason.EXITED, 1, 1.0)).status is BROKEN
 
 
-def result(**said: object) -> bytes:
-    fine = {"type": "result", "subtype": "success", "is_error": False, "stop_reason": "end_turn"}
-    return json.dumps({**fine, "terminal_reason": "completed", **said}).encode()
+def result(**fields: object) -> bytes:
+    success = {"type": "result", "subtype": "success", "is_error": False, "stop_reason": "end_turn"}
+    return json.dumps({**success, "terminal_reason": "completed", **fields}).encode()
 
 
 SUBTYPES = ("success", "error_max_turns", "error_during_execution", "", None, 1, ["success"])
@@ -303,21 +303,21 @@ SUBTYPES = ("success", "error_max_turns", "error_during_execution", "", None, 1,
 def test_only_one_combination_is_a_success(
     subtype: object, is_error: object, exit_status: int
 ) -> None:
-    said = result(subtype=subtype, is_error=is_error, structured_output=PASSED)
-    report = read([said], ProgramEnd(EndReason.EXITED, exit_status, 1.0))
-    good = subtype == "success" and is_error is False and exit_status == 0
-    assert (report.status is OK) is good
-    assert report.structured == (PASSED if good else None)
+    line = result(subtype=subtype, is_error=is_error, structured_output=PASSED)
+    report = read([line], ProgramEnd(EndReason.EXITED, exit_status, 1.0))
+    succeeded = subtype == "success" and is_error is False and exit_status == 0
+    assert (report.status is OK) is succeeded
+    assert report.structured == (PASSED if succeeded else None)
 
 
-def test_a_bead_that_ran_out_of_turns_is_told() -> None:
+def test_a_bead_that_ran_out_of_turns_is_reported() -> None:
     report = read([result(subtype="error_max_turns", num_turns=40)])
     assert report.error == "the CLI reports an error (exit status 0): error_max_turns"
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "refusal", "pause_turn", "new", "", None, [], {}])
 def test_a_last_answer_that_was_cut_off_is_no_success(stop: object) -> None:
-    """As the real CLI calls it: ``null`` is a stream that was lost between two blocks."""
+    """The CLI prints ``null`` for a stream that broke off between two blocks."""
     report = read([result(stop_reason=stop, structured_output=PASSED)])
     assert (report.status, report.structured) == (BROKEN, None)
     assert report.error.startswith("the CLI calls it a success, with an answer that was cut off")
@@ -328,13 +328,13 @@ STOP = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
 
 
 def test_a_stream_that_was_lost_after_other_answers_is_no_success() -> None:
-    """The result repeats then how the answer before stopped."""
+    """The result then has the ``stop_reason`` of the answer before."""
     start, stop = (json.dumps({"type": "stream_event", "event": e}).encode() for e in (START, STOP))
-    again = {"type": "assistant", "message": {"id": "3", "stop_reason": "end_turn"}}
-    whole, end = json.dumps(again).encode(), result(stop_reason="tool_use")
+    message = {"type": "assistant", "message": {"id": "3", "stop_reason": "end_turn"}}
+    repeated, end = json.dumps(message).encode(), result(stop_reason="tool_use")
     assert read([start, stop, start, end]).status is BROKEN
     assert read([start, stop, start, stop, end]).status is OK
-    assert read([start, start, whole, end]).status is OK, "the CLI asked once more"
+    assert read([start, start, repeated, end]).status is OK, "the CLI repeated the request"
 
 
 @pytest.mark.parametrize("reason", ["max_turns", "aborted_tools", None, 1])
@@ -342,7 +342,7 @@ def test_a_run_that_was_ended_early_is_no_success(reason: object) -> None:
     assert read([result(terminal_reason=reason)]).status is BROKEN
 
 
-def test_a_cli_that_does_not_tell_how_an_answer_stopped() -> None:
+def test_older_clis_print_no_stop_reason() -> None:
     assert read([b'{"type": "result", "subtype": "success", "is_error": false}']).status is OK
 
 
@@ -355,7 +355,7 @@ def test_a_cli_that_does_not_tell_how_an_answer_stopped() -> None:
         {"result": "other"},
     ],
 )
-def test_two_results_that_disagree_are_none(other: dict[str, object]) -> None:
+def test_two_results_that_disagree_are_no_success(other: dict[str, object]) -> None:
     same = result(structured_output=PASSED)
     lines = [same, result(**{"structured_output": PASSED, **other})]
     for order in (lines, lines[::-1], [*lines, same]):
@@ -382,7 +382,7 @@ def test_an_error_before_the_endpoint_recovered_is_forgotten() -> None:
     failed = {"type": "assistant", "error": "server_error", "message": {"content": []}}
     good = {"type": "assistant", "message": {"content": []}}
     result = {"type": "result", "is_error": True, "subtype": "error_during_execution"}
-    lines = [json.dumps(row).encode() for row in (failed, good, result)]
+    lines = [json.dumps(event).encode() for event in (failed, good, result)]
     assert read(lines, ProgramEnd(EndReason.EXITED, 1, 1.0)).status is BROKEN
     assert read([lines[0], lines[2]], ProgramEnd(EndReason.EXITED, 1, 1.0)).status is GONE
 
@@ -401,8 +401,9 @@ kinds = st.sampled_from(["result", "assistant", "system", "stream_event", "api_r
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.dictionaries(keys, json_values | kinds, max_size=8), max_size=4), kinds)
-def test_no_shape_of_json_breaks_the_reader(rows: list[dict[str, Any]], kind: str) -> None:
-    lines = [json.dumps({**row, "type": kind, "subtype": "api_retry"}).encode() for row in rows]
+def test_no_shape_of_json_breaks_the_reader(events: list[dict[str, Any]], kind: str) -> None:
+    changed = {"type": kind, "subtype": "api_retry"}
+    lines = [json.dumps({**event, **changed}).encode() for event in events]
     report = read(lines, ProgramEnd(EndReason.EXITED, 0, 1.0))
     assert isinstance(report.status, BeadStatus)
     assert report.usage.tokens is not None and report.usage.tokens >= 0
@@ -418,8 +419,8 @@ def test_millions_of_messages_are_counted_without_being_remembered() -> None:
     tally, many = claude_code.TokenTally(), 50 * claude_code.MOST_RECENT
     for number in range(many):
         tally.count(f"{number}" + "x" * 10_000, 5)
-        tally.count(f"{number}" + "x" * 10_000, 7, grows=True)
-        tally.count(f"{number}" + "x" * 10_000, 1, grows=True)
+        tally.count(f"{number}" + "x" * 10_000, 7, only_grows=True)
+        tally.count(f"{number}" + "x" * 10_000, 1, only_grows=True)
     assert tally.total == 7 * many
     assert len(tally._recent) == claude_code.MOST_RECENT
     assert max(map(len, tally._recent)) == claude_code.LONGEST_NAME

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.agents import build_agent, choose_agent
+from gitlab_nightshift.agents import choose_agent, load_provider
 from gitlab_nightshift.agents.agent import BeadTask
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.stages.work.handoff import build_schema
@@ -29,10 +29,10 @@ VERDICT = {"passed": True, "error_details": "", "commands_run": []}
 def build_args(name: str, folder: Path, url: str = "") -> tuple[list[str], dict[str, str]]:
     """A bead's command line and variables, as a night has them."""
     settings = choose_agent(load_settings({}, None, {"agent": name}), {}).settings
-    provider = build_agent(name, settings)
+    provider = load_provider(name, settings)
     checkout, handoff = folder / "checkout", folder / "handoff"
-    for each in (checkout, handoff):
-        each.mkdir(exist_ok=True)
+    checkout.mkdir(exist_ok=True)
+    handoff.mkdir(exist_ok=True)
     task = BeadTask(
         *("verify", "tests", 1, settings.models.verify, checkout, handoff / "handoff.json"),
         *(build_schema("verify"), ("true",), 1.0, url),
@@ -81,10 +81,10 @@ def play(name: str, folder: Path, script: Any, *more: str) -> list[dict[str, Any
         args, env = build_args(name, folder, endpoint.url)
         (folder / "home").mkdir()
         message = {"role": "user", "content": [{"type": "text", "text": "# Task: check"}]}
-        given = {"claude_code": json.dumps({"type": "user", "message": message}) + "\n"}
+        stdin = {"claude_code": json.dumps({"type": "user", "message": message}) + "\n"}
         done = subprocess.run(
             [*args[:-1], *more, args[-1]] if more else args,
-            input=given.get(name, "# Task: check").encode(),
+            input=stdin.get(name, "# Task: check").encode(),
             capture_output=True,
             cwd=folder / "checkout",
             env=env,
@@ -96,15 +96,15 @@ def play(name: str, folder: Path, script: Any, *more: str) -> list[dict[str, Any
     return [json.loads(line) for line in lines]
 
 
-def list_places(value: Any, place: str = "") -> Iterator[str]:
-    """Each key's place, such as ``message.content[].type``."""
+def list_fields(value: Any, parent: str = "") -> Iterator[str]:
+    """Each field by its path, such as ``message.content[].type``."""
     if isinstance(value, list):
-        for each in value:
-            yield from list_places(each, f"{place}[]")
+        for item in value:
+            yield from list_fields(item, f"{parent}[]")
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield f"{place}.{key}".lstrip(".")
-            yield from list_places(inner, f"{place}.{key}")
+            yield f"{parent}.{key}".lstrip(".")
+            yield from list_fields(inner, f"{parent}.{key}")
 
 
 CLAUDE_FIELDS = {
@@ -137,31 +137,33 @@ CODEX_FIELDS = {
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], set[str]]:
-    """The places of all fields, by CLI and kind of event."""
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], set[str]]:
+    """All fields, by CLI and type of event."""
     claude = [bash("true"), bash("curl http://127.0.0.1:9"), answer(VERDICT)]
     codex = [bash("true"), say(json.dumps(VERDICT))]
-    found: dict[tuple[str, str], set[str]] = {}
+    fields: dict[tuple[str, str], set[str]] = {}
     for name, script in (("claude_code", claude), ("codex", codex)):
         for event in play(name, tmp_path_factory.mktemp(name), script):
-            found.setdefault((name, event["type"]), set()).update(list_places(event))
-    return found
+            fields.setdefault((name, event["type"]), set()).update(list_fields(event))
+    return fields
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "place"),
+    ("name", "kind", "field"),
     [
-        *(("claude_code", kind, place) for kind, rows in CLAUDE_FIELDS.items() for place in rows),
-        *(("codex", kind, place) for kind, rows in CODEX_FIELDS.items() for place in rows),
+        (name, kind, field)
+        for name, kinds in (("claude_code", CLAUDE_FIELDS), ("codex", CODEX_FIELDS))
+        for kind, fields in kinds.items()
+        for field in fields
     ],
 )
-def test_the_cli_says_it(
-    said: dict[tuple[str, str], set[str]], name: str, kind: str, place: str
+def test_the_cli_prints_the_field(
+    printed: dict[tuple[str, str], set[str]], name: str, kind: str, field: str
 ) -> None:
-    assert place in said.get((name, kind), set())
+    assert field in printed.get((name, kind), set())
 
 
 def test_codex_knows_each_setting(tmp_path: Path) -> None:
-    """It fails by the name of one that it does not know."""
+    """It fails for a setting that it does not know, and names it."""
     events = play("codex", tmp_path, [say(json.dumps(VERDICT))], "--strict-config")
     assert events[-1]["type"] == "turn.completed"

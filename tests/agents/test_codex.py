@@ -1,10 +1,11 @@
-"""The codex CLI's command line and environment, and real output of it, read into reports; whole
-nights are in ``tests/nights_agents``."""
+"""The codex CLI: command line, environment, and reports of its real output. Whole nights are in
+``tests/nights_agents``."""
 
 import json
 import os
 import tomllib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,9 @@ def task(bead: str) -> BeadTask:
 
 
 def config(args: list[str]) -> dict[str, Any]:
-    """All ``-c`` options as the one TOML document that they are."""
-    given = [args[n + 1] for n, word in enumerate(args) if word == "-c"]
-    return tomllib.loads("\n".join(given))
+    """All ``-c`` options, read as one TOML document."""
+    options = [value for option, value in pairwise(args) if option == "-c"]
+    return tomllib.loads("\n".join(options))
 
 
 def program(path: Path) -> Path:
@@ -58,7 +59,7 @@ def program(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("bead", TOOLS)
-def test_nothing_of_anyones_configuration_counts(bead: str) -> None:
+def test_no_configuration_of_user_or_checkout_is_used(bead: str) -> None:
     args = codex().build_bead_args(task(bead), "/nowhere")
     assert args[:3] == [str(Path("codex").resolve()), "exec", "--json"]
     for flag in ("--ephemeral", "--ignore-user-config", "--ignore-rules"):
@@ -69,36 +70,34 @@ def test_nothing_of_anyones_configuration_counts(bead: str) -> None:
     assert not [word for word in args if "trust" in word or "bypass" in word]
 
 
-def test_the_way_to_the_model_is_the_gateway() -> None:
-    chosen = codex(model_endpoint="https://models.example/v1")
-    args = chosen.build_bead_args(task("mr"), "/nowhere")
-    found = config(args)
-    endpoint = found["model_providers"][found["model_provider"]]
+def test_the_model_is_reached_through_the_gateway() -> None:
+    provider = codex(model_endpoint="https://models.example/v1")
+    args = provider.build_bead_args(task("mr"), "/nowhere")
+    options = config(args)
+    endpoint = options["model_providers"][options["model_provider"]]
     assert endpoint["base_url"] == "http://127.0.0.1:4/v1"
     assert (endpoint["env_key"], endpoint["wire_api"]) == ("OPENAI_API_KEY", "responses")
-    assert chosen.build_access_env("http://127.0.0.1:4", "a-placeholder") == {
+    assert provider.build_access_env("http://127.0.0.1:4", "a-placeholder") == {
         "OPENAI_API_KEY": "a-placeholder"
     }
-    assert found["shell_environment_policy"] == {"inherit": "all", "exclude": ["OPENAI_API_KEY"]}
-    assert "models.example" not in str((args, chosen.build_settings_env()))
+    assert options["shell_environment_policy"] == {"inherit": "all", "exclude": ["OPENAI_API_KEY"]}
+    assert "models.example" not in str((args, provider.build_settings_env()))
 
 
-def test_what_would_reach_out_or_run_code_of_the_checkout_is_off() -> None:
-    found = config(codex().build_bead_args(task("implement"), "/nowhere"))
-    assert found["web_search"] == "disabled"
-    assert found["approval_policy"] == "never"
-    assert found["project_doc_max_bytes"] == 0
-    assert found["allow_login_shell"] is False
-    assert not any(found["features"].values())
-    assert {"apps", "hooks", "plugins", "multi_agent_v2"} <= set(found["features"])
+def test_features_that_use_the_network_or_run_code_of_the_checkout_are_off() -> None:
+    options = config(codex().build_bead_args(task("implement"), "/nowhere"))
+    assert options["web_search"] == "disabled"
+    assert options["approval_policy"] == "never"
+    assert options["project_doc_max_bytes"] == 0
+    assert options["allow_login_shell"] is False
+    assert not any(options["features"].values())
+    assert {"apps", "hooks", "plugins", "multi_agent_v2"} <= set(options["features"])
 
 
 def test_only_beads_that_hand_off_have_a_schema() -> None:
     for bead in TOOLS:
-        args, files = (
-            codex().build_bead_args(task(bead), "/nowhere"),
-            codex().build_files(task(bead)),
-        )
+        args = codex().build_bead_args(task(bead), "/nowhere")
+        files = codex().build_files(task(bead))
         assert ("--output-schema" in args) is (bead != "implement")
         assert set(files) == (set() if bead == "implement" else {"schema.json"})
         if files:
@@ -110,7 +109,9 @@ def test_only_beads_that_hand_off_have_a_schema() -> None:
 
 
 @pytest.mark.parametrize("isolation", ["auto", "namespaces", "uid", "landlock"])
-def test_behind_our_wall_its_own_is_off(isolation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inside_our_sandbox_the_clis_own_is_off(
+    isolation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "own_sandbox_works", lambda *_: pytest.fail("not to be tried"))
     args = codex(isolation=isolation).build_bead_args(task("mr"), "/nowhere")
     assert args[args.index("-s") + 1] == "danger-full-access"
@@ -126,7 +127,7 @@ def test_behind_our_wall_its_own_is_off(isolation: str, monkeypatch: pytest.Monk
         ("implement", False, "danger-full-access"),
     ],
 )
-def test_without_our_wall_its_own_is_used_where_it_works(
+def test_without_our_sandbox_the_clis_own_is_used_if_it_works(
     bead: str, works: bool, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "own_sandbox_works", lambda *_: works)
@@ -135,7 +136,7 @@ def test_without_our_wall_its_own_is_used_where_it_works(
     assert ("--add-dir" in args) is (mode == "workspace-write")
 
 
-def test_whether_it_works_is_tried(tmp_path: Path) -> None:
+def test_own_sandbox_works_by_running_a_command(tmp_path: Path) -> None:
     broken = program(tmp_path / "broken")
     broken.write_text("#!/bin/sh\nexit 1\n")
     assert own_sandbox_works(str(program(tmp_path / "works")), "/usr/bin:/bin")
@@ -146,40 +147,33 @@ def test_whether_it_works_is_tried(tmp_path: Path) -> None:
 # --- where it is ----------------------------------------------------------------------------------
 
 
-def test_npm_s_codex_is_the_native_program() -> None:
+def test_the_native_program_of_npms_codex_is_run() -> None:
     """No Node is needed in the sandbox, and the whole installation is readable there."""
     path = f"{NODE_TOOLS}{os.pathsep}/usr/bin"
-    found = Path(codex().build_bead_args(task("mr"), path)[0])
-    assert found.read_bytes()[:4] == b"\x7fELF"
+    native = Path(codex().build_bead_args(task("mr"), path)[0])
+    assert native.read_bytes()[:4] == b"\x7fELF"
     assert codex().list_readable_paths(path) == (NODE_TOOLS.parent,)
-    assert found.is_relative_to(NODE_TOOLS.parent)
+    assert native.is_relative_to(NODE_TOOLS.parent)
 
 
 NATIVE = f"vendor/{os.uname().machine}-unknown-linux-musl/bin/codex"
 
 
 @pytest.mark.parametrize(
-    ("native", "places"),
-    [
-        (f"lib/node_modules/@openai/codex-linux-x64/{NATIVE}", "lib/node_modules"),
-        (
-            f"lib/node_modules/@openai/codex/node_modules/@openai/codex-linux-x64/{NATIVE}",
-            "lib/node_modules",
-        ),
-        (f"lib/node_modules/@openai/codex/{NATIVE}", "lib/node_modules"),
-    ],
+    "package", ["codex-linux-x64", "codex/node_modules/@openai/codex-linux-x64", "codex"]
 )
-def test_every_layout_of_npm(tmp_path: Path, native: str, places: str) -> None:
-    script = program(tmp_path / "lib/node_modules/@openai/codex/bin/codex.js")
-    program(tmp_path / native)
+def test_every_layout_of_npm(tmp_path: Path, package: str) -> None:
+    modules = tmp_path / "lib/node_modules"
+    script = program(modules / "@openai/codex/bin/codex.js")
+    native = program(modules / "@openai" / package / NATIVE)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/codex").symlink_to(script)
     path = str(tmp_path / "bin")
-    assert codex().build_bead_args(task("mr"), path)[0] == str(tmp_path / native)
-    assert codex().list_readable_paths(path) == (tmp_path / places,)
+    assert codex().build_bead_args(task("mr"), path)[0] == str(native)
+    assert codex().list_readable_paths(path) == (modules,)
 
 
-def test_other_installations_show_their_own_files_alone(tmp_path: Path) -> None:
+def test_other_installations_expose_only_their_own_files(tmp_path: Path) -> None:
     alone = program(tmp_path / "alone/codex")
     assert codex().list_readable_paths(str(alone.parent)) == (alone,)
     packed = program(tmp_path / "packed/bin/codex")
@@ -200,7 +194,7 @@ def test_other_installations_show_their_own_files_alone(tmp_path: Path) -> None:
         (KEY, {"agent_executable": "kodex"}, "no agent CLI: kodex is not on PATH"),
     ],
 )
-def test_what_is_missing_is_told(
+def test_check_names_what_is_missing(
     tmp_path: Path, env: dict[str, str], settings: dict[str, str], text: str
 ) -> None:
     program(tmp_path / "codex")
@@ -215,27 +209,27 @@ def test_what_is_missing_is_told(
 
 @pytest.mark.parametrize("bead", ["analyze", "verify", "mr"])
 def test_the_schema_is_within_the_subset(bead: str) -> None:
-    todo, seen = [restrict_schema(build_schema(bead))], 0
-    while todo:
-        part = todo.pop()
-        if part.get("type") == "object":
-            seen += 1
-            assert part["required"] == list(part["properties"])
-            assert part["additionalProperties"] is False
-        assert set(part) <= {
+    schemas, objects = [restrict_schema(build_schema(bead))], 0
+    while schemas:
+        schema = schemas.pop()
+        if schema.get("type") == "object":
+            objects += 1
+            assert schema["required"] == list(schema["properties"])
+            assert schema["additionalProperties"] is False
+        assert set(schema) <= {
             *("type", "enum", "const", "description", "$ref", "$defs", "properties", "items"),
             *("anyOf", "required", "additionalProperties"),
         }
-        inner = [*part.get("$defs", {}).values(), *part.get("properties", {}).values()]
-        todo += [*inner, *part.get("anyOf", ()), *([part["items"]] if "items" in part else [])]
-    assert seen
+        schemas += [*schema.get("$defs", {}).values(), *schema.get("properties", {}).values()]
+        schemas += [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
+    assert objects
 
 
-def test_a_whole_hand_off_fits_the_schema() -> None:
-    found = completed(FOUND, value=2, evidence=["shop.py:3: `return sum(prices)`"])
-    jsonschema.validate(found, restrict_schema(build_schema("analyze")))
+def test_a_complete_hand_off_fits_the_schema() -> None:
+    analysis = completed(FOUND, value=2, evidence=["shop.py:3: `return sum(prices)`"])
+    jsonschema.validate(analysis, restrict_schema(build_schema("analyze")))
     jsonschema.validate(DRAFT, restrict_schema(build_schema("mr")))
-    nothing = {**found, "result": "NO_IMPROVEMENT", "reason": "x", "selected": None}
+    nothing = {**analysis, "result": "NO_IMPROVEMENT", "reason": "x", "selected": None}
     jsonschema.validate(nothing, restrict_schema(build_schema("analyze")))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(FOUND, restrict_schema(build_schema("analyze")))
@@ -252,7 +246,7 @@ NOT_ONE = "no command could be started: "
 
 @dataclass(frozen=True)
 class Expected:
-    """What a sample has to become; ``error`` is how its text begins."""
+    """The report of a sample; ``error`` is how its text begins."""
 
     status: BeadStatus
     tokens: int | None
@@ -296,7 +290,7 @@ def event(kind: str, **more: object) -> bytes:
     return json.dumps({"type": kind, **more}).encode()
 
 
-def test_every_sample_is_known() -> None:
+def test_every_sample_has_an_expected_report() -> None:
     assert {path.stem for path in SAMPLES.glob("*.jsonl")} == set(EXPECTED)
 
 
@@ -306,7 +300,7 @@ def test_each_real_output_becomes_its_report(name: str) -> None:
     failed = any(b'"turn.failed"' in line for line in sample(name))
     report = read(sample(name), ProgramEnd(EndReason.EXITED, int(failed), 1.0))
     assert (report.status, report.structured) == (expected.status, expected.structured)
-    # It reports no dollars: unknown, and never zero.
+    # The CLI reports no dollars: the cost is unknown, never zero.
     assert report.usage == Usage(None, expected.tokens)
     assert report.error.startswith(expected.error)
     assert bool(report.error) is (expected.status is not OK)
@@ -314,24 +308,23 @@ def test_each_real_output_becomes_its_report(name: str) -> None:
     assert report.denied == ()
 
 
-def test_what_is_done_is_told_once_and_without_the_shell_around_it() -> None:
+def test_progress_shows_each_action_once_and_without_its_shell() -> None:
     reader = CodexStreamReader(600)
-    told = [progress for line in sample("success") if (progress := reader.read_line(line))]
-    assert [progress.text for progress in told if progress.text] == [
+    progress = list(filter(None, map(reader.read_line, sample("success"))))
+    assert [each.text for each in progress if each.text] == [
         *("I look first.", "runs make test", "edits /builds/shop/a.txt", "runs false", "reports")
     ]
-    assert told[-1].tokens == 4900
+    assert progress[-1].tokens == 4900
 
 
-def test_warnings_of_the_cli_are_told() -> None:
-    told = [CodexStreamReader(600).read_line(line) for line in sample("unknown_to_the_cli")]
-    assert any(progress and progress.text.startswith("Model metadata for") for progress in told)
+def test_warnings_of_the_cli_are_shown() -> None:
+    progress = map(CodexStreamReader(600).read_line, sample("unknown_to_the_cli"))
+    assert any(each and each.text.startswith("Model metadata for") for each in progress)
 
 
-def test_the_model_cannot_say_that_nothing_started() -> None:
-    """A command that prints such a text and succeeds has run."""
-    printed = {"type": "command_execution", "aggregated_output": "bwrap: x", "exit_code": 0}
-    lines = [event("item.completed", item=printed), *sample("prose")]
+def test_the_output_of_a_successful_command_cannot_say_that_it_did_not_start() -> None:
+    command = {"type": "command_execution", "aggregated_output": "bwrap: x", "exit_code": 0}
+    lines = [event("item.completed", item=command), *sample("prose")]
     assert read(lines).status is OK
 
 
@@ -382,7 +375,7 @@ FAILURE = event("turn.failed", error={"message": "it broke"})
         sample("success")[:-1],
     ],
 )
-def test_what_did_not_come_to_its_end_is_no_success(lines: list[bytes]) -> None:
+def test_an_unfinished_run_is_no_success(lines: list[bytes]) -> None:
     report = read(lines)
     assert (report.status is OK, report.structured) == (False, None)
     assert report.error
@@ -399,8 +392,8 @@ def test_before_a_model_is_asked_nothing_was_spent() -> None:
 
 @pytest.mark.parametrize("text", ["[1]", "1", "null", '"x"', "{", "[" * 100_000, "NaN"])
 def test_only_an_object_is_a_hand_off(text: str) -> None:
-    said = event("item.completed", item={"type": "agent_message", "text": text})
-    report = read([said, event("turn.started"), event("turn.completed")])
+    message = event("item.completed", item={"type": "agent_message", "text": text})
+    report = read([message, event("turn.started"), event("turn.completed")])
     assert (report.status, report.structured) == (OK, None)
 
 

@@ -23,12 +23,12 @@ from tests.support.turns import Turn, say
 MODELS = {"models.implement": "m"}
 
 
-def settings(**own: str) -> Settings:
-    return choose_agent(load_settings({}, None, {"agent": "patch", **own}), {}).settings
+def settings(**values: str) -> Settings:
+    return choose_agent(load_settings({}, None, {"agent": "patch", **values}), {}).settings
 
 
-def provider(**own: str) -> Provider:
-    return build_provider(settings(**{**MODELS, **own}))
+def provider(**values: str) -> Provider:
+    return build_provider(settings(**{**MODELS, **values}))
 
 
 def task(folder: Path, bead: str = "implement") -> BeadTask:
@@ -39,7 +39,7 @@ def task(folder: Path, bead: str = "implement") -> BeadTask:
 
 
 @pytest.mark.parametrize(
-    ("own", "env", "code", "text"),
+    ("values", "env", "code", "text"),
     [
         ({}, {"OPENAI_API_KEY": "x"}, Code.CONFIG, "models.implement: name the model"),
         (
@@ -51,37 +51,37 @@ def task(folder: Path, bead: str = "implement") -> BeadTask:
         (MODELS, {}, Code.PROVIDER_UNAVAILABLE, "no model: set OPENAI_API_KEY"),
     ],
 )
-def test_what_is_missing_is_told(
-    own: dict[str, str], env: dict[str, str], code: Code, text: str
+def test_check_names_what_is_missing(
+    values: dict[str, str], env: dict[str, str], code: Code, text: str
 ) -> None:
     with pytest.raises(NightshiftError, match=text) as caught:
-        build_provider(settings(**own)).check(env)
+        build_provider(settings(**values)).check(env)
     assert caught.value.code is code
 
 
 def test_a_model_for_implement_serves_the_other_beads() -> None:
-    made = settings(**MODELS, **{"models.verify": "judge"}).models
-    assert vars(made) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
+    models = settings(**MODELS, **{"models.verify": "judge"}).models
+    assert vars(models) == {"analyze": "m", "implement": "m", "verify": "judge", "mr": "m"}
 
 
 @pytest.mark.parametrize(
-    ("own", "env"),
+    ("values", "env"),
     [
         ({}, {"OPENAI_API_KEY": "x"}),
         ({}, {"OPENAI_BASE_URL": "http://llama:8080"}),
         ({"model_endpoint": "http://llama:8080/v1"}, {}),
     ],
 )
-def test_a_key_or_an_endpoint_is_enough(own: dict[str, str], env: dict[str, str]) -> None:
-    provider(**own).check(env)
+def test_a_key_or_an_endpoint_is_enough(values: dict[str, str], env: dict[str, str]) -> None:
+    provider(**values).check(env)
 
 
 def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Path) -> None:
-    made = provider(prices='{"m": {"input": 1, "output": 2}}')
-    argv = made.build_bead_args(task(tmp_path), "/nowhere")
+    patch = provider(prices='{"m": {"input": 1, "output": 2}}')
+    argv = patch.build_bead_args(task(tmp_path), "/nowhere")
     assert argv[1:3] == ["-I", "-S"]
     assert argv[4] == str(tmp_path / "handoff" / "bead.json")
-    assert json.loads(made.build_files(task(tmp_path))["bead.json"]) == {
+    assert json.loads(patch.build_files(task(tmp_path))["bead.json"]) == {
         "bead": "implement",
         "model": "m",
         "checkout": str(tmp_path / "checkout"),
@@ -99,39 +99,36 @@ def test_its_process_gets_no_secret_and_no_prompt_in_its_arguments(tmp_path: Pat
         "seconds": None,
         "rates": [1.0, 2.0],
     }
-    assert made.build_access_env("http://127.0.0.1:1", "placeholder") == {
+    assert patch.build_access_env("http://127.0.0.1:1", "placeholder") == {
         "OPENAI_BASE_URL": "http://127.0.0.1:1",
         "OPENAI_API_KEY": "placeholder",
     }
-    assert (made.build_settings_env(), made.find_cloud_variables({"OPENAI_API_KEY": "x"})) == (
-        {},
-        (),
-    )
-    assert all(Path(argv[3]).is_relative_to(p) or p.exists() for p in made.list_readable_paths(""))
+    assert patch.build_settings_env() == {}
+    assert patch.find_cloud_variables({"OPENAI_API_KEY": "x"}) == ()
+    assert all(Path(argv[3]).is_relative_to(p) or p.exists() for p in patch.list_readable_paths(""))
 
 
 def run(folder: Path, turns: list[Turn], bead: str = "implement") -> tuple[list[Any], BeadReport]:
-    """The real process against a real endpoint, and what the reader makes of it."""
-    made, asked = provider(), task(folder, bead)
-    subprocess.run(["git", "init", "-q", asked.checkout], check=True)
-    for name, text in made.build_files(asked).items():
-        asked.handoff_file.with_name(name).write_text(text)
+    """The lines of the real process with a real endpoint, and the reader's report."""
+    patch, bead_task = provider(), task(folder, bead)
+    subprocess.run(["git", "init", "-q", bead_task.checkout], check=True)
+    for name, text in patch.build_files(bead_task).items():
+        bead_task.handoff_file.with_name(name).write_text(text)
     with ModelEndpoint(turns) as endpoint:
         env = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
         done = subprocess.run(
-            made.build_bead_args(asked, ""),
+            patch.build_bead_args(bead_task, ""),
             input=b"# Task: make it",
             capture_output=True,
-            env={**env, **made.build_access_env(endpoint.url, "placeholder")},
+            env={**env, **patch.build_access_env(endpoint.url, "placeholder")},
             check=False,
         )
-    reader = made.build_reader()
+    reader = patch.build_reader()
     lines = done.stdout.splitlines()
     for line in lines:
         reader.read_line(line)
-    return [json.loads(line) for line in lines], reader.build_report(
-        ProgramEnd(EndReason.EXITED, done.returncode, 1.0), done.stderr
-    )
+    ended = ProgramEnd(EndReason.EXITED, done.returncode, 1.0)
+    return list(map(json.loads, lines)), reader.build_report(ended, done.stderr)
 
 
 def test_a_bead_with_the_standard_library_alone(tmp_path: Path) -> None:
@@ -149,12 +146,12 @@ def test_a_report_is_the_answer(tmp_path: Path) -> None:
     assert lines[-1]["ok"] is True
 
 
-def test_to_change_nothing_is_an_answer(tmp_path: Path) -> None:
+def test_no_change_is_an_answer(tmp_path: Path) -> None:
     _, report = run(tmp_path, [say("NO CHANGE: it is wrong")])
     assert (report.status, report.last_message) == (BeadStatus.OK, "changes nothing: it is wrong")
 
 
-def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
+def test_a_second_unusable_answer_fails_the_bead(tmp_path: Path) -> None:
     outside = "../x\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
     _, report = run(tmp_path, [say(outside), say(outside), say(outside)])
     assert report.status is BeadStatus.BAD_OUTPUT
@@ -164,20 +161,17 @@ def test_two_answers_that_cannot_be_used_are_enough(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-def told(*lines: object) -> list[str]:
-    reader = ModelStreamReader()
-    texts = [reader.read_line(json.dumps(line).encode()) for line in lines]
-    return [text.text for text in texts if text]
-
-
 def test_events_become_lines_of_progress() -> None:
-    assert told(
+    events = [
         {"type": "shown", "files": ["a", "b"], "tokens": 120},
         {"type": "receiving", "characters": 300},
         {"type": "refused", "problem": "block 1: no\nblock 2: no"},
         {"type": "said", "text": "edited a.py"},
         {"type": "result", "ok": True},
-    ) == [
+    ]
+    reader = ModelStreamReader()
+    progress = [reader.read_line(json.dumps(event).encode()) for event in events]
+    assert [each.text for each in progress if each] == [
         "shows the model 2 files, about 120 tokens",
         "the model answers: 300 characters",
         "asks once more: block 1: no",
@@ -194,14 +188,14 @@ def test_events_become_lines_of_progress() -> None:
         ("x" * 9_000, "x" * 300),
     ],
 )
-def test_why_an_answer_was_asked_for_again_is_one_bounded_line(why: object, note: str) -> None:
-    """The process in the sandbox may print anything in the place of the reason."""
+def test_the_reason_for_a_repeated_request_is_one_bounded_line(why: object, note: str) -> None:
+    """The process in the sandbox may print anything instead of the reason."""
     reader = ModelStreamReader()
     reader.read_line(json.dumps({"type": "repeated", "why": why}).encode())
     assert reader.build_report(ProgramEnd(EndReason.EXITED, 0, 1.0), b"").note == note
 
 
-def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> None:
+def test_trimming_is_noted_in_the_report_and_not_shown_as_progress() -> None:
     reader = ModelStreamReader()
     for tokens in (12_000, 6_000):
         assert reader.read_line(b'{"type": "trimmed", "tokens": %d}' % tokens) is None
@@ -209,8 +203,8 @@ def test_that_a_model_was_shown_less_is_no_line_of_progress_among_others() -> No
         reader.build_report(ProgramEnd(end, 1, 1.0), b"")
         for end in (EndReason.EXITED, EndReason.TIMEOUT)
     ]
-    less = "too much for this model: shortened to 6000 tokens"
-    assert [report.note for report in reports] == [less, less]
+    note = "too much for this model: shortened to 6000 tokens"
+    assert [report.note for report in reports] == [note, note]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"1", b"[" * 99_999, b'{"type": ["shown"]}'])
@@ -233,11 +227,11 @@ ENDPOINT = {"ok": False, "what": "endpoint"}
         (0, {"ok": True}, BeadStatus.OK),
     ],
 )
-def test_the_status_is_the_programs_own_unless_it_disagrees_with_its_exit(
+def test_the_programs_status_counts_if_it_agrees_with_its_exit_status(
     exit_status: int, result: dict[str, Any], expected: BeadStatus
 ) -> None:
     reader = ModelStreamReader()
     reader.read_line(json.dumps({"type": "result", **result}).encode())
     report = reader.build_report(ProgramEnd(EndReason.EXITED, exit_status, 1.0), b"KeyError: 'x'\n")
     assert report.status is expected
-    assert report.usage == UNKNOWN_USAGE, "the gateway knows what was used"
+    assert report.usage == UNKNOWN_USAGE, "only the gateway knows it"

@@ -24,7 +24,7 @@ def task(folder: Path) -> BeadTask:
     return BeadTask("implement", "tests", 2, "m", checkout, handoff, None, (), 1.0)
 
 
-def played(folder: Path) -> "subprocess.CompletedProcess[bytes]":
+def play(folder: Path) -> "subprocess.CompletedProcess[bytes]":
     argv = replay(folder).build_bead_args(task(folder), "/nowhere")
     return subprocess.run(argv, input=b"prompt", capture_output=True, check=False, env={})
 
@@ -38,22 +38,28 @@ def test_it_needs_no_key_and_no_variable(tmp_path: Path) -> None:
     assert replay(tmp_path).build_settings_env() == {}
 
 
+NO_RECORDING = "no recorded night: "
+OTHER_FORMAT = "a recording of claude_code in format 1 is expected"
+
+
 @pytest.mark.parametrize(
-    "text",
-    [None, "", "{", "[]", "{}", INDEX.replace("1", "2"), INDEX.replace("claude_code", "codex")],
+    ("text", "why"),
+    [
+        (None, f"{NO_RECORDING}No such file or directory"),
+        ("", NO_RECORDING),
+        ("{", NO_RECORDING),
+        ("[]", OTHER_FORMAT),
+        ("{}", OTHER_FORMAT),
+        (INDEX.replace("1", "2"), OTHER_FORMAT),
+        (INDEX.replace("claude_code", "codex"), OTHER_FORMAT),
+    ],
 )
-def test_what_is_no_recording_is_told(tmp_path: Path, text: str | None) -> None:
+def test_check_refuses_an_invalid_recording(tmp_path: Path, text: str | None, why: str) -> None:
     if text is not None:
         (tmp_path / "recording.json").write_text(text)
-    with pytest.raises(NightshiftError, match="replay_dir: ") as caught:
+    with pytest.raises(NightshiftError, match=f"replay_dir: .*recording.json: {why}") as caught:
         replay(tmp_path).check({})
     assert caught.value.code is Code.CONFIG
-
-
-def test_a_recording_in_another_format_is_told_which_one_is_expected(tmp_path: Path) -> None:
-    (tmp_path / "recording.json").write_text(INDEX.replace("1", "2"))
-    with pytest.raises(NightshiftError, match="a recording of claude_code in format 1 is expected"):
-        replay(tmp_path).check({})
 
 
 def test_a_bead_is_played_by_a_process_of_its_own(tmp_path: Path) -> None:
@@ -69,7 +75,7 @@ def test_a_bead_is_played_by_a_process_of_its_own(tmp_path: Path) -> None:
     (checkout / "old.txt").write_text("old")
     (checkout / "link").write_text("a file before")
 
-    done = played(tmp_path)
+    done = play(tmp_path)
 
     [python, *_] = replay(tmp_path).build_bead_args(task(tmp_path), "")
     assert python == str(Path(sys.executable).resolve())
@@ -83,6 +89,6 @@ def test_a_bead_is_played_by_a_process_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_bead_that_was_not_recorded_fails(tmp_path: Path) -> None:
-    done = played(tmp_path)
+    done = play(tmp_path)
     assert done.returncode == 3
     assert done.stderr == b"the recording has no bead implement-tests-2\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.records.events import Event
-from tests.gateway.tools import KEY, MODEL, Play, RawEndpoint, RunningGateway, whole
+from tests.gateway.tools import KEY, MODEL, Play, RawEndpoint, RunningGateway, json_answer
 
 LIMITS = GatewayLimits(body_bytes=1_000_000)
 _HOST = re.compile(
@@ -43,7 +43,7 @@ def flagged(flag: str) -> Play:
     usage = {"input_tokens": 1, "output_tokens": 1}
     text = [{"type": "text", "text": flag}]
     message = {"id": "m", "type": "message", "role": "assistant", "model": MODEL}
-    return whole(200, {**message, "content": text, "stop_reason": "end_turn", "usage": usage})
+    return json_answer(200, {**message, "content": text, "stop_reason": "end_turn", "usage": usage})
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""An endpoint that counts what it made, and an agent that hangs up on it."""
+"""An endpoint that counts the cost of its answers, and an agent that hangs up on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gitlab_nightshift.gateway.prices import KNOWN, Tokens
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens
 from gitlab_nightshift.records.usage import Usage
 from tests.gateway.tools import (
     STREAM,
@@ -20,28 +20,27 @@ from tests.gateway.tools import (
     delta,
     ended,
     events,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.trees import wait_for
 from tests.support.turns import JsonObject
 
-SENT = 400
-"""Tokens of input of each request."""
+INPUT_TOKENS = 400
 
 
 class Provider:
-    """Makes each answer to its limit, whoever reads it, most of it as thinking that nobody sees.
+    """Produces each answer up to its limit, whether it is read or not, mostly as hidden thinking.
 
-    ``go_on`` lets it make the rest, once it has sent the head and the first words.
+    It sends the head and the first words, and the rest once ``go_on`` is set.
     """
 
     endpoint: RawEndpoint
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
-        self.made_usd = 0.0
+        self.produced_usd = 0.0
         self.finished = 0
         self._lock = threading.Lock()
 
@@ -49,7 +48,9 @@ class Provider:
         body = json.loads(self.endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])
         limit = body["max_tokens"]
         with self._lock:
-            self.made_usd += KNOWN[body["model"]].compute_cost(Tokens(input=SENT, output=limit))
+            self.produced_usd += KNOWN_RATES[body["model"]].compute_cost(
+                Tokens(input=INPUT_TOKENS, output=limit)
+            )
         with contextlib.suppress(OSError):
             self._answer(connection, number, limit, stream=body.get("stream") is True)
         with self._lock:
@@ -57,31 +58,31 @@ class Provider:
 
     def _answer(self, connection: socket.socket, number: int, limit: int, *, stream: bool) -> None:
         if stream:
-            connection.sendall(STREAM + events(started(SENT), delta("Well")))
+            connection.sendall(STREAM + events(started(INPUT_TOKENS), delta("Well")))
         assert self.go_on.wait(60)
         if stream:
             ping: JsonObject = {"type": "ping"}
             connection.sendall(events(*[ping] * 50, delta("."), ended(limit)))
         else:
-            usage = {"input_tokens": SENT, "output_tokens": limit}
-            whole(200, {"usage": usage})(connection, number)
+            usage = {"input_tokens": INPUT_TOKENS, "output_tokens": limit}
+            json_answer(200, {"usage": usage})(connection, number)
 
 
 @contextlib.contextmanager
-def served(provider: Provider, **bead: Any) -> Iterator[Client]:
-    """A gateway before this provider, with one bead open."""
+def served(provider: Provider, **options: Any) -> Iterator[Client]:
+    """A gateway for this provider, with one open bead."""
     with (
         RawEndpoint(provider.play) as provider.endpoint,
-        client(provider.endpoint.url, **bead) as one,
+        client(provider.endpoint.url, **options) as agent,
     ):
         try:
-            yield one
+            yield agent
         finally:
             provider.go_on.set()
 
 
 def request_bytes(agent: Client, **body: object) -> bytes:
-    """A request as it stands on the wire."""
+    """A request as it is sent."""
     raw = json.dumps(message(**body)).encode()
     head = (
         "POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -94,11 +95,11 @@ HangUp = Callable[[socket.socket], None]
 
 
 def read_until_seen(connection: socket.socket, until: bytes) -> None:
-    found = b""
-    while until not in found:
+    received = b""
+    while until not in received:
         chunk = connection.recv(65536)
-        assert chunk, found
-        found += chunk
+        assert chunk, received
+        received += chunk
 
 
 def at_once(connection: socket.socket) -> None:
@@ -128,13 +129,13 @@ def by_half(connection: socket.socket) -> None:
 HANG_UPS = (at_once, after_the_head, in_the_stream, by_a_reset, by_half)
 
 
-def hang_up(agent: Client, provider: Provider, way: HangUp, data: bytes) -> socket.socket:
-    """Ask, and leave once the endpoint is at work."""
+def hang_up(agent: Client, provider: Provider, leave: HangUp, data: bytes) -> socket.socket:
+    """Send a request, and leave once the endpoint has it."""
     before = len(provider.endpoint.requests)
     connection = socket.create_connection(("127.0.0.1", agent.port), 60)
     connection.sendall(data)
-    wait_for(lambda: len(provider.endpoint.requests) > before, "the endpoint is asked")
-    way(connection)
+    wait_for(lambda: len(provider.endpoint.requests) > before, "the endpoint has the request")
+    leave(connection)
     return connection
 
 
@@ -143,15 +144,15 @@ def usd(usage: Usage) -> float:
     return usage.cost_usd
 
 
-def spent(agent: Client) -> bool:
+def is_exhausted(agent: Client) -> bool:
     return agent.gateway.is_exhausted(agent.ticket)
 
 
-def nobody_asks(agent: Client) -> bool:
+def has_no_connection(agent: Client) -> bool:
     connections = agent.gateway.inner._connections
     return connections is not None and not connections._open
 
 
-def at_rest(agent: Client) -> bool:
-    """True once no request of a bead is on its way."""
+def has_no_request(agent: Client) -> bool:
+    """True once no request of a bead is pending."""
     return not agent.gateway.inner._open_requests

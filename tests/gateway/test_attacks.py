@@ -10,7 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
-from tests.gateway.tools import KEY, MODEL, TOOL, Client, client, message
+from tests.gateway.tools import (
+    KEY,
+    MODEL,
+    STREAM,
+    TOOL,
+    Client,
+    RawEndpoint,
+    client,
+    head,
+    json_answer,
+    message,
+)
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.trees import wait_for
 from tests.support.turns import JsonObject, say
@@ -61,29 +72,29 @@ def status(answer: bytes) -> str:
     return answer.partition(b"\r\n")[0].decode().partition(" ")[2][:3]
 
 
-def nothing_came(endpoint: ModelEndpoint, agent: Client) -> None:
-    """Nothing went on, the key did not come back, and the gateway still serves."""
+def assert_nothing_forwarded(endpoint: ModelEndpoint, agent: Client) -> None:
+    """Nothing was forwarded, and the gateway still serves."""
     assert endpoint.requests == []
     assert agent.ask()[0] == 200
     assert len(endpoint.messages) == 1
 
 
-def test_no_other_spelling_of_a_path_goes_on() -> None:
+def test_no_other_spelling_of_a_path_is_forwarded() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         answers = {target: agent.raw(post(agent, target)) for target in TARGETS}
         assert {t: status(a) for t, a in answers.items() if status(a) not in ("400", "404")} == {}
         assert KEY.encode() not in b"".join(answers.values())
         assert any("/v1/files" in note for note in agent.notes)
-        nothing_came(endpoint, agent)
+        assert_nothing_forwarded(endpoint, agent)
 
 
-def test_no_other_method_goes_on() -> None:
+def test_no_other_method_is_forwarded() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         raw = post(agent, "/v1/messages")
         methods = (b"GET", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PRI")
         answers = {m: status(agent.raw(raw.replace(b"POST", m, 1))) for m in methods}
         assert {m: answer for m, answer in answers.items() if answer not in ("400", "404")} == {}
-        nothing_came(endpoint, agent)
+        assert_nothing_forwarded(endpoint, agent)
 
 
 SMUGGLED = b"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -111,7 +122,7 @@ HEADERS: dict[str, tuple[tuple[str, ...], bytes]] = {
 }
 
 
-def test_headers_that_two_readers_may_read_differently() -> None:
+def test_ambiguous_headers_are_refused() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         failures = []
         for name, (headers, body) in HEADERS.items():
@@ -119,11 +130,11 @@ def test_headers_that_two_readers_may_read_differently() -> None:
             if status(answer) not in ("400", "411", "413", "415") or endpoint.requests:
                 failures.append((name, answer, endpoint.requests))
         assert failures == []
-        nothing_came(endpoint, agent)
+        assert_nothing_forwarded(endpoint, agent)
 
 
 def test_values_cannot_become_headers() -> None:
-    """What comes from a request into a header of the next one is matched whole."""
+    """Headers that are forwarded have to match a pattern completely."""
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         lines = (
             f"Content-Length: {len(json.dumps(message()))}",
@@ -149,19 +160,19 @@ KEYS: dict[str, Callable[[Client], dict[str, str]]] = {
 }
 
 
-def test_only_a_whole_placeholder_counts_as_a_key() -> None:
+def test_only_the_complete_placeholder_is_accepted() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         failures = []
-        for name, given in KEYS.items():
-            headers: Any = given(agent)
+        for name, build_headers in KEYS.items():
+            headers: Any = build_headers(agent)
             code, answer = agent.ask(**headers)
             if (code, answer["error"]["type"]) != (401, "authentication_error"):
                 failures.append((name, code, answer))
         assert failures == []
-        nothing_came(endpoint, agent)
+        assert_nothing_forwarded(endpoint, agent)
 
 
-def test_one_bead_does_not_pay_for_another() -> None:
+def test_each_bead_pays_for_itself() -> None:
     with ModelEndpoint([say("Hi"), say("Ho")]) as endpoint, client(endpoint.url) as agent:
         other = agent.gateway.open_bead("verify", {"claude-opus-4-6"}, budget_usd=5)
         agent.ask(x_api_key=other.placeholder)
@@ -173,8 +184,7 @@ def test_one_bead_does_not_pay_for_another() -> None:
 
 
 def test_the_key_never_comes_back() -> None:
-    """An endpoint that echoes what it was sent: in an error, in an answer, in a stream."""
-    from tests.gateway.tools import STREAM, RawEndpoint, head, whole
+    """The endpoint echoes its request: in an error, in an answer, in a stream."""
 
     def cut_in_two(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + b"data: " + KEY[:20].encode())
@@ -182,11 +192,11 @@ def test_the_key_never_comes_back() -> None:
         connection.sendall(KEY[20:].encode() + b"\n\n")
 
     plays = [
-        whole(400, {"error": {"message": f"headers: {KEY}"}}),
+        json_answer(400, {"error": {"message": f"headers: {KEY}"}}),
         lambda c, n: c.sendall(head(400, "text/html") + KEY.encode()),
-        whole(401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
+        json_answer(401, {"error": {"message": f"Incorrect API key: {KEY}"}}),
         lambda c, n: c.sendall(head(200, "application/json", f"X-Echo: {KEY}") + b"{}"),
-        whole(200, {"echo": KEY}),
+        json_answer(200, {"echo": KEY}),
         cut_in_two,
     ]
     for play in plays:
@@ -204,59 +214,61 @@ def test_a_request_that_arrives_too_slowly_is_cut_off() -> None:
         contextlib.ExitStack() as stack,
     ):
         data = (b"POST /v1/mess", b"", post(agent, "/v1/messages", "Content-Length: 500"))
-        held = [stack.enter_context(connected(agent)) for _ in data]
-        for connection, part in zip(held, data, strict=True):
-            connection.sendall(part)
-        for connection in held:
+        connections = [stack.enter_context(connect(agent)) for _ in data]
+        for connection, start in zip(connections, data, strict=True):
+            connection.sendall(start)
+        for connection in connections:
             while connection.recv(4096):
                 pass
         assert endpoint.requests == []
 
 
-def connected(agent: Client) -> socket.socket:
+def connect(agent: Client) -> socket.socket:
     return socket.create_connection(("127.0.0.1", agent.port), 60)
 
 
 def serves(agent: Client) -> bool:
-    """True once the gateway has seen that others have gone."""
+    """True once the gateway has seen that other clients have disconnected."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         return agent.ask()[0] == 200
     return False
 
 
-def test_connections_are_limited_and_come_free_again() -> None:
+def test_connections_are_limited_and_freed_again() -> None:
     with (
         ModelEndpoint([say("Hi")]) as endpoint,
         client(endpoint.url, limits=GatewayLimits(connections=8)) as agent,
     ):
-        held = [connected(agent) for _ in range(20)]
-        wait_for(lambda: len(select.select(held, [], [], 0)[0]) >= 12, "the others are closed")
-        assert len(select.select(held, [], [], 0.1)[0]) == 12
-        for connection in held:
+        connections = [connect(agent) for _ in range(20)]
+        wait_for(
+            lambda: len(select.select(connections, [], [], 0)[0]) >= 12, "the others are closed"
+        )
+        assert len(select.select(connections, [], [], 0.1)[0]) == 12
+        for connection in connections:
             connection.close()
         wait_for(lambda: serves(agent), "the gateway serves again")
         assert len(endpoint.messages) == 1
 
 
-def test_large_bodies_at_a_time_are_limited_in_all() -> None:
-    """Bodies that are announced count as held before they come."""
+def test_the_size_of_all_bodies_is_limited() -> None:
+    """A body counts from its announced length on, before it arrives."""
     limits = GatewayLimits(body_bytes=1_000_000, held_bytes=2_500_000)
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, limits=limits) as agent:
         raw = post(agent, "/v1/messages", "Content-Length: 1000000", body=b"{")
-        held = [connected(agent) for _ in range(2)]
-        for connection in held:
+        connections = [connect(agent) for _ in range(2)]
+        for connection in connections:
             connection.sendall(raw)
         bodies = agent.gateway.inner._bodies
-        wait_for(lambda: bodies._held == 2_000_000, "both are held")
+        wait_for(lambda: bodies._held_bytes == 2_000_000, "both are held")
         assert status(agent.raw(raw)) == "429"
-        for connection in held:
+        for connection in connections:
             connection.close()
-        wait_for(lambda: bodies._held == 0, "none is held")
-        nothing_came(endpoint, agent)
+        wait_for(lambda: bodies._held_bytes == 0, "none is held")
+        assert_nothing_forwarded(endpoint, agent)
 
 
-def test_refusals_bring_few_short_and_printable_notes() -> None:
-    """An agent that is refused a thousand times fills no log, and its text brings no lines."""
+def test_notes_of_refusals_are_few_short_and_printable() -> None:
+    """An agent cannot fill the log, or write lines of its own into it."""
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
         for number in range(200):
             agent.ask(message(model=f"m{number}\n\x1b[31m{'x' * 500}"))

@@ -1,10 +1,10 @@
-"""The life of a bead at the gateway: opened, closed, cut off."""
+"""A bead at the gateway: opened, closed, cut off."""
 
 import contextlib
-import json
 import socket
 from collections.abc import Iterator
 
+from tests.gateway.counting import read_until_seen, request_bytes
 from tests.gateway.tools import (
     MODEL,
     STREAM,
@@ -14,14 +14,13 @@ from tests.gateway.tools import (
     delta,
     events,
     hang,
-    message,
     started,
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import say
 
 
-def test_a_closed_bead_opens_nothing() -> None:
+def test_the_placeholder_of_a_closed_bead_is_refused() -> None:
     with ModelEndpoint([say("Hi"), say("Ho")]) as endpoint, client(endpoint.url) as agent:
         first = agent.ticket
         assert agent.ask()[0] == 200
@@ -45,16 +44,9 @@ def play(connection: socket.socket, number: int) -> None:
 @contextlib.contextmanager
 def asking(agent: Client) -> Iterator[socket.socket]:
     """A connection on which the answer has begun."""
-    raw = json.dumps(message(stream=True)).encode()
-    head = (
-        f"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        f"X-Api-Key: {agent.ticket.placeholder}\r\nContent-Length: {len(raw)}\r\n\r\n"
-    )
     with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
-        connection.sendall(head.encode() + raw)
-        found = b""
-        while b"xxx" not in found:
-            found += connection.recv(65536)
+        connection.sendall(request_bytes(agent, stream=True))
+        read_until_seen(connection, b"xxx")
         yield connection
 
 
@@ -79,7 +71,7 @@ def test_the_end_of_a_bead_ends_its_requests() -> None:
 def test_stopping_waits_for_no_answer() -> None:
     with RawEndpoint(play) as endpoint, contextlib.ExitStack() as stack:
         with client(endpoint.url) as agent:
-            held = [stack.enter_context(asking(agent)) for _ in range(5)]
-        for connection in held:
+            connections = [stack.enter_context(asking(agent)) for _ in range(5)]
+        for connection in connections:
             read_to_end(connection)
     assert len(endpoint.requests) == 5

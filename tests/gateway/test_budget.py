@@ -1,20 +1,19 @@
-"""A budget that fails closed: whatever an agent does, what was made is counted.
+"""A budget that fails closed: whatever an agent does, the answers that were produced are billed.
 
-Each way is shown to cost more than is counted where its defence is missing.
+For each defence, a test without it shows that more would be produced than billed.
 """
 
 import asyncio
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from gitlab_nightshift.gateway import cost_account as account
-from gitlab_nightshift.gateway import model_gateway
+from gitlab_nightshift.gateway import cost_account, model_gateway
 from gitlab_nightshift.gateway.answer_reader import ReportedUsage
-from gitlab_nightshift.gateway.cost_account import NOTHING, Account
+from gitlab_nightshift.gateway.cost_account import NO_TOKENS, Account, Reservation
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.gateway.prices import Tokens
 from gitlab_nightshift.records.usage import Usage
@@ -22,13 +21,13 @@ from tests.gateway.counting import (
     HANG_UPS,
     Provider,
     at_once,
-    at_rest,
     hang_up,
+    has_no_connection,
+    has_no_request,
     in_the_stream,
-    nobody_asks,
+    is_exhausted,
     request_bytes,
     served,
-    spent,
     usd,
 )
 from tests.gateway.tools import (
@@ -40,15 +39,15 @@ from tests.gateway.tools import (
     delta,
     ended,
     events,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.trees import wait_for
 
 
 class Unshielded:
-    """asyncio without what keeps a request alive when its agent hangs up."""
+    """asyncio without ``shield``, which keeps a request alive when its agent hangs up."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
@@ -59,99 +58,101 @@ class Unshielded:
 
 
 @pytest.fixture
-def no_reading_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_shield(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the first defence: a request ends with its agent's connection."""
     monkeypatch.setattr(model_gateway, "asyncio", Unshielded())
 
 
 @pytest.fixture
 def no_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the second one: what was not reported costs nothing."""
+    """Without the second one: unreported usage costs nothing."""
 
-    def told_alone(worst: Tokens, seen: ReportedUsage) -> tuple[Tokens, Tokens]:
-        return seen.tokens, NOTHING
+    def bill_reported(worst_case: Tokens, usage: ReportedUsage) -> tuple[Tokens, Tokens]:
+        return usage.tokens, NO_TOKENS
 
-    monkeypatch.setattr(account, "compute_billed_tokens", told_alone)
-    monkeypatch.setattr(account.Account, "settle_rest", lambda one: None)
+    monkeypatch.setattr(cost_account, "compute_billed_tokens", bill_reported)
+    monkeypatch.setattr(Account, "settle_all", lambda account: None)
 
 
 # --- hang-ups -----------------------------------------------------------------------------------
 
 
-def hung_up(provider: Provider) -> Usage:
-    """What is counted of an agent that hangs up in every way: also on an answer that is no stream,
-    and with a second request behind the first on the same connection, which is never sent."""
+def hang_up_in_every_way(provider: Provider) -> Usage:
+    """The bill of an agent that hangs up in every way: also on an answer without a stream, and with
+    a second request behind the first on the same connection, which is never forwarded."""
     with served(provider) as agent:
         stream = request_bytes(agent, stream=True)
-        tries = [(way, stream) for way in HANG_UPS]
+        tries = [(leave, stream) for leave in HANG_UPS]
         tries += [(at_once, request_bytes(agent)), (in_the_stream, 2 * stream)]
-        left = [hang_up(agent, provider, way, data) for way, data in tries]
-        wait_for(lambda: nobody_asks(agent), "every agent is gone")
+        connections = [hang_up(agent, provider, leave, data) for leave, data in tries]
+        wait_for(lambda: has_no_connection(agent), "every agent is gone")
         provider.go_on.set()
-        wait_for(lambda: at_rest(agent), "no request is left")
-        wait_for(lambda: provider.finished == len(tries), "the endpoint has made its answers")
-        for one in left:
-            one.close()
+        wait_for(lambda: has_no_request(agent), "no request is left")
+        wait_for(lambda: provider.finished == len(tries), "the endpoint has produced its answers")
+        for connection in connections:
+            connection.close()
         return agent.gateway.close_bead(agent.ticket)
 
 
-def test_hang_ups_are_counted_as_they_were_made() -> None:
+def test_answers_to_agents_that_hang_up_are_billed_in_full() -> None:
     provider = Provider()
-    usage = hung_up(provider)
-    assert usd(usage) == about(provider.made_usd)
+    usage = hang_up_in_every_way(provider)
+    assert usd(usage) == about(provider.produced_usd)
     assert usage.assumed_tokens == 0, "every answer was read to its end"
 
 
-@pytest.mark.usefixtures("no_reading_on")
-def test_what_is_not_read_is_counted_at_its_worst() -> None:
+@pytest.mark.usefixtures("no_shield")
+def test_answers_that_are_not_read_are_billed_at_their_worst_case() -> None:
     provider = Provider()
-    usage = hung_up(provider)
-    assert provider.made_usd <= usd(usage) < 1.2 * provider.made_usd
+    usage = hang_up_in_every_way(provider)
+    assert provider.produced_usd <= usd(usage) < 1.2 * provider.produced_usd
     assert usage.assumed_tokens > 7 * 1900
 
 
-@pytest.mark.usefixtures("no_reading_on", "no_worst_case")
-def test_without_both_hang_ups_are_nearly_free() -> None:
+@pytest.mark.usefixtures("no_shield", "no_worst_case")
+def test_without_both_defences_hang_ups_are_nearly_free() -> None:
     provider = Provider()
-    assert usd(hung_up(provider)) < provider.made_usd / 20
+    assert usd(hang_up_in_every_way(provider)) < provider.produced_usd / 20
 
 
-def spree(provider: Provider) -> int:
-    """How often an agent that hangs up at once is served, out of 40 times, with half a dollar."""
+def hang_up_40_times(provider: Provider) -> int:
+    """How often an agent that hangs up at once is served with half a dollar."""
     with served(provider, budget_usd=0.5) as agent:
-        while provider.finished < 40 and asked_and_left(agent, provider, provider.finished + 1):
+        while provider.finished < 40 and hang_up_once(agent, provider, provider.finished + 1):
             provider.go_on.clear()
     return provider.finished
 
 
-def asked_and_left(agent: Client, provider: Provider, number: int) -> bool:
-    """False where the budget does not allow it any more."""
+def hang_up_once(agent: Client, provider: Provider, number: int) -> bool:
+    """False if the budget does not allow it any more."""
     with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
         connection.sendall(request_bytes(agent, stream=True))
-        asked = provider.endpoint.requests
-        wait_for(lambda: len(asked) == number or spent(agent), "it is sent on, or refused")
-    wait_for(lambda: nobody_asks(agent), "the agent is gone")
+        requests = provider.endpoint.requests
+        wait_for(
+            lambda: len(requests) == number or is_exhausted(agent), "it is forwarded, or refused"
+        )
+    wait_for(lambda: has_no_connection(agent), "the agent is gone")
     provider.go_on.set()
-    wait_for(lambda: at_rest(agent), "no request is left")
-    wait_for(lambda: provider.finished == len(asked), "the endpoint has made its answer")
-    return not spent(agent)
+    wait_for(lambda: has_no_request(agent), "no request is left")
+    wait_for(lambda: provider.finished == len(requests), "the endpoint has produced its answer")
+    return not is_exhausted(agent)
 
 
 def test_hanging_up_again_and_again_ends_with_the_budget() -> None:
     provider = Provider()
-    assert spree(provider) < 20
-    assert 0.4 < provider.made_usd <= 0.5
+    assert hang_up_40_times(provider) < 20
+    assert 0.4 < provider.produced_usd <= 0.5
 
 
-@pytest.mark.usefixtures("no_reading_on", "no_worst_case")
+@pytest.mark.usefixtures("no_shield", "no_worst_case")
 def test_without_the_defence_a_budget_has_no_end() -> None:
     provider = Provider()
-    assert spree(provider) == 40
-    assert provider.made_usd > 2 * 0.5
+    assert hang_up_40_times(provider) == 40
+    assert provider.produced_usd > 2 * 0.5
 
 
-def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
-    """What is counted of an agent that stays, and reads nothing of a long stream."""
+def read_nothing(limits: GatewayLimits) -> tuple[Usage, list[str]]:
+    """The bill and the notes of an agent that stays, and reads nothing of a long stream."""
     done = threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
@@ -165,28 +166,28 @@ def unread(limits: GatewayLimits) -> tuple[Usage, list[str]]:
         with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
             connection.sendall(request_bytes(agent, stream=True))
             wait_for(lambda: endpoint.requests, "the endpoint is asked")
-            if limits.agent_reads_s < 10:
-                assert done.wait(60), "nobody reads, and the endpoint is read all the same"
-                wait_for(lambda: at_rest(agent), "no request is left")
+            if limits.agent_stalled_s < 10:
+                assert done.wait(60), "the endpoint's answer is read to its end"
+                wait_for(lambda: has_no_request(agent), "no request is left")
             usage = agent.gateway.close_bead(agent.ticket)
         return usage, agent.notes
 
 
 def test_an_agent_that_never_reads_stalls_nothing() -> None:
-    usage, notes = unread(GatewayLimits(agent_reads_s=0.3))
+    usage, notes = read_nothing(GatewayLimits(agent_stalled_s=0.3))
     assert (usage.tokens, usage.assumed_tokens) == (2000, 0)
     assert notes == ["model gateway, analyze: an answer was cut off: the agent does not read it"]
 
 
-def test_without_a_limit_for_reading_the_worst_case_is_what_counts() -> None:
-    usage, _ = unread(GatewayLimits())
+def test_without_a_limit_for_reading_the_worst_case_is_billed() -> None:
+    usage, _ = read_nothing(GatewayLimits())
     assert usage.assumed_tokens >= 1999
 
 
 # --- the end of a bead --------------------------------------------------------------------------
 
 
-def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
+def test_the_end_of_a_bead_waits_for_pending_answers() -> None:
     provider = Provider()
     with served(provider) as agent, ThreadPoolExecutor(1) as pool:
         hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
@@ -194,50 +195,52 @@ def test_the_end_of_a_bead_waits_for_what_is_on_its_way() -> None:
         wait_for(lambda: not agent.gateway.inner._endpoint.list_running(), "the bead is closed")
         provider.go_on.set()
         usage = closing.result(60)
-    assert (usd(usage), usage.assumed_tokens) == (about(provider.made_usd), 0)
+    assert (usd(usage), usage.assumed_tokens) == (about(provider.produced_usd), 0)
 
 
-def test_after_its_deadline_the_worst_case_counts() -> None:
+def test_after_the_deadline_the_worst_case_is_billed() -> None:
     provider = Provider()
     with served(provider) as agent:
-        for way in (at_once, in_the_stream):
-            hang_up(agent, provider, way, request_bytes(agent, stream=True))
+        for leave in (at_once, in_the_stream):
+            hang_up(agent, provider, leave, request_bytes(agent, stream=True))
         usage = agent.gateway.close_bead(agent.ticket, 0)
-        assert agent.gateway.usage(agent.ticket) == usage, "and what comes later adds nothing"
-    assert usd(usage) >= provider.made_usd
+        assert agent.gateway.usage(agent.ticket) == usage, "later answers add nothing"
+    assert usd(usage) >= provider.produced_usd
     assert usage.assumed_tokens > 2 * 1900
 
 
-def lost_task(monkeypatch: pytest.MonkeyPatch) -> float:
-    """What is counted where a request does not end though it is asked to."""
+def close_without_ending_requests(monkeypatch: pytest.MonkeyPatch) -> float:
+    """The bill of a bead whose request does not end when it is cancelled."""
     provider = Provider()
     with served(provider) as agent:
         hang_up(agent, provider, in_the_stream, request_bytes(agent, stream=True))
 
-        async def late(account: Account) -> None:
+        async def do_nothing(account: Account) -> None:
             pass
 
         with monkeypatch.context() as patched:
-            patched.setattr(agent.gateway.inner, "_end_requests", late)
+            patched.setattr(agent.gateway.inner, "_end_requests", do_nothing)
             return usd(agent.gateway.close_bead(agent.ticket))
 
 
-def test_a_gateway_that_hangs_has_counted_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lost_task(monkeypatch) > 2000 * 15e-6
+def test_a_request_that_does_not_end_is_billed_at_its_worst_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert close_without_ending_requests(monkeypatch) > 2000 * 15e-6
 
 
 @pytest.mark.usefixtures("no_worst_case")
-def test_without_the_worst_case_it_has_counted_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lost_task(monkeypatch) == 0
+def test_without_the_worst_case_it_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert close_without_ending_requests(monkeypatch) == 0
 
 
-def test_an_overload_is_not_asked_again_for_an_agent_that_left() -> None:
-    refused = whole(529, {"error": {}}, "Retry-After: 1")
-    with RawEndpoint(refused) as endpoint, client(endpoint.url) as agent:
+def test_no_retry_for_an_agent_that_has_left() -> None:
+    overloaded = json_answer(529, {"error": {}}, "Retry-After: 1")
+    with RawEndpoint(overloaded) as endpoint, client(endpoint.url) as agent:
         with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
             connection.sendall(request_bytes(agent))
             wait_for(lambda: endpoint.requests, "the endpoint is asked")
-        wait_for(lambda: at_rest(agent), "no request is left")
+        wait_for(lambda: has_no_request(agent), "no request is left")
         assert agent.gateway.close_bead(agent.ticket) == Usage()
         assert agent.gateway.unusable == ""
     assert len(endpoint.requests) == 1
@@ -246,29 +249,31 @@ def test_an_overload_is_not_asked_again_for_an_agent_that_left() -> None:
 # --- many at once -------------------------------------------------------------------------------
 
 
-def at_once_for_a_dollar() -> float:
-    """What is made for an agent that asks sixteen times at once, each for 45 cents."""
+def ask_16_times_with_a_dollar() -> float:
+    """USD that are produced for an agent that sends sixteen requests at once, each for 45 cents."""
     provider = Provider()
     with served(provider, budget_usd=1.0) as agent, ThreadPoolExecutor(16) as pool:
-        asked = [pool.submit(agent.ask, message(max_tokens=30_000)) for _ in range(16)]
+        answers = [pool.submit(agent.ask, message(max_tokens=30_000)) for _ in range(16)]
         sent = provider.endpoint.requests
-        wait_for(lambda: len(sent) + sum(one.done() for one in asked) == 16, "all are asked")
+        wait_for(lambda: len(sent) + sum(map(Future.done, answers)) == 16, "all are sent")
         provider.go_on.set()
-        assert {one.result()[0] for one in asked} <= {200, 400}
-    return provider.made_usd
+        assert {answer.result()[0] for answer in answers} <= {200, 400}
+    return provider.produced_usd
 
 
 def test_many_requests_at_once_share_one_budget() -> None:
-    assert 0.9 < at_once_for_a_dollar() <= 1.0
+    assert 0.9 < ask_16_times_with_a_dollar() <= 1.0
 
 
-def test_without_the_reservation_each_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    reserve = account.Account.reserve
+def test_without_reservations_each_request_has_the_whole_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reserve = Account.reserve
 
-    def forgets(one: account.Account, *asked: Any) -> account.Reservation:
-        made = reserve(one, *asked)
-        one.reserved.clear()
-        return made
+    def forget(account: Account, *arguments: Any) -> Reservation:
+        reservation = reserve(account, *arguments)
+        account.reservations.clear()
+        return reservation
 
-    monkeypatch.setattr(account.Account, "reserve", forgets)
-    assert at_once_for_a_dollar() > 7
+    monkeypatch.setattr(Account, "reserve", forget)
+    assert ask_16_times_with_a_dollar() > 7

@@ -50,7 +50,7 @@ def bead(agent: Client, folder: Path, variable: str, **more: str) -> tuple[dict[
     return next(row for row in rows if row["type"] == "result"), printed
 
 
-def test_a_whole_bead(tmp_path: Path) -> None:
+def test_a_complete_bead(tmp_path: Path) -> None:
     note = tmp_path / "shop" / "note.txt"
     script = [bash("env"), write(note, "one\n"), read(note), answer({"passed": True})]
     with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:
@@ -103,7 +103,7 @@ def test_a_refused_key_ends_the_bead_at_once(tmp_path: Path) -> None:
     assert_asked(endpoint, "authorization", oauth=False)
 
 
-def test_the_cli_speaks_to_a_unix_socket(tmp_path: Path) -> None:
+def test_the_cli_can_use_a_unix_socket(tmp_path: Path) -> None:
     """So a sandbox without any network needs nothing in between."""
     path, variable = tmp_path / "gateway.sock", "CLAUDE_CODE_OAUTH_TOKEN"
     with (

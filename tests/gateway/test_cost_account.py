@@ -1,8 +1,8 @@
-"""Budgets: what is set aside, what is billed, and that nothing goes beyond them."""
+"""Budgets: what is reserved, what is billed, and that neither exceeds them."""
 
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,36 +13,36 @@ from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.anthropic import check_messages
 from gitlab_nightshift.gateway.cost_account import Account, compute_billed_tokens
 from gitlab_nightshift.gateway.openai import check_responses
-from gitlab_nightshift.gateway.prices import KNOWN, Rates, Tokens, merge_rates
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Rates, Tokens, merge_rates
 from gitlab_nightshift.gateway.request_body import InputTokens, RequestRefusal
 from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit, Usage
 from gitlab_nightshift.settings.setting_groups import Price
-from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
+from tests.gateway.tools import MODEL, RawEndpoint, about, client, json_answer, message
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.trees import wait_for
 from tests.support.turns import costing, say
 
 
 def account(usd: float | None, tokens: int | None = None) -> Account:
-    return Account("analyze", frozenset({MODEL}), "p", KNOWN, SpendingLimit(usd, tokens))
+    return Account("analyze", frozenset({MODEL}), "p", KNOWN_RATES, SpendingLimit(usd, tokens))
 
 
 def text(tokens: int, most: int | None = None) -> InputTokens:
     return InputTokens(tokens, most or tokens)
 
 
-def test_the_worst_case_is_set_aside() -> None:
+def test_the_expected_cost_is_reserved() -> None:
     one = account(1.0)
     reserved = one.reserve(MODEL, text(1001), 10_000)
-    assert (reserved.max_output, reserved.held.total) == (10_000, 11_001)
+    assert (reserved.max_output, reserved.tokens.total) == (10_000, 11_001)
     assert reserved.usd == about((1001 * 3.75 + 10_000 * 15) / 1_000_000)
     assert one.read_usage() == Usage(0.0, 0)
     one.settle(reserved, Tokens(input=10, output=20))
     assert one.read_usage() == Usage(about((10 * 3 + 20 * 15) / 1_000_000), 30)
 
 
-def test_an_answer_is_limited_to_what_is_left() -> None:
+def test_an_answer_is_limited_to_the_remaining_budget() -> None:
     one = account(0.3)
     assert one.reserve(MODEL, text(51), 64_000).max_output == 19_987
     with pytest.raises(RequestRefusal, match="budget"):
@@ -50,7 +50,7 @@ def test_an_answer_is_limited_to_what_is_left() -> None:
     assert one.exhausted
 
 
-def test_a_short_answer_is_asked_with_little_left() -> None:
+def test_a_short_answer_needs_little_budget() -> None:
     assert account(0.01).reserve(MODEL, text(100), 100).max_output == 100
     with pytest.raises(RequestRefusal):
         account(0.01).reserve(MODEL, text(100), 5000)
@@ -58,17 +58,17 @@ def test_a_short_answer_is_asked_with_little_left() -> None:
         account(0.01).reserve(MODEL, text(4000), 10)
 
 
-def test_a_picture_costs_what_pictures_cost() -> None:
+def test_an_image_counts_by_its_tokens_not_by_its_bytes() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "A" * 4_000_000}
-    said = [{"type": "image", "source": image}, {"type": "text", "text": "x"}]
-    checked = check_messages(message(messages=[{"role": "user", "content": said}]), {MODEL})
+    content = [{"type": "image", "source": image}, {"type": "text", "text": "x"}]
+    checked = check_messages(message(messages=[{"role": "user", "content": content}]), {MODEL})
     assert checked.estimate_input(4_000_200) == InputTokens(5_101, 6_200)
     url = {"type": "input_image", "image_url": f"data:image/png;base64,{image['data']}"}
     body = {"model": "gpt", "input": [{"role": "user", "content": [url]}]}
     assert check_responses(body, {"gpt"}).estimate_input(4_000_200).usual < 50_101
 
 
-def test_tokens_have_a_budget_too() -> None:
+def test_a_budget_in_tokens() -> None:
     one = account(None, 10_000)
     assert one.reserve(MODEL, text(1001), None).max_output == 8_999
     with pytest.raises(RequestRefusal):
@@ -86,24 +86,24 @@ def test_an_unknown_price_is_an_unknown_cost() -> None:
     one = account(5.0, 5000)
     reserved = one.reserve("other", text(100), 1000)
     assert one.read_usage() == Usage(0.0, 0)
-    assert one.compute_most() == Usage(None, 1100, 0.0, 1100), "nor is what is on its way free"
+    assert one.compute_worst_case() == Usage(None, 1100, 0.0, 1100), "nor is a pending one free"
     one.settle(reserved, Tokens(input=5))
     assert one.read_usage() == Usage(None, 5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50_000), st.integers(1, 70_000)), max_size=30))
-def test_what_is_set_aside_never_exceeds_the_budget(asked: list[tuple[int, int]]) -> None:
-    one, held = account(1.0, 200_000), []
-    for size, limit in asked:
+def test_reservations_never_exceed_the_budget(requests: list[tuple[int, int]]) -> None:
+    one, reservations = account(1.0, 200_000), []
+    for size, limit in requests:
         try:
-            held.append(one.reserve(MODEL, text(size), limit))
+            reservations.append(one.reserve(MODEL, text(size), limit))
         except RequestRefusal:
             continue
-    assert sum(r.usd for r in held) <= 1.0
-    assert sum(r.held.total for r in held) <= 200_000
-    for reserved in held:
+    assert sum(each.usd for each in reservations) <= 1.0
+    assert sum(each.tokens.total for each in reservations) <= 200_000
+    for reserved in reservations:
         assert reserved.max_output
-        one.settle(reserved, reserved.worst)
+        one.settle(reserved, reserved.worst_case)
     assert (one.read_usage().cost_usd or 0) <= 1.0 + 1e-9
 
 
@@ -112,25 +112,22 @@ def test_prices() -> None:
     assert rates["gpt"] == Rates(2, 8, 2.5, 2.5, 2)
     assert rates[MODEL] == Rates(1, 2, 1.25, 2, about(0.1))
     assert rates["claude-opus-4-6"] == Rates(5, 25, 6.25, 10, 0.5)
-    assert KNOWN[MODEL] == Rates(3, 15, 3.75, 6, about(0.3))
+    assert KNOWN_RATES[MODEL] == Rates(3, 15, 3.75, 6, about(0.3))
     assert (
         Rates(3, 15, 3.75, 6, 0.3).compute_cost(Tokens(10**6, 10**6, 10**6, 10**6, 10**6)) == 28.05
     )
 
 
-def test_what_is_not_told_is_billed_as_it_was_reserved() -> None:
-    worst, told = Tokens(written=1001, output=10), Tokens(cached=7, output=5)
-    assert compute_billed_tokens(worst, ReportedUsage(told, final=True)) == (told, Tokens())
-    assert compute_billed_tokens(worst, ReportedUsage(told, final=False)) == (
-        told,
-        Tokens(output=5),
-    )
-    silent = Tokens(output=5)
-    assert compute_billed_tokens(worst, ReportedUsage(silent, final=True)) == (
-        silent,
-        Tokens(written=1001),
-    )
-    assert compute_billed_tokens(worst, ReportedUsage(Tokens(), final=False)) == (Tokens(), worst)
+def test_unreported_usage_is_billed_at_its_worst_case() -> None:
+    worst_case = Tokens(written=1001, output=10)
+    for reported, final, assumed in (
+        (Tokens(cached=7, output=5), True, Tokens()),
+        (Tokens(cached=7, output=5), False, Tokens(output=5)),
+        (Tokens(output=5), True, Tokens(written=1001)),
+        (Tokens(), False, worst_case),
+    ):
+        usage = ReportedUsage(reported, final)
+        assert compute_billed_tokens(worst_case, usage) == (reported, assumed)
 
 
 def metered(api: Api, stream: bool, *chunks: bytes, longest: int = 10_000) -> Tokens:
@@ -163,24 +160,24 @@ def test_the_meter_skips_what_is_too_long() -> None:
 
 
 def test_parallel_requests_do_not_overspend() -> None:
-    """Twelve at a time, each of which would fit alone; all that pass cost all they may."""
-    most, go_on = 20_000, threading.Event()
+    """Twelve at a time, each of which would fit alone; the answers use all of their limits."""
+    go_on = threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
         assert go_on.wait(60)
         raw = endpoint.requests[number - 1]
         limit = int(raw.partition(b'"max_tokens":')[2].partition(b",")[0].rstrip(b"}"))
         usage = {"input_tokens": 50, "output_tokens": limit}
-        whole(200, {"usage": usage})(connection, number)
+        json_answer(200, {"usage": usage})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url, budget_usd=1.0) as agent:
         with ThreadPoolExecutor(12) as pool:
-            body = message(max_tokens=most)
-            asked = [pool.submit(agent.ask, body) for _ in range(12)]
-            wait_for(lambda: len(endpoint.requests) == 4, "all that pass have come")
-            wait_for(lambda: sum(one.done() for one in asked) == 8, "the others are refused")
+            body = message(max_tokens=20_000)
+            pending = [pool.submit(agent.ask, body) for _ in range(12)]
+            wait_for(lambda: len(endpoint.requests) == 4, "four are forwarded")
+            wait_for(lambda: sum(map(Future.done, pending)) == 8, "the others are refused")
             go_on.set()
-        answers: list[Any] = [one.result() for one in asked]
+        answers: list[Any] = [answer.result() for answer in pending]
         usage = agent.gateway.usage(agent.ticket)
         assert usage.cost_usd is not None
         assert 0.9 < usage.cost_usd <= 1.0
@@ -196,15 +193,15 @@ def test_too_many_requests_of_one_bead() -> None:
 
     def play(connection: socket.socket, number: int) -> None:
         go_on.wait(60)
-        whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})(connection, number)
+        json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         with ThreadPoolExecutor(20) as pool:
-            asked = [pool.submit(agent.ask, message(max_tokens=10)) for _ in range(20)]
-            wait_for(lambda: len(endpoint.requests) == 16, "all that pass have come")
-            wait_for(lambda: sum(one.done() for one in asked) == 4, "the others are refused")
+            pending = [pool.submit(agent.ask, message(max_tokens=10)) for _ in range(20)]
+            wait_for(lambda: len(endpoint.requests) == 16, "sixteen are forwarded")
+            wait_for(lambda: sum(map(Future.done, pending)) == 4, "the others are refused")
             go_on.set()
-        assert sorted(a.result()[0] for a in asked) == [200] * 16 + [429] * 4
+        assert sorted(answer.result()[0] for answer in pending) == [200] * 16 + [429] * 4
 
 
 def test_a_limit_is_lowered_with_its_thinking() -> None:

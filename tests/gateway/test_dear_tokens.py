@@ -1,4 +1,4 @@
-"""Tokens that cost more than others, or are more than they look."""
+"""Tokens that cost more than others, and texts with more tokens than expected."""
 
 import json
 import socket
@@ -8,100 +8,99 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from gitlab_nightshift.gateway import request_body
 from gitlab_nightshift.gateway.answer_reader import Meter
 from gitlab_nightshift.gateway.cost_account import Account
-from gitlab_nightshift.gateway.prices import KNOWN, Tokens, merge_rates
-from gitlab_nightshift.gateway.request_body import InputTokens
+from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens, merge_rates
+from gitlab_nightshift.gateway.request_body import CheckedRequest, InputTokens, RequestTraits
 from gitlab_nightshift.gateway.upstream import Api
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.settings.setting_groups import LongPrice, Price
 from tests.gateway.counting import usd
-from tests.gateway.tools import MODEL, RawEndpoint, about, client, message, whole
+from tests.gateway.tools import MODEL, RawEndpoint, about, client, json_answer, message
 from tests.support.trees import wait_for
 
 
-def dense(pool: ThreadPoolExecutor) -> tuple[float, float]:
-    """What an agent gets made that sends text of one token a byte, eight times at once, with a
-    dollar; and the most that one of these answers costs."""
+def ask_with_dense_text(pool: ThreadPoolExecutor) -> tuple[float, float]:
+    """USD that are produced for an agent with a dollar that sends text of one token per byte, eight
+    times at once; and the cost of the dearest of these answers."""
     text, go_on = "𒀀" * 20_000, threading.Event()
-    made: list[float] = []
+    produced: list[float] = []
 
     def play(connection: socket.socket, number: int) -> None:
         assert go_on.wait(60)
         limit = json.loads(endpoint.requests[number - 1].partition(b"\r\n\r\n")[2])["max_tokens"]
         usage = {"cache_creation_input_tokens": 80_000, "output_tokens": limit}
-        made.append(KNOWN[MODEL].compute_cost(Tokens(written=80_000, output=limit)))
-        whole(200, {"usage": usage})(connection, number)
+        produced.append(KNOWN_RATES[MODEL].compute_cost(Tokens(written=80_000, output=limit)))
+        json_answer(200, {"usage": usage})(connection, number)
 
     body = message(max_tokens=1000, messages=[{"role": "user", "content": text}])
     raw = json.dumps(body, ensure_ascii=False).encode()
     with RawEndpoint(play) as endpoint, client(endpoint.url, budget_usd=1.0) as agent:
-        asked = [pool.submit(agent.ask, raw) for _ in range(8)]
+        answers = [pool.submit(agent.ask, raw) for _ in range(8)]
         wait_for(
-            lambda: len(endpoint.requests) + sum(map(Future.done, asked)) == 8, "all are asked"
+            lambda: len(endpoint.requests) + sum(map(Future.done, answers)) == 8, "all are sent"
         )
         go_on.set()
-        assert {a.result()[0] for a in asked} <= {200, 400}
-    return sum(made), max(made)
+        assert {answer.result()[0] for answer in answers} <= {200, 400}
+    return sum(produced), max(produced)
 
 
-def test_however_dense_a_text_is_one_answer_at_most_is_too_much() -> None:
+def test_a_dense_text_exceeds_the_budget_by_one_answer_at_most() -> None:
     with ThreadPoolExecutor(8) as pool:
-        made, one = dense(pool)
-    assert made <= 1.0 + one
+        total, dearest = ask_with_dense_text(pool)
+    assert total <= 1.0 + dearest
 
 
-def test_without_the_worst_case_of_a_text_many_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = request_body.CheckedRequest.estimate_input
+def test_without_the_worst_case_of_a_text_many_answers_exceed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    estimate_input = CheckedRequest.estimate_input
 
-    def as_usual(checked: request_body.CheckedRequest, size: int) -> request_body.InputTokens:
-        found = usual(checked, size)
-        return request_body.InputTokens(found.usual, found.usual)
+    def estimate_usual(checked: CheckedRequest, size: int) -> InputTokens:
+        usual = estimate_input(checked, size).usual
+        return InputTokens(usual, usual)
 
-    monkeypatch.setattr(request_body.CheckedRequest, "estimate_input", as_usual)
+    monkeypatch.setattr(CheckedRequest, "estimate_input", estimate_usual)
     with ThreadPoolExecutor(8) as pool:
-        made, one = dense(pool)
-    assert made > 1.0 + one
+        total, dearest = ask_with_dense_text(pool)
+    assert total > 1.0 + dearest
 
 
-def cached(**control: str) -> int:
-    """The limit that an answer to 40 kB gets with half a dollar left."""
+def find_limit_with_cache(**control: str) -> int:
+    """The limit that an answer to 160 kB gets with 60 cents."""
     block = {
         "type": "text",
         "text": "a" * 160_000,
         "cache_control": {"type": "ephemeral", **control},
     }
     body = message(max_tokens=32_000, messages=[{"role": "user", "content": [block]}])
-    answer = whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
+    answer = json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
     with RawEndpoint(answer) as endpoint, client(endpoint.url, budget_usd=0.6) as agent:
-        status, said = agent.ask(body)
-        if status == 400:
-            assert "budget is reached" in said["error"]["message"]
-            return 0
+        assert agent.ask(body)[0] == 200
     sent: int = json.loads(endpoint.requests[0].partition(b"\r\n\r\n")[2])["max_tokens"]
     return sent
 
 
 def test_an_hour_in_the_cache_is_reserved_at_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
     """80,000 tokens: $0.30 for five minutes, $0.48 for an hour, of $0.60."""
-    short, hour = cached(), cached(ttl="1h")
+    short, hour = find_limit_with_cache(), find_limit_with_cache(ttl="1h")
     assert short == pytest.approx(0.3 / 15e-6, rel=0.01)
     assert hour == pytest.approx(0.12 / 15e-6, rel=0.01)
-    monkeypatch.setattr(
-        request_body.RequestTraits,
-        "cache_1h",
-        property(lambda seen: False, lambda seen, value: None),
-    )
-    assert cached(ttl="1h") == pytest.approx(short, rel=0.01), "without it: 18 cents too much"
+    never = property(lambda traits: False, lambda traits, value: None)
+    monkeypatch.setattr(RequestTraits, "cache_1h", never)
+    unnoticed = find_limit_with_cache(ttl="1h")
+    assert unnoticed == pytest.approx(short, rel=0.01), "without the check: 18 cents too much"
 
 
-def test_an_endpoint_that_tells_no_split_is_billed_by_the_hour() -> None:
+def test_cache_writes_without_a_split_are_billed_by_the_hour() -> None:
     usage = {"cache_creation_input_tokens": 1000, "output_tokens": 1}
     split = {**usage, "cache_creation": {"ephemeral_5m_input_tokens": 1000}}
     costs = []
-    for said in (usage, split):
-        with RawEndpoint(whole(200, {"usage": said})) as endpoint, client(endpoint.url) as agent:
+    for reported in (usage, split):
+        with (
+            RawEndpoint(json_answer(200, {"usage": reported})) as endpoint,
+            client(endpoint.url) as agent,
+        ):
             assert agent.ask(message(cache_control={"type": "ephemeral", "ttl": "1h"}))[0] == 200
             costs.append(usd(agent.gateway.usage(agent.ticket)) - 15e-6)
     assert costs == [about(1000 * 6e-6), about(1000 * 3.75e-6)]
@@ -125,19 +124,19 @@ DEAR: dict[str, object] = {
     "logprobs": True,
     "fallbacks": [{"model": "dear"}],
 }
-"""Parts of a request that cost more, or that nobody has heard of."""
+"""Fields of a request that cost more, or that nobody has heard of."""
 
 
-def test_what_costs_more_is_asked_of_no_endpoint() -> None:
-    """Left out or refused, by both interfaces: only what is known goes on."""
-    said = [{"role": "user", "content": "Hello"}]
-    ways = (
+def test_fields_that_cost_more_are_not_forwarded() -> None:
+    """All three interfaces leave them out or refuse the request."""
+    messages = [{"role": "user", "content": "Hello"}]
+    interfaces = (
         ("ANTHROPIC_API_KEY", MODEL, "/v1/messages", message()),
-        ("OPENAI_API_KEY", "gpt", "/v1/chat/completions", {"model": "gpt", "messages": said}),
+        ("OPENAI_API_KEY", "gpt", "/v1/chat/completions", {"model": "gpt", "messages": messages}),
         ("OPENAI_API_KEY", "gpt", "/v1/responses", {"model": "gpt", "input": "Hello"}),
     )
-    answer = whole(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
-    for variable, model, path, body in ways:
+    answer = json_answer(200, {"usage": {"input_tokens": 1, "output_tokens": 1}})
+    for variable, model, path, body in interfaces:
         with (
             RawEndpoint(answer) as endpoint,
             client(endpoint.url, variable=variable, models=(model,), budget_tokens=10**6) as agent,
@@ -149,34 +148,34 @@ def test_what_costs_more_is_asked_of_no_endpoint() -> None:
             sent = json.loads(request.partition(b"\r\n\r\n")[2])
             assert not DEAR.keys() & sent.keys(), sent
             limits = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
-            assert len(limits & sent.keys()) == 1, "and each answer has a limit"
+            assert len(limits & sent.keys()) == 1, "each answer has a limit"
             assert sent.get("stream_options", {"include_usage": True}) == {"include_usage": True}
 
 
-def told(usage: Mapping[str, object]) -> Tokens:
+def read_tokens(usage: Mapping[str, object]) -> Tokens:
     meter = Meter(Api.OPENAI, stream=False, longest=10_000)
     meter.feed(json.dumps({"usage": usage}).encode())
     return meter.end().tokens
 
 
 def test_reasoning_and_writes_of_other_providers_are_counted() -> None:
-    """Some report reasoning in the total alone; what goes into a cache is a part of the input."""
-    hidden = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 705}
-    assert told(hidden) == Tokens(input=100, output=605)
+    """Some report reasoning in the total alone; cache writes are part of the input."""
+    reasoning = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 705}
+    assert read_tokens(reasoning) == Tokens(input=100, output=605)
     details = {"cached_tokens": 30, "cache_write_tokens": 60}
-    kept = {"input_tokens": 100, "output_tokens": 5, "input_tokens_details": details}
-    assert told(kept) == Tokens(input=10, output=5, written=60, cached=30)
+    cached = {"input_tokens": 100, "output_tokens": 5, "input_tokens_details": details}
+    assert read_tokens(cached) == Tokens(input=10, output=5, written=60, cached=30)
 
 
 def test_codexs_own_models_have_the_prices_of_their_list() -> None:
-    cost = KNOWN["gpt-6.1-sol"].compute_cost
+    cost = KNOWN_RATES["gpt-6.1-sol"].compute_cost
     million = 1_000_000
     assert cost(Tokens(input=272_000)) == about(0.544)
     assert cost(Tokens(output=million)) == about(10)
     assert cost(Tokens(input=million, output=million)) == about(4 + 15)
     assert cost(Tokens(written=million)) == about(5)
     assert cost(Tokens(cached=million)) == about(0.2)
-    assert KNOWN["gpt-6-luna"].compute_cost(Tokens(input=1000, cached=1000)) == about(0.00011)
+    assert KNOWN_RATES["gpt-6-luna"].compute_cost(Tokens(input=1000, cached=1000)) == about(0.00011)
 
 
 def test_a_long_input_has_a_price_of_its_own() -> None:

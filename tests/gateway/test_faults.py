@@ -1,8 +1,9 @@
-"""A model endpoint that is overloaded, refuses, hangs, breaks off or sends anything at all."""
+"""A model endpoint that is overloaded, refuses, hangs, breaks off or sends garbage."""
 
 import http.client
 import json
 import socket
+import struct
 import threading
 import time
 
@@ -23,9 +24,9 @@ from tests.gateway.tools import (
     events,
     hang,
     head,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.ports import refusing_port
@@ -35,15 +36,15 @@ from tests.support.turns import Turn, error, say
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that the gateway waits before it asks again; no others pass for its retries."""
-    found: list[float] = []
+    """The seconds that the gateway would wait before each retry; its clock counts only these."""
+    pauses: list[float] = []
 
     async def wait(self: forward.Retries, seconds: float) -> None:
-        found.append(seconds)
+        pauses.append(seconds)
 
     monkeypatch.setattr(forward.Retries, "wait", wait)
-    monkeypatch.setattr(forward.Retries, "clock", Clock(now=lambda: sum(found)))
-    return found
+    monkeypatch.setattr(forward.Retries, "clock", Clock(now=lambda: sum(pauses)))
+    return pauses
 
 
 def test_overload_is_waited_for(pauses: list[float]) -> None:
@@ -58,7 +59,7 @@ def test_overload_is_waited_for(pauses: list[float]) -> None:
         assert pauses == [pytest.approx(0.5, rel=0.25), pytest.approx(1, rel=0.25)], status
 
 
-def test_retry_after_is_kept(pauses: list[float]) -> None:
+def test_retry_after_is_respected(pauses: list[float]) -> None:
     turns = [error(429, retry_after="7"), say("Hi")]
     with ModelEndpoint(turns) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[0] == 200
@@ -75,7 +76,7 @@ def test_retry_after_is_kept(pauses: list[float]) -> None:
         (error(429, message="You exceeded your current quota", retry_after="7"), 7),
     ],
 )
-def test_other_ways_to_ask_for_a_pause_are_kept(
+def test_other_ways_to_ask_for_a_pause_are_respected(
     pauses: list[float], turn: Turn, seconds: float
 ) -> None:
     with ModelEndpoint([turn, say("Hi")]) as endpoint, client(endpoint.url) as agent:
@@ -83,21 +84,19 @@ def test_other_ways_to_ask_for_a_pause_are_kept(
     assert pauses == [seconds]
 
 
-def test_an_empty_account_is_final_and_told_in_the_endpoints_words(pauses: list[float]) -> None:
-    """It has the status of haste, but no waiting helps."""
-    said = "You exceeded your current quota, please check your plan and billing details."
-    with ModelEndpoint([error(429, message=said)]) as endpoint, client(endpoint.url) as agent:
+def test_an_empty_account_is_final_and_quoted(pauses: list[float]) -> None:
+    """It has the status of a rate limit, but waiting does not help."""
+    quota = "You exceeded your current quota, please check your plan and billing details."
+    with ModelEndpoint([error(429, message=quota)]) as endpoint, client(endpoint.url) as agent:
         status, answer = agent.ask()
-        assert (status, answer["error"]["message"]) == (
-            429,
-            f"the model endpoint answered HTTP 429: {said}",
-        )
-        assert agent.gateway.unusable == f"the model endpoint answered HTTP 429: {said}"
+        text = f"the model endpoint answered HTTP 429: {quota}"
+        assert (status, answer["error"]["message"]) == (429, text)
+        assert agent.gateway.unusable == text
         assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
     assert (len(endpoint.messages), pauses) == (1, [])
 
 
-def test_overload_has_a_deadline_and_is_handed_on_once(pauses: list[float]) -> None:
+def test_overload_has_a_deadline_and_is_passed_on_once(pauses: list[float]) -> None:
     script = lambda _: error(529, "overloaded_error", "Overloaded", retry_after="100")  # noqa: E731
     with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:
         status, headers, raw = agent.fetch(message(), "/v1/messages", "POST", 60)
@@ -119,16 +118,18 @@ def test_pauses_grow_to_a_bound(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_is_told_at_once(status: int) -> None:
+def test_a_refused_key_is_passed_on_at_once(status: int) -> None:
     with ModelEndpoint(lambda _: error(status)) as endpoint, client(endpoint.url) as agent:
-        answer = agent.ask()
-        assert answer[0] == status
-        assert answer[1]["error"]["message"] == "the model endpoint refused the key"
+        answered, answer = agent.ask()
+        assert (answered, answer["error"]["message"]) == (
+            status,
+            "the model endpoint refused the key",
+        )
         assert agent.gateway.unusable == f"the model endpoint refused the key (HTTP {status})"
     assert len(endpoint.messages) == 1
 
 
-def test_other_errors_are_handed_on() -> None:
+def test_other_errors_are_passed_on() -> None:
     statuses = (400, 404, 413, 500)
     turns = [error(status, "x_error", f"so it is {status}") for status in statuses]
     with ModelEndpoint(turns) as endpoint, client(endpoint.url) as agent:
@@ -151,20 +152,20 @@ def test_an_endpoint_that_cannot_be_reached_costs_nothing_and_is_given_up(
         assert agent.gateway.usage(agent.ticket) == Usage(0.0, 0)
 
 
-def test_a_connection_that_breaks_before_the_answer_is_tried_again(pauses: list[float]) -> None:
+def test_a_connection_that_breaks_before_the_answer_is_retried(pauses: list[float]) -> None:
     def play(connection: socket.socket, number: int) -> None:
         if number > 2:
-            whole(200, {"usage": {"input_tokens": 5, "output_tokens": 5}})(connection, number)
+            json_answer(200, {"usage": {"input_tokens": 5, "output_tokens": 5}})(connection, number)
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[0] == 200
         usage = agent.gateway.usage(agent.ticket)
         assert (usage.tokens or 0) - usage.assumed_tokens == 10
-        assert usage.assumed_tokens > 2 * 2000, "what was lost may have been made"
+        assert usage.assumed_tokens > 2 * 2000, "the lost answers may have been produced"
     assert len(endpoint.requests) == 3
 
 
-def test_an_endpoint_that_hangs_is_not_asked_again() -> None:
+def test_an_endpoint_that_hangs_is_not_retried() -> None:
     limits = GatewayLimits(silent_s=0.5, retry_s=0.3)
     with (
         ModelEndpoint([Turn(hang=True)]) as endpoint,
@@ -174,7 +175,7 @@ def test_an_endpoint_that_hangs_is_not_asked_again() -> None:
     assert len(endpoint.messages) == 1
 
 
-def test_a_stream_that_stalls_is_broken_off_and_billed_at_its_worst() -> None:
+def test_a_stream_that_stalls_is_cut_off_and_billed_at_its_worst_case() -> None:
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(STREAM + events(started(1000), delta("x" * 600)))
         hang(connection)
@@ -193,9 +194,7 @@ def test_a_stream_that_stalls_is_broken_off_and_billed_at_its_worst() -> None:
     assert len(endpoint.requests) == 1
 
 
-def test_a_stream_that_breaks_is_not_tried_again() -> None:
-    import struct
-
+def test_a_stream_that_breaks_off_is_not_retried() -> None:
     def play(connection: socket.socket, number: int) -> None:
         start = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
         connection.sendall(start + b"Transfer-Encoding: chunked\r\n\r\n5\r\ndata:\r\n")
@@ -222,7 +221,7 @@ GARBAGE = {
 }
 
 
-def test_what_is_no_answer_is_an_error_and_billed_unless_it_is_a_redirect(
+def test_garbage_is_an_error_and_billed_unless_it_is_a_redirect(
     pauses: list[float],
 ) -> None:
     names = list(GARBAGE)
@@ -235,8 +234,8 @@ def test_what_is_no_answer_is_an_error_and_billed_unless_it_is_a_redirect(
             status, answer = agent.ask()
             assert (status, answer["type"]) == (502, "error"), names[0]
             agent.gateway.close_bead(agent.ticket)
-            made = agent.gateway.usage(agent.ticket).tokens
-            assert (made == 0) == (names[0] == "a redirect"), names[0]
+            tokens = agent.gateway.usage(agent.ticket).tokens
+            assert (tokens == 0) == (names[0] == "a redirect"), names[0]
             agent.ticket = agent.gateway.open_bead("verify", {MODEL}, budget_usd=1)
             names.pop(0)
 
@@ -253,7 +252,6 @@ USAGES = [
 
 
 def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
-    """An answer that reports nothing sensible of its usage is counted by its bytes."""
     end = events({"type": "message_stop"})
 
     def play(connection: socket.socket, number: int) -> None:
@@ -268,31 +266,30 @@ def test_an_answer_without_usable_figures_is_counted_by_its_bytes() -> None:
             assert used.tokens == used.assumed_tokens > 2000, usage
 
 
-def test_a_slow_request_holds_up_no_other() -> None:
-    """An endpoint that waits for one request does not hold up the others."""
-    first = threading.Event()
+def test_a_slow_request_does_not_delay_others() -> None:
+    go_on = threading.Event()
 
     def play(connection: socket.socket, number: int) -> None:
         if number == 1:
-            assert first.wait(60)
+            assert go_on.wait(60)
         connection.sendall(STREAM + events(started(1), ended(1)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
         slow = threading.Thread(target=agent.ask)
         slow.start()
-        wait_for(lambda: endpoint.requests, "the first one is asked")
+        wait_for(lambda: endpoint.requests, "the first one is forwarded")
         assert agent.ask()[0] == 200
-        first.set()
+        go_on.set()
         slow.join(60)
         assert agent.gateway.usage(agent.ticket).tokens == 4
 
 
 def test_a_redirect_is_not_followed() -> None:
-    with RawEndpoint(whole(200, {})) as other:
+    with RawEndpoint(json_answer(200, {})) as other:
         for status in (301, 307, 308):
-            there = f"Location: {other.url}/v1/messages"
+            location = f"Location: {other.url}/v1/messages"
             with (
-                RawEndpoint(whole(status, {}, there)) as endpoint,
+                RawEndpoint(json_answer(status, {}, location)) as endpoint,
                 client(endpoint.url) as agent,
             ):
                 assert agent.ask()[0] == 502
@@ -300,7 +297,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def test_a_long_answer_is_not_an_idle_connection() -> None:
-    """No timer that would end it runs meanwhile."""
+    """No idle timer runs meanwhile."""
     timers: list[object] = []
 
     def play(connection: socket.socket, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Through the job's own proxy: what it is asked, and what becomes of its answers."""
+"""Targets through the job's proxy: what is sent to it, and how its answers are read."""
 
 import base64
 import contextlib
@@ -19,11 +19,11 @@ HOSTS = [
 ]
 
 
-class Company:
-    """A proxy that answers every request with ``answer``; what was asked."""
+class CompanyProxy:
+    """A proxy that answers every request with ``answer``."""
 
     def __init__(self, answer: bytes) -> None:
-        self.answer, self.asked = answer, list[str]()
+        self.answer, self.requests = answer, list[str]()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -31,16 +31,15 @@ class Company:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                way, _ = self._server.accept()
-                threading.Thread(target=self._serve, args=(way,), daemon=True).start()
+                connection, _ = self._server.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, way: socket.socket) -> None:
-        with contextlib.suppress(OSError), way:
-            self.asked.append(way.recv(65536).decode())
-            way.sendall(self.answer)
-            while data := way.recv(65536):
-                way.sendall(b"got " + data)
-                return
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            self.requests.append(connection.recv(65536).decode())
+            connection.sendall(self.answer)
+            if data := connection.recv(65536):
+                connection.sendall(b"got " + data)
 
     def close(self) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
@@ -50,11 +49,13 @@ class Company:
 @contextlib.contextmanager
 def behind(
     answer: bytes, user: str = "", limits: ProxyLimits | None = None
-) -> Iterator[tuple[Company, Agent]]:
-    company, told = Company(answer), list[Event]()
-    proxy = parse_proxy(f"http://{user}127.0.0.1:{company.port}")
-    with RunningProxy(HOSTS, told.append, limits=limits, choose_proxy=lambda _h, _p: proxy) as ours:
-        yield company, Agent(ours, ours.open_bead("implement"), Internet(0), told)
+) -> Iterator[tuple[CompanyProxy, Agent]]:
+    company, events = CompanyProxy(answer), list[Event]()
+    chosen = parse_proxy(f"http://{user}127.0.0.1:{company.port}")
+    with RunningProxy(
+        HOSTS, events.append, limits=limits, choose_proxy=lambda _h, _p: chosen
+    ) as proxy:
+        yield company, Agent(proxy, proxy.open_bead("implement"), Internet(0), events)
     company.close()
 
 
@@ -66,16 +67,16 @@ def test_a_tunnel_in_a_tunnel() -> None:
         answer = one.connect("registry.example:443", then=b"hello")
         assert answer == b"HTTP/1.1 200 Connection established\r\n\r\ngot hello"
         code = base64.b64encode(b"ci@acme:se:same").decode()
-        rows = "CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n"
-        assert company.asked == [f"{rows}Proxy-Authorization: Basic {code}\r\n\r\n"]
+        head = "CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n"
+        assert company.requests == [f"{head}Proxy-Authorization: Basic {code}\r\n\r\n"]
         assert one.connect("[fd12::1]:443", then=b"x")[9:12] == b"200"
-        assert company.asked[1].startswith("CONNECT [fd12::1]:443 ")
+        assert company.requests[1].startswith("CONNECT [fd12::1]:443 ")
 
 
 def test_without_a_user_no_credential_is_sent() -> None:
     with behind(GOOD) as (company, one):
         assert one.connect("10.1.2.3:8081", then=b"hello")[9:12] == b"200"
-        assert "Proxy-Authorization" not in company.asked[0]
+        assert "Proxy-Authorization" not in company.requests[0]
 
 
 @pytest.mark.parametrize(
@@ -85,10 +86,10 @@ def test_without_a_user_no_credential_is_sent() -> None:
         *("localhost:9", "a.localhost:443", "metadata.google.internal:80", "127.0.0.1:443"),
     ],
 )
-def test_targets_that_are_not_allowed_are_never_asked_of_the_proxy(target: str) -> None:
+def test_forbidden_targets_never_reach_the_proxy(target: str) -> None:
     with behind(GOOD) as (company, one):
         assert one.status(target) == "403"
-        assert company.asked == []
+        assert company.requests == []
 
 
 @pytest.mark.parametrize(
@@ -102,12 +103,12 @@ def test_targets_that_are_not_allowed_are_never_asked_of_the_proxy(target: str) 
         b"",
     ],
 )
-def test_a_proxy_that_makes_no_tunnel_is_a_bad_gateway(answer: bytes) -> None:
+def test_a_proxy_that_opens_no_tunnel_is_a_bad_gateway(answer: bytes) -> None:
     with behind(answer, limits=ProxyLimits(connect_s=0.5)) as (_, one):
         assert one.status("registry.example:443") == "502"
 
 
-def test_a_proxy_that_is_not_there_is_a_bad_gateway() -> None:
+def test_a_proxy_that_cannot_be_reached_is_a_bad_gateway() -> None:
     with behind(GOOD) as (company, one):
         company.close()
         company.close = lambda: None  # type: ignore[method-assign]

@@ -103,7 +103,7 @@ def read(agent: Client, protocol: Protocol) -> bytes | None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_an_answer_with_its_closing_mark_is_whole(name: str) -> None:
+def test_an_answer_with_its_closing_mark_is_complete(name: str) -> None:
     protocol = PROTOCOLS[name]
     for end in protocol.ends:
         answer = protocol.start + end
@@ -113,7 +113,7 @@ def test_an_answer_with_its_closing_mark_is_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_stream_without_its_closing_mark_is_broken_off(name: str) -> None:
+def test_a_stream_without_its_closing_mark_is_cut_off(name: str) -> None:
     protocol = PROTOCOLS[name]
     for cut in (b"", protocol.start, protocol.start + protocol.ends[0][:-3], protocol.start[:-4]):
         with answering(STREAM + cut) as endpoint, before(endpoint, protocol) as agent:
@@ -123,7 +123,7 @@ def test_a_stream_without_its_closing_mark_is_broken_off(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_without_the_look_for_the_mark_half_an_answer_would_be_whole(
+def test_without_the_check_half_an_answer_would_be_complete(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = Meter.end
@@ -138,7 +138,7 @@ def test_without_the_look_for_the_mark_half_an_answer_would_be_whole(
         assert read(agent, protocol) == protocol.start
 
 
-def test_a_whole_answer_that_is_no_json_is_broken_off() -> None:
+def test_an_answer_that_is_no_json_is_cut_off() -> None:
     protocol = PROTOCOLS["chat"]
     for body in (b"", b'{"choices": [', b"<h1>Sign in</h1>", b"[]"):
         with answering(head(200, JSON) + body) as endpoint, before(endpoint, protocol) as agent:

@@ -24,9 +24,9 @@ from tests.gateway.tools import (
     delta,
     ended,
     events,
+    json_answer,
     message,
     started,
-    whole,
 )
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.turns import costing, say
@@ -71,7 +71,7 @@ def test_the_key_is_added_by_its_kind(variable: str, header: str, value: str) ->
     assert beta == ("oauth-2025-04-20" if variable == "CLAUDE_CODE_OAUTH_TOKEN" else "")
 
 
-def test_only_known_headers_go_on() -> None:
+def test_only_known_headers_are_forwarded() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
         agent.ask(
             None,
@@ -99,7 +99,7 @@ def test_only_known_headers_go_on() -> None:
     }
 
 
-def test_the_teams_own_headers_stay_with_the_gateway() -> None:
+def test_the_gateway_adds_the_teams_headers() -> None:
     env = {"ANTHROPIC_CUSTOM_HEADERS": "X-Team: nights\nX-Gateway-Token: abcdefgh"}
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, env=env) as agent:
         agent.ask()
@@ -107,7 +107,7 @@ def test_the_teams_own_headers_stay_with_the_gateway() -> None:
     assert (headers["x-team"], headers["x-gateway-token"]) == ("nights", "abcdefgh")
 
 
-def test_a_stream_is_not_held_back() -> None:
+def test_a_stream_is_passed_on_as_it_arrives() -> None:
     go_on = threading.Event()
 
     def play(connection: Any, number: int) -> None:
@@ -129,7 +129,7 @@ def test_a_stream_is_not_held_back() -> None:
         assert agent.gateway.usage(agent.ticket).tokens == 17
 
 
-def test_requests_without_an_answer_of_a_model_cost_nothing() -> None:
+def test_requests_that_no_model_answers_cost_nothing() -> None:
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
         assert agent.ask(path="/", method="HEAD")[0] == 200
         status, models = agent.ask(path="/v1/models?limit=5", method="GET")
@@ -157,7 +157,7 @@ def test_the_gateway_also_serves_a_unix_socket_of_this_user_alone(tmp_path: Path
         asked.close()
 
 
-def test_chat_completions_always_tell_their_usage() -> None:
+def test_chat_completions_always_report_their_usage() -> None:
     usage = {
         "prompt_tokens": 100,
         "completion_tokens": 10,
@@ -227,7 +227,7 @@ def test_responses_are_metered_and_not_stored_at_the_provider() -> None:
 
 
 @pytest.mark.parametrize("light", [True, False])
-def test_codex_may_ask_for_the_light_shape_of_responses_by_its_header(light: bool) -> None:
+def test_codex_may_request_the_light_format_by_its_header(light: bool) -> None:
     """Its tools are an item of the conversation, and a header says so; no other header goes on."""
     done = {"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}
     raw = STREAM + events(done)
@@ -254,7 +254,7 @@ def test_codex_may_ask_for_the_light_shape_of_responses_by_its_header(light: boo
     assert b"x-codex" not in head.lower()
 
 
-def test_an_agent_that_hangs_up_after_the_last_event_has_cut_nothing(
+def test_an_agent_may_hang_up_after_the_last_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """codex does not wait for the end of the connection: a race, of which this is the bad end."""
@@ -281,7 +281,7 @@ def test_an_agent_that_hangs_up_after_the_last_event_has_cut_nothing(
         assert [note for note in agent.notes if "cut off" in note] == []
 
 
-def test_a_key_has_no_repr() -> None:
+def test_no_repr_shows_a_key() -> None:
     key = ModelKey("ANTHROPIC_API_KEY", f"{KEY}\n")
     assert key.value == KEY
     with ModelEndpoint([]) as endpoint, client(endpoint.url) as agent:
@@ -294,7 +294,7 @@ def test_a_key_has_no_repr() -> None:
         assert not bad or bad not in str(caught.value)
 
 
-def test_an_answer_that_is_no_stream_is_metered_too() -> None:
-    with RawEndpoint(whole(200, ANSWER)) as endpoint, client(endpoint.url) as agent:
+def test_an_answer_without_a_stream_is_metered() -> None:
+    with RawEndpoint(json_answer(200, ANSWER)) as endpoint, client(endpoint.url) as agent:
         assert agent.ask()[1] == ANSWER
         assert agent.gateway.usage(agent.ticket).tokens == 110

@@ -12,7 +12,7 @@ import pytest
 
 from gitlab_nightshift.gateway.model_list import ask_for_model, parse_contexts, pick_context
 from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
-from tests.gateway.tools import MODEL, RawEndpoint, client, hang, whole
+from tests.gateway.tools import MODEL, RawEndpoint, client, hang, json_answer
 
 VLLM = {"id": "qwen", "object": "model", "max_model_len": 16384}
 LLAMA = {"id": "/m/q.gguf", "meta": {"n_vocab": 5, "n_ctx_train": 32768, "n_ctx": 4096}}
@@ -28,17 +28,19 @@ ROUTER = {"id": "a/b", "context_length": 131072}
         ([{"id": "x", "max_model_len": "8192"}], {}),
     ],
 )
-def test_each_server_has_its_own_name_for_it(rows: list[Any], found: dict[str, int]) -> None:
+def test_each_server_has_its_own_key_for_the_context(
+    rows: list[Any], found: dict[str, int]
+) -> None:
     parsed = parse_contexts(json.dumps({"data": rows}).encode())
     assert {name: tokens for name, tokens in parsed.items() if tokens} == found
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"data": 5}', b'{"data": [5]}', b"[" * 9999])
-def test_what_is_no_list_says_nothing(body: bytes) -> None:
+def test_an_invalid_list_has_no_models(body: bytes) -> None:
     assert parse_contexts(body) == {}
 
 
-def test_a_server_of_one_model_may_call_it_by_another_name() -> None:
+def test_a_server_with_one_model_may_list_it_under_another_name() -> None:
     assert pick_context({"/m/q.gguf": 4096}, "qwen") == 4096
     assert pick_context({"a": 1, "b": 2}, "b") == 2
     assert pick_context({"qwen3:latest": 3, "b": 2}, "qwen3") == 3
@@ -54,29 +56,29 @@ def listed(url: str, variable: str = "OPENAI_API_KEY") -> list[dict[str, Any]]:
         return rows
 
 
-def test_an_agent_is_told_of_its_own_models_alone_and_the_endpoint_asked_once() -> None:
+def test_an_agent_gets_only_its_models_and_the_endpoint_is_asked_once() -> None:
     other = {"id": "secret-project", "max_model_len": 5}
-    with RawEndpoint(whole(200, {"data": [VLLM, other]})) as endpoint:
+    with RawEndpoint(json_answer(200, {"data": [VLLM, other]})) as endpoint:
         rows = listed(endpoint.url)
     assert {row["id"]: row.get("max_model_len") for row in rows} == {"qwen": 16384, MODEL: None}
     [request] = endpoint.requests
     assert request.startswith(b"GET /v1/models HTTP/1.1\r\n")
 
 
-def test_an_endpoint_without_a_list_costs_nothing_but_the_question() -> None:
-    for play in (whole(404, {}), lambda connection, number: None):
+def test_the_context_is_unknown_without_a_list() -> None:
+    for play in (json_answer(404, {}), lambda connection, number: None):
         with RawEndpoint(play) as endpoint:
             assert [row.get("max_model_len") for row in listed(endpoint.url)] == [None, None]
 
 
-def test_an_endpoint_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_that_does_not_arrive_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.gateway.model_gateway.LIST_S", 0.1)
     with RawEndpoint(lambda connection, number: hang(connection)) as endpoint:
         assert [row.get("max_model_len") for row in listed(endpoint.url)] == [None, None]
 
 
-def test_claudes_list_is_not_asked_for() -> None:
-    with RawEndpoint(whole(200, {})) as endpoint:
+def test_anthropics_list_is_not_requested() -> None:
+    with RawEndpoint(json_answer(200, {})) as endpoint:
         listed(endpoint.url, "ANTHROPIC_API_KEY")
         assert endpoint.requests == []
 
@@ -115,7 +117,7 @@ def ask(url: str) -> tuple[int, str]:
     return found.status, found.why
 
 
-def test_the_key_is_sent_and_the_status_comes_back() -> None:
+def test_the_key_is_sent_and_the_status_returned() -> None:
     for status in (200, 401, 404, 500):
         with endpoint(status) as (url, asked):
             assert ask(url) == (status, "")
@@ -128,7 +130,7 @@ def test_the_key_goes_to_no_other_address() -> None:
         assert asked == []
 
 
-def test_an_endpoint_that_is_not_there_is_told() -> None:
+def test_an_endpoint_that_refuses_the_connection() -> None:
     with endpoint(200) as (url, _):
         pass
     status, why = ask(url)
@@ -147,7 +149,7 @@ LISTS: dict[str, tuple[object, str, int]] = {
 
 
 @pytest.mark.parametrize("server", LISTS)
-def test_a_servers_list_has_the_model_and_its_context(server: str) -> None:
+def test_the_model_and_its_context_are_found_in_a_list(server: str) -> None:
     """A name with slashes has no address of its own at most servers."""
     rows, model, context = LISTS[server]
     with endpoint(200, body=json.dumps(rows).encode()) as (url, asked):
@@ -156,7 +158,7 @@ def test_a_servers_list_has_the_model_and_its_context(server: str) -> None:
     assert [path for path, _ in asked] == ["/v1/models"]
 
 
-def test_a_model_that_is_not_listed_is_told_with_those_that_are() -> None:
+def test_a_model_that_is_not_listed() -> None:
     body = json.dumps({"data": [{"id": "a"}, {"id": "b"}]}).encode()
     with endpoint(200, body=body) as (url, _):
         found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), "m")

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.gateway.tools import STREAM, Client, RawEndpoint, client, whole
+from tests.gateway.tools import STREAM, Client, RawEndpoint, client, json_answer
 from tests.support.turns import JsonObject
 
 MODEL = "coder"
@@ -43,7 +43,7 @@ class Server(RawEndpoint):
 
     def reply(self, connection: socket.socket, number: int) -> None:
         if error := self.refuse(self.bodies[number - 1]):
-            whole(400, error)(connection, number)
+            json_answer(400, error)(connection, number)
         else:
             connection.sendall(STREAM + self.answer)
 
@@ -127,7 +127,7 @@ def test_a_name_that_an_endpoint_refuses_is_replaced_for_the_whole_night(
         assert server.limits == [*limits, limits[-1]]
 
 
-def test_other_refusals_are_the_agents() -> None:
+def test_other_refusals_are_passed_on() -> None:
     said = {"error": {"message": "unknown field response_format"}}
     with Server(lambda body: said) as server, asking(server) as agent:
         assert ask(agent, max_completion_tokens=8000) == (400, said)
@@ -145,13 +145,13 @@ def context_of(tokens: int) -> Refuse:
     return refuse
 
 
-def test_a_limit_that_the_agent_chose_is_its_own_to_lower() -> None:
+def test_a_limit_that_the_agent_chose_is_not_changed() -> None:
     with Server(context_of(4096)) as server, asking(server) as agent:
         assert ask(agent, max_completion_tokens=8000)[0] == 400
         assert ask(agent, max_completion_tokens=2000)[0] == 200
 
 
-def test_a_limit_that_only_a_budget_added_breaks_no_endpoint() -> None:
+def test_a_limit_that_only_the_budget_added_is_removed_if_refused() -> None:
     """codex asks for none: what the budget adds is taken back, and the bytes are counted."""
     with Server(context_of(4096)) as server, asking(server, 100_000) as agent:
         for _ in range(2):
@@ -217,7 +217,7 @@ def test_a_field_that_an_endpoint_refuses_is_left_out_for_the_whole_night(server
         assert row["refused"] == [name]
 
 
-def test_without_tools_the_agent_has_to_ask_otherwise() -> None:
+def test_a_refusal_of_tools_is_passed_on_and_listed() -> None:
     said = {"error": f"{MODEL} does not support tools"}
     with Server(lambda body: said if "tools" in body else None) as server, asking(server) as agent:
         assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
@@ -226,7 +226,7 @@ def test_without_tools_the_agent_has_to_ask_otherwise() -> None:
         assert row["refused"] == ["tools"]
 
 
-def test_what_a_server_repeats_of_the_request_is_no_refusal_of_it() -> None:
+def test_fields_that_an_error_repeats_are_not_refused() -> None:
     said = {"detail": [{"msg": "Field required", "input": {"stream_options": 1, "tools": 2}}]}
     with Server(lambda body: said) as server, asking(server) as agent:
         assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
@@ -258,19 +258,19 @@ def flood(budget: int) -> tuple[int, list[str]]:
         return usage.assumed_tokens, agent.notes
 
 
-def test_an_answer_without_any_limit_is_ended_by_its_bytes() -> None:
+def test_an_answer_without_any_limit_is_cut_off_by_its_bytes() -> None:
     tokens, notes = flood(1_000_000)
     assert "the endpoint takes no limit, and it has 8000 bytes" in " ".join(notes)
     assert 8000 <= tokens <= 8000 + 2500, "a token has at least one byte"
 
 
-def test_no_answer_goes_beyond_a_budget_by_more_than_its_prompt() -> None:
+def test_no_answer_exceeds_a_budget_by_more_than_its_prompt() -> None:
     tokens, notes = flood(4000)
     assert "takes no limit" in " ".join(notes)
     assert tokens <= 4000 + 2500
 
 
-def test_without_a_stream_there_are_no_bytes_to_end_it_by() -> None:
+def test_an_answer_without_any_limit_has_to_be_a_stream() -> None:
     with Server(knows()) as server, asking(server) as agent:
         status, answer = ask(agent, stream=False, max_completion_tokens=2000)
         assert (status, answer["error"]["message"]) == (
@@ -282,7 +282,7 @@ def test_without_a_stream_there_are_no_bytes_to_end_it_by() -> None:
 # --- an endpoint without usage -------------------------------------------------------------------
 
 
-def test_a_whole_answer_without_usage_costs_at_most_its_bytes() -> None:
+def test_a_complete_answer_without_usage_costs_at_most_its_bytes() -> None:
     with Server(knows(*NAMES)) as server, asking(server) as agent:
         for _ in range(3):
             assert ask(agent, max_completion_tokens=8000)[0] == 200
@@ -293,7 +293,7 @@ def test_a_whole_answer_without_usage_costs_at_most_its_bytes() -> None:
         assert 3 * (len("Hello") + 5) <= (usage.tokens or 0) <= 3 * 2_500
 
 
-def test_it_is_told_once_for_all_beads() -> None:
+def test_missing_usage_is_noted_once_for_all_beads() -> None:
     with Server(knows(*NAMES)) as server, asking(server) as agent:
         for bead in ("analyze", "implement"):
             agent.ticket = agent.gateway.open_bead(bead, {MODEL}, budget_usd=None)
@@ -301,14 +301,14 @@ def test_it_is_told_once_for_all_beads() -> None:
         assert len([note for note in agent.notes if "reports no usage" in note]) == 1
 
 
-def test_half_an_answer_without_usage_costs_all_that_it_may_have_had() -> None:
+def test_half_an_answer_without_usage_is_billed_at_its_worst_case() -> None:
     with Server(knows(*NAMES), said("Hel")) as server, asking(server) as agent:
         with pytest.raises((OSError, http.client.HTTPException)):
             ask(agent, max_completion_tokens=8000)
         assert (agent.gateway.close_bead(agent.ticket).tokens or 0) > 8000
 
 
-def test_usage_that_is_told_counts_as_it_is_told() -> None:
+def test_reported_usage_is_billed() -> None:
     with Server(knows(*NAMES), HELLO + USAGE + DONE) as server, asking(server) as agent:
         assert ask(agent, max_completion_tokens=8000)[0] == 200
         assert agent.gateway.close_bead(agent.ticket).tokens == 13

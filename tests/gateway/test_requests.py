@@ -84,7 +84,7 @@ def test_hostile_requests_are_refused() -> None:
     assert len(endpoint.requests) == 1
 
 
-def test_keys_that_no_rule_knows_are_left_out_and_told() -> None:
+def test_unknown_keys_are_left_out_and_noted() -> None:
     body = message(
         tools=[{**TOOL, "allowed_callers": ["code_execution_20250825"]}],
         inference_geo="us",
@@ -102,7 +102,7 @@ def test_keys_that_no_rule_knows_are_left_out_and_told() -> None:
     assert sent == message(tools=[TOOL], metadata={"user_id": "u"})
 
 
-def test_cache_marks_that_the_service_would_refuse_are_taken_from_the_beginning() -> None:
+def test_too_many_cache_marks_are_removed_from_the_beginning() -> None:
     def text(words: str, *, marked: bool = True) -> dict[str, object]:
         control = {"cache_control": {"type": "ephemeral"}} if marked else {}
         return {"type": "text", "text": words, **control}
@@ -124,7 +124,7 @@ def test_cache_marks_that_the_service_would_refuse_are_taken_from_the_beginning(
     assert sent[2]["messages"] == asked(False, False, True)["messages"]
 
 
-def test_what_a_cli_sends_goes_on_as_it_is() -> None:
+def test_a_request_of_the_cli_is_forwarded_unchanged() -> None:
     image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     body = message(
         system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
@@ -175,7 +175,7 @@ def test_what_a_cli_sends_goes_on_as_it_is() -> None:
     assert endpoint.messages[0].body == body
 
 
-def test_only_betas_that_change_how_a_model_answers_go_on() -> None:
+def test_only_known_betas_are_forwarded() -> None:
     header = "oauth-2025-04-20,effort-20991231,files-api-2025-04-14,context-1m-2025-08-07,effort"
     kept, dropped = filter_betas(header, {MODEL})
     assert kept == "oauth-2025-04-20,effort-20991231"
@@ -229,7 +229,7 @@ RESPONSES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RESPONSES)
-def test_responses_that_reach_out_are_refused(name: str) -> None:
+def test_requests_of_responses_that_reach_out_are_refused(name: str) -> None:
     body = {"model": "gpt", "input": SAID}
     assert check_responses(body, {"gpt"}).output_key == "max_output_tokens"
     with pytest.raises(RequestRefusal):
@@ -256,7 +256,7 @@ CHATS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CHATS)
-def test_chats_that_reach_out_are_refused(name: str) -> None:
+def test_requests_of_chat_completions_that_reach_out_are_refused(name: str) -> None:
     body = {"model": "gpt", "messages": SAID, "max_tokens": 10}
     assert check_chat(body, {"gpt"}).output_key == "max_tokens"
     with pytest.raises(RequestRefusal):
@@ -290,18 +290,18 @@ BAD_JSON = {
 
 
 @pytest.mark.parametrize("name", BAD_JSON)
-def test_json_that_two_readers_may_read_differently(name: str) -> None:
+def test_ambiguous_json_is_refused(name: str) -> None:
     with pytest.raises(RequestRefusal):
         read_object(BAD_JSON[name], SMALL)
 
 
 @pytest.mark.parametrize("value", [b"[" * 100_000 + b"]" * 100_000, b"9" * 100_000])
-def test_json_that_is_too_much_for_a_reader(value: bytes) -> None:
+def test_json_that_could_exhaust_a_parser_is_refused(value: bytes) -> None:
     for raw in (b'{"temperature":' + value + b"}", b'{"tools":[{"input_schema":' + value + b"}]}"):
         with pytest.raises(RequestRefusal):
             read_object(raw, GatewayLimits())
 
 
-def test_json_is_written_as_it_was_read() -> None:
+def test_json_is_written_with_the_same_values() -> None:
     raw = b'{"a":[1.5,-0,1e3,true,null,"\\ud800 \xc3\xbc \\n"],"":{"\\u0000":12345678901234567890}}'
     assert json.loads(write_object(read_object(raw, SMALL))) == json.loads(raw)

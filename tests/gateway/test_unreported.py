@@ -2,7 +2,7 @@
 
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from gitlab_nightshift.records.usage import Usage
-from tests.gateway.counting import at_rest, request_bytes, usd
+from tests.gateway.counting import has_no_request, request_bytes, usd
 from tests.gateway.tools import STREAM, RawEndpoint, client, delta, ended, events, head, started
 from tests.support.trees import wait_for
 
@@ -41,11 +41,11 @@ def told(answer: bytes) -> Usage:
         client(endpoint.url) as agent,
     ):
         agent.raw(request_bytes(agent, stream=True).replace(b"Host", b"Connection: close\r\nHost"))
-        wait_for(lambda: at_rest(agent), "no request is left")
+        wait_for(lambda: has_no_request(agent), "no request is left")
         return agent.gateway.close_bead(agent.ticket)
 
 
-def test_an_answer_that_does_not_tell_its_end_costs_what_it_may_have_cost() -> None:
+def test_an_answer_without_an_end_is_billed_at_its_worst_case() -> None:
     for name, (answer, tokens, output) in ENDINGS.items():
         usage = told(answer)
         sent = 0 if tokens or not output else usage.assumed_tokens - output
@@ -55,7 +55,7 @@ def test_an_answer_that_does_not_tell_its_end_costs_what_it_may_have_cost() -> N
         assert usage.assumed_usd >= output * 15e-6, name
 
 
-def test_each_try_that_was_lost_counts_until_the_budget_ends() -> None:
+def test_each_lost_try_is_billed_until_the_budget_ends() -> None:
     """A connection that breaks without an answer: what was made behind it nobody knows."""
     with (
         RawEndpoint(lambda connection, number: None) as endpoint,

@@ -54,7 +54,7 @@ CHAT_URLS = {
 
 
 @pytest.mark.parametrize("given", CHAT_URLS)
-def test_where_chat_completions_are(given: str) -> None:
+def test_the_url_of_chat_completions(given: str) -> None:
     upstream = build_upstream(ModelKey("OPENAI_API_KEY", KEY), given, {})
     assert upstream.build_url("/v1/chat/completions") == CHAT_URLS[given]
 
@@ -87,7 +87,7 @@ def test_addresses_that_cannot_be_used(given: str) -> None:
     assert str(caught.value).startswith("model_endpoint: ")
 
 
-def test_an_address_of_the_jobs_variable_is_told_as_that() -> None:
+def test_an_error_names_the_variable_of_an_address() -> None:
     env = {"ANTHROPIC_BASE_URL": "models.example"}
     with pytest.raises(NightshiftError, match="ANTHROPIC_BASE_URL: expected an address such as"):
         build_upstream(ANTHROPIC, env["ANTHROPIC_BASE_URL"], env)
@@ -105,7 +105,7 @@ def test_an_address_of_the_jobs_variable_is_told_as_that() -> None:
         ("http://litellm", ""),
     ],
 )
-def test_the_proxy_of_the_company(url: str, proxy: str) -> None:
+def test_the_jobs_proxy_is_used_for_public_hosts(url: str, proxy: str) -> None:
     found = build_upstream(ANTHROPIC, url, PROXIES)
     assert found.proxy == proxy
     assert "pass" not in repr(found)
@@ -137,7 +137,7 @@ def asked(agent: Client) -> int:
     return agent.ask()[0]
 
 
-def test_a_private_authority(certificate: Path) -> None:
+def test_a_private_ca(certificate: Path) -> None:
     with ModelEndpoint([say("Hi")] * 9) as endpoint, behind_tls(certificate, endpoint.url) as url:
         with client(url) as agent:
             assert asked(agent) == 502
@@ -148,7 +148,7 @@ def test_a_private_authority(certificate: Path) -> None:
     assert len(endpoint.messages) == 3
 
 
-def test_an_authority_that_is_none(tmp_path: Path) -> None:
+def test_an_invalid_ca_file(tmp_path: Path) -> None:
     bad = tmp_path / "ca.pem"
     bad.write_text("no certificate")
     for path in (bad, tmp_path / "missing.pem"):
@@ -158,7 +158,7 @@ def test_an_authority_that_is_none(tmp_path: Path) -> None:
     assert not [t for t in threading.enumerate() if t.name == "gateway"]
 
 
-def test_through_the_proxy_of_the_company(certificate: Path) -> None:
+def test_the_jobs_proxy_gets_a_tunnel_without_the_key(certificate: Path) -> None:
     """The name is the proxy's to resolve; the key goes through a tunnel it cannot read."""
     seen: list[bytes] = []
 

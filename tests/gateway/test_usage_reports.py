@@ -31,12 +31,12 @@ def test_the_last_line_of_a_bead_counts() -> None:
     assert sum_reported_usage(b"") == Usage()
 
 
-def test_a_cost_that_is_unknown_stays_so() -> None:
+def test_an_unknown_cost_makes_the_sum_unknown() -> None:
     lines = to_line(0, ONE) + to_line(1, Usage(None, 7))
     assert sum_reported_usage(lines) == Usage(None, 1007, 0.1, 200)
 
 
-def test_what_is_no_line_is_left_out() -> None:
+def test_invalid_lines_are_left_out() -> None:
     good = to_line(0, ONE)
     bad = [
         b"",
@@ -63,11 +63,11 @@ def test_what_is_no_line_is_left_out() -> None:
     assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), len(bad))
 
 
-def test_a_line_without_an_end_fills_no_memory() -> None:
+def test_a_line_without_an_end_does_not_fill_memory() -> None:
     reader = UsageReader()
     for _ in range(100):
         reader.feed(b"x" * 100_000)
-    assert len(reader._rest) <= LINE_BYTES
+    assert len(reader._unfinished) <= LINE_BYTES
     reader.feed(b"\n" + to_line(0, ONE))
     assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), 1)
 
@@ -87,6 +87,6 @@ def test_the_reader_imports_the_standard_library_alone() -> None:
     assert {name.partition(".")[0] for name in done.stdout.split()} <= ours
 
 
-def test_a_figure_that_no_run_has_is_none() -> None:
+def test_an_impossible_figure_is_refused() -> None:
     with pytest.raises(InvalidRecordError, match="so much"):
         read_line(to_line(0, Usage(1e13)).rstrip())

@@ -34,18 +34,18 @@ Play = Callable[[socket.socket, int], None]
 
 
 def about(number: float) -> Any:
-    """A number that was reckoned."""
+    """A number with a rounding error."""
     return pytest.approx(number)
 
 
 def message(**body: object) -> JsonObject:
-    """A request of Messages that passes."""
-    said = [{"role": "user", "content": "Hello"}]
-    return {"model": MODEL, "max_tokens": 2000, "messages": said, **body}
+    """A valid request of Messages."""
+    messages = [{"role": "user", "content": "Hello"}]
+    return {"model": MODEL, "max_tokens": 2000, "messages": messages, **body}
 
 
 class RawEndpoint:
-    """An endpoint that answers each request by a function of its socket and its number."""
+    """An endpoint that answers by ``play``, which gets the socket and the number of a request."""
 
     def __init__(self, play: Play) -> None:
         self.requests: list[bytes] = []
@@ -70,13 +70,13 @@ class RawEndpoint:
     ) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        for one in self._open:
+        for connection in self._open:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(60)
-        for one in self._open:
-            one.close()
+        for connection in self._open:
+            connection.close()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -91,42 +91,42 @@ class RawEndpoint:
         with contextlib.suppress(OSError), connection:
             raw = b""
             while b"\r\n\r\n" not in raw:
-                raw += connection.recv(65536) or _gone()
+                raw += connection.recv(65536) or _disconnect()
             head, _, body = raw.partition(b"\r\n\r\n")
             size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or 0)
             while len(body) < size:
-                body += connection.recv(65536) or _gone()
+                body += connection.recv(65536) or _disconnect()
             self.requests.append(head + b"\r\n\r\n" + body)
             self._play(connection, len(self.requests))
 
 
 def hang(connection: socket.socket) -> None:
-    """Until the other side, or the test, has closed the connection."""
+    """Wait until the other side, or the test, closes the connection."""
     connection.recv(1)
 
 
-def _gone() -> bytes:
+def _disconnect() -> bytes:
     raise ConnectionResetError
 
 
-def head(status: int, kind: str, *more: str) -> bytes:
+def head(status: int, kind: str, *headers: str) -> bytes:
     """The head of an answer that ends with its connection."""
-    lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", "Connection: close", *more, "", ""]
+    lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", "Connection: close", *headers, "", ""]
     return "\r\n".join(lines).encode()
 
 
-def whole(status: int, value: object, *more: str) -> Play:
-    """An answer of JSON."""
+def json_answer(status: int, value: object, *headers: str) -> Play:
+    """An answer of JSON, without a stream."""
     raw = json.dumps(value).encode()
-    start = head(status, "application/json", f"Content-Length: {len(raw)}", *more)
+    start = head(status, "application/json", f"Content-Length: {len(raw)}", *headers)
     return lambda connection, number: connection.sendall(start + raw)
 
 
 def events(*rows: JsonObject, closed: bool = True) -> bytes:
-    """Server-sent events; what ``ended`` ends has its closing mark, too."""
+    """Server-sent events; after ``ended`` the closing mark is added if ``closed``."""
     if closed and rows[-1]["type"] == "message_delta":
         rows = (*rows, {"type": "message_stop"})
-    return b"".join(f"event: {r['type']}\ndata: {json.dumps(r)}\n\n".encode() for r in rows)
+    return b"".join(f"event: {row['type']}\ndata: {json.dumps(row)}\n\n".encode() for row in rows)
 
 
 STREAM = head(200, "text/event-stream")
@@ -154,18 +154,18 @@ def ended(tokens: int) -> JsonObject:
 
 
 class RunningGateway:
-    """A gateway in a thread of its own, asked by code that blocks."""
+    """A gateway in a thread of its own, for tests that block."""
 
     def __init__(
-        self, target: Upstream, emit: Emit, *, path: Path | None = None, **more: Any
+        self, target: Upstream, emit: Emit, *, path: Path | None = None, **options: Any
     ) -> None:
-        self._path, self.inner = path, Gateway(target, emit, **more)
+        self._path, self.inner = path, Gateway(target, emit, **options)
 
     def __enter__(self) -> RunningGateway:
         self.thread = LoopThread("gateway", lambda name: None)
         try:
-            with bound(self._path) as unix:
-                self.thread.run(self.inner.start(unix), 60)
+            with bound(self._path) as unix_socket:
+                self.thread.run(self.inner.start(unix_socket), 60)
         except BaseException:
             self.thread.stop()
             raise
@@ -197,11 +197,11 @@ class RunningGateway:
         )
 
     def close_bead(self, ticket: BeadTicket, wait_s: float = 0.0) -> Usage:
-        async def closed() -> Usage:
+        async def close() -> Usage:
             await self.inner.drain_bead(ticket.placeholder, wait_s)
             return await self.inner.close_bead(ticket.placeholder)
 
-        return self.thread.run(closed(), wait_s + 60)
+        return self.thread.run(close(), wait_s + 60)
 
     def usage(self, ticket: BeadTicket) -> Usage:
         return self._find_account(ticket).read_usage()
@@ -221,7 +221,7 @@ class Client:
 
     gateway: RunningGateway
     ticket: BeadTicket
-    told: list[Event]
+    emitted: list[Event]
 
     @property
     def port(self) -> int:
@@ -229,8 +229,7 @@ class Client:
 
     @property
     def notes(self) -> list[str]:
-        """The events so far, in words."""
-        return [event.text for event in self.told if isinstance(event, Note)]
+        return [event.text for event in self.emitted if isinstance(event, Note)]
 
     def ask(
         self,
@@ -240,7 +239,7 @@ class Client:
         timeout_s: float = 60,
         **headers: str,
     ) -> tuple[int, Any]:
-        """One request with the bead's placeholder; status, and the JSON or the text."""
+        """Send a request with the bead's placeholder; returns the status, and the JSON or text."""
         status, _, raw = self.fetch(body, path, method, timeout_s, **headers)
         try:
             return status, json.loads(raw)
@@ -252,32 +251,30 @@ class Client:
     ) -> tuple[int, Mapping[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         raw = body if isinstance(body, bytes) else json.dumps(body or message()).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        key = {"x-api-key": self.ticket.placeholder}
+        sent = {"content-type": "application/json", "x-api-key": self.ticket.placeholder}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         try:
             data = None if method in ("GET", "HEAD") else raw
-            connection.request(
-                method, path, data, {"content-type": "application/json", **key, **named}
-            )
+            connection.request(method, path, data, sent)
             answer = connection.getresponse()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:
             connection.close()
 
     def raw(self, data: bytes) -> bytes:
-        """Send bytes as they are; what comes back until the connection ends."""
-        found = b""
+        """Send bytes as they are; returns all that is received."""
+        received = b""
         with (
             socket.create_connection(("127.0.0.1", self.port), 60) as connection,
             contextlib.suppress(OSError),
         ):
             connection.sendall(data)
             while chunk := connection.recv(65536):
-                found += chunk
-        return found
+                received += chunk
+        return received
 
     def refusal(self, body: object) -> str:
-        """Why a request is refused, which it has to be with status 400."""
+        """The message with which a request is refused (status 400)."""
         status, answer = self.ask(body)
         assert status == 400, answer
         assert answer["type"] == "error"
@@ -286,7 +283,7 @@ class Client:
 
 
 def ask(ticket: BeadTicket, body: object) -> int:
-    """The status of a request with a bead's placeholder; 0 where the connection breaks."""
+    """The status of a request with a bead's placeholder; 0 if the connection breaks."""
     connection = http.client.HTTPConnection(urlsplit(ticket.base_url).netloc, timeout=60)
     headers = {"content-type": "application/json", "x-api-key": ticket.placeholder}
     try:
@@ -310,20 +307,20 @@ def client(
     budget_tokens: int | None = None,
     limits: GatewayLimits | None = None,
     env: Mapping[str, str] | None = None,
-    **more: Any,
+    **options: Any,
 ) -> Iterator[Client]:
-    """A gateway before the endpoint at ``url``, with one bead open."""
-    told: list[Event] = []
+    """A gateway for the endpoint at ``url``, with one open bead."""
+    emitted: list[Event] = []
     target = build_upstream(ModelKey(variable, KEY), url, env or {})
-    with RunningGateway(target, told.append, limits=limits, **more) as gateway:
+    with RunningGateway(target, emitted.append, limits=limits, **options) as gateway:
         ticket = gateway.open_bead(
             "analyze", models, budget_usd=budget_usd, budget_tokens=budget_tokens
         )
-        yield Client(gateway, ticket, told)
+        yield Client(gateway, ticket, emitted)
 
 
 def sum_reported_usage(data: bytes) -> Usage:
-    """The sum of all that a pipe has brought."""
+    """The sum of all usage in the lines of a pipe."""
     reader = UsageReader()
     reader.feed(data)
     return add_usage(reader.list_usage())

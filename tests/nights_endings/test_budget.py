@@ -62,7 +62,7 @@ def test_answers_that_an_agent_has_left_count_as_they_were_made(tmp_path: Path) 
         result = shop.result
         assert (done.exit_status, result["outcome"]) == (0, "MR_CREATED")
         assert provider.finished == 3
-        assert result["total_cost_usd"] == pytest.approx(provider.made_usd)
+        assert result["total_cost_usd"] == pytest.approx(provider.produced_usd)
         assert (result["total_tokens"], result["assumed_tokens"]) == (3 * 5400, 0)
         assert "at most" not in done.last_line
 
@@ -81,13 +81,13 @@ def test_a_night_that_is_stopped_counts_the_worst_case_and_tells_it(tmp_path: Pa
             ([leaves(left)], lambda: left.exists() and not running(agent)),
         ):
             left.unlink(missing_ok=True)
-            provider.made_usd = 0.0
+            provider.produced_usd = 0.0
             shop.agent.script(plays(GOOD, {"analyze": play}))
             done = stopped(shop, reached)
 
             result = shop.result
             assert (done.exit_status, left.exists()) == (143, True)
-            assert result["total_cost_usd"] >= provider.made_usd > 0
+            assert result["total_cost_usd"] >= provider.produced_usd > 0
             assert result["assumed_cost_usd"] > 3 * 4900 * 25e-6
             assert result["beads"][0]["usage"]["assumed_tokens"] == result["assumed_tokens"]
             assert "at most $0.38, 16k tokens ($0.37 of it assumed: the end of" in done.last_line

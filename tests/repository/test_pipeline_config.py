@@ -33,9 +33,11 @@ def test_configuration_and_its_includes_at_the_commit(box: Box) -> None:
         "deep/c.yml": "x: 1\n",
     }
     read = read_in(box, files)
-    assert all(map(read.holds, (".gitlab-ci.yml", "ci/a b.yml", "ci/new.yml", "deep/c.yml", odd)))
-    assert read.holds("from-odd.yml")
-    assert not any(map(read.holds, ("planted.yml", "README.md", "deep/d.yml")))
+    assert all(
+        map(read.contains, (".gitlab-ci.yml", "ci/a b.yml", "ci/new.yml", "deep/c.yml", odd))
+    )
+    assert read.contains("from-odd.yml")
+    assert not any(map(read.contains, ("planted.yml", "README.md", "deep/d.yml")))
 
 
 def test_link_is_not_followed(box: Box) -> None:
@@ -45,13 +47,13 @@ def test_link_is_not_followed(box: Box) -> None:
     repository = create_private_repository(
         box.git, box.private / "git", find_repository_paths(box.git, box.root)
     )
-    assert not read_pipeline_files(repository, base, ".gitlab-ci.yml").holds("included.yml")
+    assert not read_pipeline_files(repository, base, ".gitlab-ci.yml").contains("included.yml")
 
 
 @pytest.mark.parametrize("config", ["ci/main.yml", "/ci/main.yml"])
 def test_projects_own_file(box: Box, config: str) -> None:
     read = read_in(box, {"ci/main.yml": "include: other.yml\n"}, config)
-    assert read.holds("other.yml")
+    assert read.contains("other.yml")
 
 
 @pytest.mark.parametrize("config", ["ci.yml@group/other", "https://example.com/ci.yml"])

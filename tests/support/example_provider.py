@@ -21,7 +21,7 @@ from gitlab_nightshift.settings.model import Settings
 class MyCoder(Provider):
     name = "mycoder"
     keys = ("OPENAI_API_KEY",)
-    about = ProviderInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
+    info = ProviderInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -36,7 +36,7 @@ _NO_CHANGE = compile_lazily(r"^NO CHANGE\b[: ]*(.*)$", re.MULTILINE)
 
 
 class MalformedError(Exception):
-    """A text in another form than asked for; the message is for its author."""
+    """A text that does not have the required form; the message is for its author."""
 
 
 @dataclass(frozen=True)
@@ -103,52 +103,50 @@ def _check_text(text: str) -> None:
         raise MalformedError("not UTF-8 text") from None
 
 
-def _find_path_above(lines: list[str], at: int, number: int) -> str:
-    above = lines[max(at - 2, 0) : at]
+def _find_path_above(lines: list[str], start: int, number: int) -> str:
+    above = lines[max(start - 2, 0) : start]
     if above and above[-1].lstrip().startswith("```"):
         above.pop()
     path = above[-1].strip() if above else ""
     if not path or path.startswith("```") or _MARK.fullmatch(path):
         raise MalformedError(
-            f"block {number} (line {at + 1}): the line before it has to be its path"
+            f"block {number} (line {start + 1}): the line before it has to be its path"
         )
     return path
 
 
 def _parse_block(lines: list[str], start: int, block: Block) -> tuple[Block, int]:
-    """The block that begins at line ``start``, and the number of its last line. Between its marks,
+    """The block that begins at index ``start``, and the index of its last line. Between its marks,
     marks of another width are text."""
     width = len(lines[start].rstrip().partition(" ")[0])
     end_word = "DELETE" if block.delete else "REPLACE"
     end, divider = f"{'>' * width} {end_word}", "=" * width
-    middle: int | None = None
+    divider_index: int | None = None
     for index in range(start + 1, len(lines)):
         line = lines[index].rstrip()
         if line == end:
-            return _build_block(lines, start, middle, index, block), index
+            break
         if line == divider and not block.delete:
-            if middle is not None:
+            if divider_index is not None:
                 raise MalformedError(
                     f"{block}: a second line {divider} (line {index + 1}); if the text itself"
                     " contains such a line, make all three marks of the block longer"
                 )
-            middle = index
+            divider_index = index
         elif (mark := _MARK.fullmatch(line)) and len(mark[1]) == width and " " in line:
             raise MalformedError(
                 f"{block}: {line} (line {index + 1}) before the block's own end {end}"
             )
-    raise MalformedError(f"{block}: it has no end; {end} is missing")
-
-
-def _build_block(lines: list[str], start: int, middle: int | None, end: int, block: Block) -> Block:
+    else:
+        raise MalformedError(f"{block}: it has no end; {end} is missing")
     if block.delete:
-        if end != start + 1:
+        if index != start + 1:
             raise MalformedError(f"{block}: a deletion has nothing between its two marks")
-        return block
-    if middle is None:
+        return block, index
+    if divider_index is None:
         raise MalformedError(f"{block}: no line of = between SEARCH and REPLACE")
-    search, replace = tuple(lines[start + 1 : middle]), tuple(lines[middle + 1 : end])
-    return Block(block.number, block.path, search, replace)
+    search, replace = lines[start + 1 : divider_index], lines[divider_index + 1 : index]
+    return Block(block.number, block.path, tuple(search), tuple(replace)), index
 
 
 def _render_block(block: Block) -> Iterator[str]:
@@ -168,9 +166,9 @@ def _render_block(block: Block) -> Iterator[str]:
 
 # --- JSON -----------------------------------------------------------------------------------------
 
-MOST_TRIED = 200
+MOST_BRACES = 200
 """Opening braces of a text that are tried as the start of an object."""
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
+_PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
     "string": str,
@@ -190,26 +188,27 @@ def parse_json_answer(text: str, schema: Schema) -> dict[str, Any]:
     """
     # A list of objects is not one answer, even if only one of them fits.
     objects = [] if text.lstrip().startswith("[") else list(_find_objects(text))
-    fitting = [each for each in objects if not any(_find_problems(each, schema, schema, ""))]
-    if not objects or any(each != fitting[0] for each in fitting):
+    fitting = [value for value in objects if not any(_find_problems(value, schema, schema, ""))]
+    if not objects or any(value != fitting[0] for value in fitting):
         raise MalformedError("the answer is not one JSON object alone")
+    # If none fits, the model is told what is wrong with the last one.
     return check_answer((fitting or objects)[-1], schema)
 
 
-def check_answer(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """The object, if it fits the schema. Raises :class:`MalformedError`."""
-    if problem := next(_find_problems(found, schema, schema, "the answer"), ""):
+def check_answer(answer: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """The answer, if it fits the schema. Raises :class:`MalformedError`."""
+    if problem := next(_find_problems(answer, schema, schema, "the answer"), ""):
         raise MalformedError(problem)
-    selected = found.get("selected")
-    if found.get("result") == "IMPROVEMENT_FOUND" and not (selected and selected.get("files")):
+    selected = answer.get("selected")
+    if answer.get("result") == "IMPROVEMENT_FOUND" and not (selected and selected.get("files")):
         raise MalformedError("selected: with IMPROVEMENT_FOUND it has files and a description")
-    return found
+    return answer
 
 
 def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """The outermost JSON objects of a text."""
     decoder, start = json.JSONDecoder(strict=False), text.find("{")  # line ends within strings
-    for _ in range(MOST_TRIED):
+    for _ in range(MOST_BRACES):
         if start < 0:
             return
         try:
@@ -221,33 +220,34 @@ def _find_objects(text: str) -> Iterator[dict[str, Any]]:
         start = text.find("{", end)
 
 
-def _find_problems(value: Any, schema: Schema, whole: Schema, where: str) -> Iterator[str]:
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    schema = whole["$defs"][name] if name else schema
+def _find_problems(value: Any, schema: Schema, root: Schema, where: str) -> Iterator[str]:
+    """The problems of a value; ``root`` has the definitions, ``where`` names the value."""
+    if name := str(schema.get("$ref", "")).removeprefix("#/$defs/"):
+        schema = root["$defs"][name]
     if options := schema.get("anyOf"):
-        tried = [list(_find_problems(value, option, whole, where)) for option in options]
-        # The first option says most: "null" comes last.
-        yield from () if not all(tried) else tried[0]
+        problems = [list(_find_problems(value, option, root, where)) for option in options]
+        if all(problems):
+            yield from problems[0]  # the first option says most: "null" comes last
         return
-    kind = schema.get("type")
-    if isinstance(kind, str) and not _has_type(value, kind):
-        yield f"{where}: {kind} expected"
+    type_name = schema.get("type")
+    if isinstance(type_name, str) and not _has_type(value, type_name):
+        yield f"{where}: {type_name} expected"
         return
     if "enum" in schema and value not in schema["enum"]:
         yield f"{where}: one of {', '.join(map(str, schema['enum']))} expected"
     if isinstance(value, dict):
-        needed = (key for key in schema.get("required", ()) if key not in value)
-        yield from (f"{where}: {key} is missing" for key in needed)
+        missing = (key for key in schema.get("required", ()) if key not in value)
+        yield from (f"{where}: {key} is missing" for key in missing)
         for key, inner in schema.get("properties", {}).items():
             if key in value:
-                yield from _find_problems(value[key], inner, whole, key)
+                yield from _find_problems(value[key], inner, root, key)
     if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
         for item in value:
-            yield from _find_problems(item, items, whole, where)
+            yield from _find_problems(item, items, root, where)
 
 
-def _has_type(value: Any, kind: str) -> bool:
+def _has_type(value: Any, type_name: str) -> bool:
     # A bool is an int in Python, but no integer in JSON Schema.
     if isinstance(value, bool):
-        return kind == "boolean"
-    return isinstance(value, _KINDS[kind])
+        return type_name == "boolean"
+    return isinstance(value, _PYTHON_TYPES[type_name])

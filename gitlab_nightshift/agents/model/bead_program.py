@@ -53,8 +53,9 @@ from gitlab_nightshift.repository.git import (
 @dataclass(frozen=True)
 class BeadSpec:
     """A bead's task, as ``plain_model.py`` writes it; none of it is secret. ``usd``, ``tokens`` and
-    ``seconds`` are what is left of the run, None for no limit; the files in ``hidden`` were taken
-    away; ``rates`` are USD per million tokens of input and of output."""
+    ``seconds`` are what is left of the run, None for no limit; ``edits``: the bead may change
+    files; those in ``hidden`` were taken away; ``rates`` are USD per million tokens of input and of
+    output."""
 
     bead: str
     model: str
@@ -78,7 +79,7 @@ class BeadSpec:
 
 SHOWN_TOKENS, LEAST_TOKENS = 24_000, 1_000
 """Tokens of the repository to show at first, and at least."""
-LARGEST_TEXT, MOST_MESSAGES = 60_000, 15
+LARGEST_TEXT, MOST_COMMIT_MESSAGES = 60_000, 15
 """Characters of a text beside the files, and commit messages that are shown."""
 
 
@@ -119,17 +120,17 @@ class OneRequest:
                 # Tokens are only estimated, so even a context that the endpoint names may not help.
                 sent = estimate_tokens(messages) + self._answer_tokens
                 context = min(error.context or sent, sent * 3 // 4)
-                # The first two messages are the request, any others an answer and what is wrong.
+                # The first two messages are the request, any others an answer and the complaint.
                 messages = [*self._build_messages(prompt, context), *messages[2:]]
 
     def _build_messages(self, prompt: str, context: int) -> list[Message]:
         """The request, with fewer files until it fits into ``context`` tokens (0: unknown)."""
-        before = self._shown_tokens
+        tokens_before = self._shown_tokens
         while True:
             files = dict(self._select_files(self._shown_tokens * BYTES_PER_TOKEN))
             texts = [*self._list_texts(), *((f"file {path}", text) for path, text in files.items())]
-            first = {"role": "system", "content": render_one_request_text(self._spec.bead)}
-            messages = [first, {"role": "user", "content": render_shown(prompt, texts)}]
+            system = {"role": "system", "content": render_one_request_text(self._spec.bead)}
+            messages = [system, {"role": "user", "content": render_shown(prompt, texts)}]
             if context:
                 self._answer_tokens = max(min(self._answer_tokens, context // 4), LEAST_ANSWER)
             if not context or estimate_tokens(messages) + self._answer_tokens <= context:
@@ -137,7 +138,7 @@ class OneRequest:
             if self._shown_tokens <= LEAST_TOKENS:
                 break
             self._shown_tokens = max(self._shown_tokens // 2, LEAST_TOKENS)
-        if self._shown_tokens < before:
+        if self._shown_tokens < tokens_before:
             self._emit({"type": "trimmed", "tokens": self._shown_tokens})
         self._emit({"type": "shown", "files": sorted(files), "tokens": estimate_tokens(messages)})
         return messages
@@ -148,8 +149,8 @@ class OneRequest:
         fit."""
         selected = _parse_selected_files(self._read_extra("analysis.json"))
         git, top = self._workspace.git, self._workspace.top
-        every = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
-        for path in selected or sorted(every):
+        paths = split_names(git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=top))
+        for path in selected or sorted(paths):
             text = self._read_text(path)
             if selected and len(text) > characters:
                 raise ContextTooSmallError(f"{path}: it does not fit into what the model takes")
@@ -175,10 +176,8 @@ class OneRequest:
             diff = git.run("diff", *PLAIN_DIFF, "HEAD", "--", cwd=top).decode("utf-8", "replace")
             yield "the change, as git diff shows it", diff[:LARGEST_TEXT]
         if bead == "mr":
-            yield (
-                "the last commit messages",
-                "\n\n".join(read_commit_messages(git, top, MOST_MESSAGES)),
-            )
+            commit_messages = read_commit_messages(git, top, MOST_COMMIT_MESSAGES)
+            yield "the last commit messages", "\n\n".join(commit_messages)
 
     def _read_extra(self, name: str) -> str:
         data = self._workspace.read_extra_file(str(Path(self._spec.handoff) / name)) or b""
@@ -209,8 +208,6 @@ def _parse_selected_files(analysis: str) -> tuple[str, ...]:
 
 HEARTBEAT_S = 5.0
 BASE_URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"
-_OWN_VARIABLES = (BASE_URL, KEY)
-"""The agent's own: its commands do not get them."""
 
 
 def main(spec_file: str, env: Mapping[str, str]) -> int:
@@ -247,7 +244,8 @@ def main(spec_file: str, env: Mapping[str, str]) -> int:
 def _build_loop(
     spec: BeadSpec, chat: ChatClient, workspace: Workspace, env: Mapping[str, str]
 ) -> AgentLoop:
-    command_env = {name: value for name, value in env.items() if name not in _OWN_VARIABLES}
+    # The model's commands get no access to the gateway.
+    command_env = {name: value for name, value in env.items() if name not in (BASE_URL, KEY)}
     rules = CommandRules(tuple(spec.allowed), spec.any_command, command_env, spec.command_s)
     limits = LoopLimits(
         spec.answer_tokens, spec.usd, spec.tokens, spec.seconds, (spec.rates[0], spec.rates[1])
@@ -258,7 +256,7 @@ def _build_loop(
 def _keep_out_of_diffs(git: Git, top: Path, hidden: list[str]) -> None:
     """Keep hidden files out of diffs: a diff of a missing tracked file prints its content."""
     if hidden:
-        # git then takes them for unchanged: git-update-index(1), "Skip-worktree bit".
+        # So git takes them for unchanged: git-update-index(1), "Skip-worktree bit".
         tracked = git.run("ls-files", "-z", "--", *hidden, cwd=top)
         git.run("update-index", "--skip-worktree", "-z", "--stdin", cwd=top, stdin=tracked)
 
@@ -268,8 +266,8 @@ def emit(event: Mapping[str, Any]) -> None:
     print(json.dumps(event), flush=True)  # noqa: T201 - the agent's output is its way to report
 
 
-def _report_failure(what: str, error: str, status: int = 0) -> int:
-    emit({"type": "result", "ok": False, "what": what, "error": error, "status": status})
+def _report_failure(kind: str, error: str, status: int = 0) -> int:
+    emit({"type": "result", "ok": False, "what": kind, "error": error, "status": status})
     return 1
 
 

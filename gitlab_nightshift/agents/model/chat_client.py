@@ -40,13 +40,13 @@ MOST_CALLS = 2_000
 SILENCE_S = 1800.0
 """The caller has its own clock; this one only ends what would hang forever."""
 FINISHED_REASONS = ("stop", "tool_calls", "function_call")
-"""Why an answer ends that is complete."""
+"""The ``finish_reason`` of a complete answer."""
 _CUT_REASONS = {
     "length": "it reached the limit of tokens",
     "content_filter": "the endpoint's content filter held the rest back",
 }
-# A model's thoughts in its text, if the server does not part them: DeepSeek, Qwen; gpt-oss in the
-# format of openai/harmony (docs/format.md), whose answer is the channel "final".
+# A model's thoughts in its text, if the server does not separate them: DeepSeek, Qwen; gpt-oss in
+# the format of openai/harmony (docs/format.md), whose answer is the channel "final".
 _THOUGHT = compile_lazily(r"^.*</think>\s*", re.DOTALL)
 _HARMONY = compile_lazily(r"^.*<\|channel\|>final\b[^<]*<\|message\|>", re.DOTALL)
 _HARMONY_END = compile_lazily(r"<\|(?:return|end|call)\|>\s*$")
@@ -59,12 +59,12 @@ them (api-docs.deepseek.com, "Thinking Mode")."""
 Message = dict[str, Any]
 # Ids for calls without one. Mistral takes exactly nine letters or digits (mistral-common,
 # validator.py).
-_own_ids = itertools.count(1)
+_new_ids = itertools.count(1)
 
 
 class EndpointError(Exception):
-    """The endpoint gave no usable answer. ``status`` is HTTP's, 0 without an answer; ``context``
-    are the tokens that the model takes, 0 if the endpoint did not say."""
+    """The endpoint gave no usable answer. ``status`` is HTTP's, 0 without an answer; ``context`` is
+    the model's context in tokens, 0 if the endpoint did not say."""
 
     def __init__(self, status: int, message: str, context: int = 0) -> None:
         super().__init__(message)
@@ -85,13 +85,13 @@ class EndpointError(Exception):
 class CutOffError(EndpointError):
     """An answer without its end: nobody knows what is missing, so it is not used."""
 
-    def __init__(self, why: str, times: str = "") -> None:
-        super().__init__(200, f"the answer was cut off{times}: {why}")
+    def __init__(self, why: str, *, twice: bool = False) -> None:
+        super().__init__(200, f"the answer was cut off{' twice' if twice else ''}: {why}")
         self.why = why
 
     @property
     def hit_token_limit(self) -> bool:
-        """True if the model wrote more than it may."""
+        """True if the model reached the limit of an answer's tokens."""
         return self.why == _CUT_REASONS["length"]
 
 
@@ -136,15 +136,15 @@ class ChatClient:
     on_progress: Callable[[int], None] = lambda characters: None
     on_repeat: Callable[[str], None] = lambda why: None
 
-    def ask(self, messages: Sequence[Message], tokens: int, **more: Any) -> ModelReply:
-        """An answer of at most ``tokens``; if its end is missing, it is requested once more.
-        ``more`` are other fields of the request; empty ones are left out.
+    def ask(self, messages: Sequence[Message], max_tokens: int, **fields: Any) -> ModelReply:
+        """An answer of at most ``max_tokens``; if its end is missing, it is requested once more.
+        ``fields`` are others of the request; empty ones are left out.
 
         Raises :class:`EndpointError`.
         """
         body = {"model": self.model, "messages": list(messages), "stream": True}
-        body |= {"max_completion_tokens": tokens}
-        body |= {name: value for name, value in more.items() if value}
+        body |= {"max_completion_tokens": max_tokens}
+        body |= {name: value for name, value in fields.items() if value}
         try:
             return self._ask_once(body)
         except CutOffError as cut:
@@ -152,16 +152,16 @@ class ChatClient:
         try:
             return self._ask_once(body)
         except CutOffError as cut:
-            raise CutOffError(cut.why, " twice") from None
+            raise CutOffError(cut.why, twice=True) from None
 
     def read_model(self) -> ListedModel:
         """Ask the gateway for the model."""
         try:
             with self._open("GET", MODELS) as response:
-                rows = json.loads(response.read(LONGEST_ANSWER))["data"]
-            row: Message = next((row for row in rows if row["id"] == self.model), {})
-            refused = frozenset(map(str, row.get("refused") or ()))
-            return ListedModel(int(row.get("max_model_len") or 0), refused)
+                models = json.loads(response.read(LONGEST_ANSWER))["data"]
+            model: Message = next((model for model in models if model["id"] == self.model), {})
+            refused = frozenset(map(str, model.get("refused") or ()))
+            return ListedModel(int(model.get("max_model_len") or 0), refused)
         except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError):
             return ListedModel()
 
@@ -179,7 +179,7 @@ class ChatClient:
         try:
             if "event-stream" in response.headers.get("Content-Type", ""):
                 return _read_stream(response, self.on_progress)
-            return _read_whole(response)
+            return _read_unstreamed(response)
         except (OSError, http.client.HTTPException) as error:
             raise CutOffError(f"the connection was lost ({type(error).__name__})") from None
 
@@ -206,7 +206,7 @@ def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
     return EndpointError(response.status, text, find_context(error, message))
 
 
-def _read_whole(response: http.client.HTTPResponse) -> ModelReply:
+def _read_unstreamed(response: http.client.HTTPResponse) -> ModelReply:
     answer = _Answer()
     answer.add(_parse_object(b"".join(_read_body(response, LONGEST_ANSWER))), "message")
     answer.closed = True
@@ -233,8 +233,8 @@ def _read_stream(
 def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     unfinished = b""
     # A stream repeats an event's frame around every few characters of text.
-    for piece in _read_body(response, 16 * LONGEST_ANSWER):
-        *lines, unfinished = (unfinished + piece).split(b"\n")
+    for chunk in _read_body(response, 16 * LONGEST_ANSWER):
+        *lines, unfinished = (unfinished + chunk).split(b"\n")
         yield from lines
         if len(unfinished) > LONGEST_ANSWER:
             raise EndpointError(200, "the answer is too large")
@@ -245,55 +245,55 @@ def _read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]
     """All of a body, of at most ``most`` bytes. Raises EndpointError, OSError or HTTPException."""
     # Not readline: for chunks it peeks, and http.client's peek takes a broken chunk for the end.
     # read1, like read(n), does not notice a body that is shorter than its Content-Length.
-    while piece := response.read1(65536):
-        most -= len(piece)
+    while chunk := response.read1(65536):
+        most -= len(chunk)
         if most < 0:
             raise EndpointError(200, "the answer is too large")
-        yield piece
+        yield chunk
     if response.length:
         raise http.client.IncompleteRead(b"", response.length)
 
 
 @dataclass
 class _Answer:
-    """An answer as it arrives, why the model ended it, and whether its closing mark has come."""
+    """An answer as it arrives. ``closed``: its closing mark has come; ``size`` in characters."""
 
     closed: bool = False
     size: int = 0
     _texts: dict[str, list[str]] = field(default_factory=dict)
     _details: list[dict[str, Any]] = field(default_factory=list)
     _calls: ChatCalls = field(default_factory=lambda: ChatCalls(MOST_CALLS))
-    _reason: str = ""
+    _finish_reason: str = ""
     _usage: Mapping[str, Any] = field(default_factory=dict)
 
-    def add(self, event: Mapping[str, Any], name: str) -> None:
-        """Add the part of the answer in an event, under the key ``name`` of its choice. Raises
+    def add(self, event: Mapping[str, Any], message_key: str) -> None:
+        """Add the part of the answer in an event, under the ``message_key`` of its choice. Raises
         :class:`CutOffError` if the answer goes on after its end."""
-        first = next(iter(filter_objects(event.get("choices"))), {})
-        part, before = as_object(first.get(name)), self.size
+        choice = next(iter(filter_objects(event.get("choices"))), {})
+        message, size_before = as_object(choice.get(message_key)), self.size
         self._usage = as_object(event.get("usage")) or self._usage
         for key in ("content", "refusal", *_THOUGHT_KEYS):
-            if text := _join_parts(part.get(key)):
+            if text := _join_parts(message.get(key)):
                 self._texts.setdefault(key, []).append(text)
                 self.size += len(text)
-        self._add_details(part.get("reasoning_details"))
-        self.size += self._calls.add(part.get("tool_calls"))
+        self._add_details(message.get("reasoning_details"))
+        self.size += self._calls.add(message.get("tool_calls"))
         if self._calls.more:
             raise EndpointError(200, f"more than {MOST_CALLS} tool calls in one answer")
-        if self.size > before and self.closed:
+        if self.size > size_before and self.closed:
             raise CutOffError("it goes on after its end")
         # Gemini writes it in upper case.
-        reason = str(first.get("finish_reason") or "").lower()
+        reason = str(choice.get("finish_reason") or "").lower()
         if reason not in ("", *FINISHED_REASONS):
             raise CutOffError(_CUT_REASONS.get(reason, f"finish_reason is {reason[:40]!r}"))
-        if self.size > before or reason:
-            self._reason = reason
+        if self.size > size_before or reason:
+            self._finish_reason = reason
 
     def finish(self) -> ModelReply:
         """The whole answer. Raises :class:`CutOffError` if its end is missing, EndpointError."""
         if not self.closed:
             raise CutOffError("the stream ended without its end")
-        if not self._reason:
+        if not self._finish_reason:
             raise CutOffError("the endpoint gave no reason for its end")
         text = _HARMONY_END.sub("", _HARMONY.sub("", _THOUGHT.sub("", self._join("content"))))
         calls = tuple(map(_build_call, self._calls.calls))
@@ -301,26 +301,27 @@ class _Answer:
             raise EndpointError(200, f"the model refuses: {' '.join(refusal.split())[:500]}")
         if not text.strip() and not calls:
             raise EndpointError(200, "the answer is empty")
-        used = (as_count(self._usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
-        return ModelReply(text, calls, self._build_message(text, calls), *used)
+        tokens_in = as_count(self._usage.get("prompt_tokens"))
+        tokens_out = as_count(self._usage.get("completion_tokens"))
+        return ModelReply(text, calls, self._build_message(text, calls), tokens_in, tokens_out)
 
     def _join(self, key: str) -> str:
         return "".join(self._texts.get(key, ()))
 
     def _add_details(self, details: object) -> None:
         """Add OpenRouter's thoughts, whose entries come in pieces of the same type and index."""
-        for part in filter_objects(details):
+        for piece in filter_objects(details):
             self.size += 1
             last = self._details[-1] if self._details else {}
-            if (last.get("type"), last.get("index")) != (part.get("type"), part.get("index")):
-                self._details.append(dict(part))
+            if (last.get("type"), last.get("index")) != (piece.get("type"), piece.get("index")):
+                self._details.append(dict(piece))
                 continue
-            for key, value in part.items():
-                joined = isinstance(value, str) and key in ("text", "summary", "data")
-                last[key] = f"{last.get(key) or ''}{value}" if joined else value
+            for key, value in piece.items():
+                is_text = isinstance(value, str) and key in ("text", "summary", "data")
+                last[key] = f"{last.get(key) or ''}{value}" if is_text else value
 
     def _build_message(self, text: str, calls: Sequence[ModelCall]) -> Message:
-        """The message to send back. Without arguments that are not JSON: a server's chat template
+        """The message to send back, without arguments that are not JSON: a server's chat template
         that reads them would fail every later request."""
         message: Message = {"role": "assistant", "content": text}
         message |= {key: self._join(key) for key in _THOUGHT_KEYS if self._join(key)}
@@ -338,13 +339,13 @@ class _Answer:
 
 def _build_call(raw: ChatCall) -> ModelCall:
     arguments = raw.parse_arguments()
-    own_id = f"c{next(_own_ids):08}"
-    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else own_id
+    new_id = f"c{next(_new_ids):08}"
+    call_id = raw.call_id if isinstance(raw.call_id, str) and raw.call_id else new_id
     return ModelCall(call_id, raw.name, arguments if isinstance(arguments, dict) else None)
 
 
 def _join_parts(content: object) -> str:
-    """A text, which Mistral sends in parts; those of thoughts, which have no text, are left out."""
+    """A text, which Mistral sends in parts, of which those with thoughts have no ``text``."""
     return as_text(content) or "".join(
         as_text(part.get("text")) for part in filter_objects(content)
     )
@@ -352,10 +353,10 @@ def _join_parts(content: object) -> str:
 
 def _parse_object(raw: bytes) -> dict[str, Any]:
     event = parse_json(raw)
-    row = as_object(event)
-    # vLLM's error in a stream has neither key, Gemini's is a list.
-    failed = row.get("error") or isinstance(event, list) or not {"choices", "usage"} & row.keys()
-    if failed and (message := find_error(event)[1] or str(row.get("error") or "")):
+    fields = as_object(event)
+    # vLLM's error in a stream has none of these keys, Gemini's is a list.
+    failed = fields.get("error") or not {"choices", "usage"} & fields.keys()
+    if failed and (message := find_error(event)[1] or str(fields.get("error") or "")):
         raise CutOffError(f"the model endpoint failed: {message[:300]}")
     if not isinstance(event, dict):
         raise CutOffError("it is no JSON of Chat Completions")

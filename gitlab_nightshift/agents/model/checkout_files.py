@@ -1,4 +1,4 @@
-"""The files of a checkout as a model's tools see them: real, or with proposed edits.
+"""The files of a checkout as a model's tools see them: as they are, or with proposed edits.
 
 Folders are opened one by one and files by the folder's descriptor, so that no link is followed.
 Changes are made all or none. Unlike ``system/openat.py``, this also serves a person's own checkout,
@@ -10,13 +10,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitlab_nightshift.agents.model.edits import (
     Edit,
     NotApplicableError,
-    Read,
+    ReadFile,
     UnreadableFileError,
     find_path_problem,
 )
@@ -34,7 +34,7 @@ _REASONS = {
 }
 
 
-def make_reader(top: Path) -> Read:
+def make_reader(top: Path) -> ReadFile:
     """A reader of files below ``top``."""
     return lambda path: _read(top, path)
 
@@ -44,9 +44,12 @@ def list_folder(top: Path, path: str) -> list[str]:
     UnreadableFileError."""
     try:
         with contextlib.ExitStack() as stack:
-            fd, _ = _open_folder(top, f"{path}/." if path else ".", stack)
+            fd, _ = _open_parent(top, f"{path}/." if path else ".", stack)
             entries = stack.enter_context(os.scandir(fd))
-            return sorted(e.name + "/" * e.is_dir(follow_symlinks=False) for e in entries)
+            return sorted(
+                f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+                for entry in entries
+            )
     except OSError as error:
         raise UnreadableFileError(_describe_error(error)) from None
 
@@ -60,8 +63,8 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
         undo_log = _UndoLog()
         try:
             staged = [_stage_file(top, edit, stack, undo_log) for edit in edits]
-            for each in staged:  # only once all are written: what fails usually fails before
-                _replace_file(each, undo_log)
+            for file in staged:  # only once all are written: most failures happen before
+                _replace_file(file, undo_log)
         except BaseException:
             undo_log.undo()
             raise
@@ -71,7 +74,7 @@ def apply(top: Path, edits: Iterable[Edit]) -> None:
 @dataclass(frozen=True)
 class _StagedFile:
     """A file to replace: its folder's descriptor and its name there, the name of the new file
-    beside it ("": delete), and whether there is an old file."""
+    beside it ("": delete the old one), and whether there is an old file."""
 
     path: str
     fd: int
@@ -91,7 +94,7 @@ class _UndoLog:
     placed: list[tuple[int, str]] = field(default_factory=list)
 
     def undo(self) -> None:
-        # New files first, as old ones get their names back; folders last, as they must be empty.
+        # New files first, as they have the old ones' names; folders last, as they must be empty.
         for fd, name in reversed(self.placed):
             os.unlink(name, dir_fd=fd)
         for fd, name, backup in reversed(self.backups):
@@ -111,9 +114,8 @@ class _UndoLog:
 def _read(top: Path, path: str) -> bytes | None:
     try:
         with contextlib.ExitStack() as stack:
-            fd, name = _open_folder(top, path, stack)
-            file = stack.enter_context(_open_at(name, fd))
-            return _read_content(file)
+            fd, name = _open_parent(top, path, stack)
+            return _read_content(stack.enter_context(_open_at(name, fd)))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -147,21 +149,21 @@ def _open_at(
         os.close(fd)
 
 
-def _open_folder(
+def _open_parent(
     top: Path, path: str, stack: contextlib.ExitStack, undo_log: _UndoLog | None = None
 ) -> tuple[int, str]:
-    """The folder of a path as a descriptor, and the last name; with ``undo_log``, missing folders
-    are created."""
+    """The descriptor of a path's folder, and the last name; with ``undo_log``, missing folders are
+    created."""
     # Part by part: O_NOFOLLOW is about the last part of a path alone (open(2)), and a link above it
     # could lead out of the checkout.
-    *above, name = path.split("/")
+    *folders, name = path.split("/")
     fd = stack.enter_context(_open_at(str(top), None, _FOLDER))
-    for part in above:
+    for folder in folders:
         if undo_log is not None:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(part, dir_fd=fd)
-                undo_log.folders.append((fd, part))
-        fd = stack.enter_context(_open_at(part, fd, _FOLDER))
+                os.mkdir(folder, dir_fd=fd)
+                undo_log.folders.append((fd, folder))
+        fd = stack.enter_context(_open_at(folder, fd, _FOLDER))
     return fd, name
 
 
@@ -170,7 +172,7 @@ def _stage_file(
 ) -> _StagedFile:
     """Write the new content beside the file, which has to be as it was read."""
     try:
-        fd, name = _open_folder(top, edit.path, stack, undo_log)
+        fd, name = _open_parent(top, edit.path, stack, undo_log)
         mode, owner = _check_unchanged(edit, fd, name)
         new_name = ""
         if edit.after is not None:
@@ -191,18 +193,18 @@ def _stage_file(
 
 
 def _check_unchanged(edit: Edit, fd: int, name: str) -> tuple[int, tuple[int, int] | None]:
-    """The mode and owner for the new file, None for the owner without an old one. Raises
-    :class:`NotApplicableError` if the file has changed since."""
+    """The mode and owner for the new file; the owner is None if there is no old one. Raises
+    :class:`NotApplicableError` if the file has changed since it was read."""
     try:
         with _open_at(name, fd) as file:
-            status, now = os.fstat(file), _read_content(file)
+            status, content = os.fstat(file), _read_content(file)
     except FileNotFoundError:
-        now = None
+        content = None
     except UnreadableFileError as error:
         raise NotApplicableError([f"{edit.path}: {error}"]) from None
-    if now != edit.before:
+    if content != edit.before:
         raise NotApplicableError([f"{edit.path}: the file has changed since it was read"])
-    if now is None:
+    if content is None:
         mask = os.umask(0o022)  # the only way to read it is to set it: umask(2)
         os.umask(mask)
         return 0o666 & ~mask, None
@@ -248,15 +250,15 @@ class Workspace:
     proposed: dict[str, Edit] | None = None
     is_hidden: Callable[[str], bool] = field(default=lambda path: False)
 
-    def locate(self, given: str) -> str:
+    def locate(self, argument: str) -> str:
         """The path relative to the checkout's top ("" is the top itself). Raises OutsideError."""
         # Models also give the absolute path, as pwd or a tool's output shows it.
         for top in (str(self.top), os.path.realpath(self.top)):
-            if given == top or given.startswith(f"{top}/"):
-                given = given[len(top) :].lstrip("/")
-        path = "" if given in ("", ".", "./") else os.path.normpath(given)
+            if argument == top or argument.startswith(f"{top}/"):
+                argument = argument[len(top) :].lstrip("/")
+        path = "" if argument in ("", ".", "./") else os.path.normpath(argument)
         if path and (problem := find_path_problem(path)):
-            raise OutsideError(f"{given[:200]!r}: {problem}")
+            raise OutsideError(f"{argument[:200]!r}: {problem}")
         if path and self.is_hidden(path):
             raise OutsideError(f"{path}: its name says that it holds secrets; it is not shown")
         return path
@@ -266,11 +268,11 @@ class Workspace:
         edit = (self.proposed or {}).get(path)
         return edit.after if edit else _read(self.top, path)
 
-    def read_extra_file(self, given: str) -> bytes | None:
+    def read_extra_file(self, argument: str) -> bytes | None:
         """A file in one of the ``extra_folders``, None for any other path."""
-        place = Path(os.path.normpath(given))
-        if place.parent in self.extra_folders and place.is_file():
-            return _read(place.parent, place.name)
+        path = Path(os.path.normpath(argument))
+        if path.parent in self.extra_folders and path.is_file():
+            return _read(path.parent, path.name)
         return None
 
     def list_folder(self, path: str) -> list[str]:
@@ -285,5 +287,5 @@ class Workspace:
             apply(self.top, edits)
             return
         for edit in edits:
-            first = self.proposed.get(edit.path, edit).before
-            self.proposed[edit.path] = Edit(edit.path, first, edit.after, edit.added, edit.deleted)
+            original = self.proposed.get(edit.path, edit).before
+            self.proposed[edit.path] = replace(edit, before=original)

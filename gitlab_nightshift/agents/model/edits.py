@@ -1,15 +1,14 @@
-"""Turns blocks into edits of files, in pure functions: all of them, each SEARCH of which occurs
-exactly once in its file, or none.
+"""Turns blocks into edits of files, in pure functions. Either all blocks apply, because each SEARCH
+occurs exactly once in its file, or none.
 
 The old text of a model's ``edit`` is looked for exactly, then without white space. If it is not
 found, the refusal shows the most similar place, which is never edited itself.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from gitlab_nightshift.agents.model.answers import Block
 from gitlab_nightshift.system.file_names import is_dot_git
@@ -19,7 +18,7 @@ LONGEST_NAME = 255
 _BOM = "\ufeff"
 """A byte order mark: kept, but not part of the first line."""
 
-Read = Callable[[str], bytes | None]
+ReadFile = Callable[[str], bytes | None]
 """The bytes of the file at a path, None if there is none. Raises UnreadableFileError."""
 
 
@@ -53,7 +52,7 @@ class Edit:
         return "deleted" if self.after is None else "edited"
 
 
-def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
+def plan_edits(blocks: Iterable[Block], read: ReadFile) -> tuple[Edit, ...]:
     """The edits that the blocks make, in the order of their files.
 
     Every SEARCH is looked up in the files as they are, so the order of blocks does not matter.
@@ -63,9 +62,9 @@ def plan_edits(blocks: Iterable[Block], read: Read) -> tuple[Edit, ...]:
     for block in blocks:
         by_path.setdefault(block.path, []).append(block)
     edits, problems = list[Edit](), list[str]()
-    for path, own in by_path.items():
+    for path, file_blocks in by_path.items():
         try:
-            edits.append(_edit_file(path, own, read))
+            edits.append(_edit_file(path, file_blocks, read))
         except NotApplicableError as error:
             problems += error.problems
     if problems:
@@ -87,7 +86,7 @@ def find_path_problem(path: str) -> str:
     return "the path leads into .git" if is_dot_git(path) else ""
 
 
-def _edit_file(path: str, blocks: list[Block], read: Read) -> Edit:
+def _edit_file(path: str, blocks: list[Block], read: ReadFile) -> Edit:
     if why := find_path_problem(path):
         raise NotApplicableError(f"{block}: {why}" for block in blocks)
     try:
@@ -160,23 +159,23 @@ class _TextFile:
         return tuple(self._lines)
 
     def apply_blocks(self, path: str, blocks: list[Block]) -> Edit:
-        places, problems = list[_Replacement](), list[str]()
+        replacements, problems = list[_Replacement](), list[str]()
         for block in blocks:
             try:
-                places.append(self._locate_block(block))
+                replacements.append(self._locate_block(block))
             except NotApplicableError as error:
                 problems += error.problems
-        places.sort(key=lambda place: place.start)
+        replacements.sort(key=lambda replacement: replacement.start)
         problems += (
             f"{later.block}: it overlaps with block {earlier.block.number}"
-            for earlier, later in pairwise(places)
+            for earlier, later in pairwise(replacements)
             if later.start < earlier.end
         )
         if problems:
             raise NotApplicableError(problems)
-        added = sum(len(place.lines) for place in places)
-        deleted = sum(place.inner_end - place.inner_start for place in places)
-        return Edit(path, self._before, self._replace_lines(places), added, deleted)
+        added = sum(len(each.lines) for each in replacements)
+        deleted = sum(each.inner_end - each.inner_start for each in replacements)
+        return Edit(path, self._before, self._replace_lines(replacements), added, deleted)
 
     def _locate_block(self, block: Block) -> _Replacement:
         if block.search == block.replace:
@@ -215,14 +214,15 @@ class _TextFile:
             return f"; it goes on after the file's last line {start + same}"
         return f"; from line {start + same + 1} on the file has {file_lines[same][:200]!a}"
 
-    def _replace_lines(self, places: list[_Replacement]) -> bytes:
+    def _replace_lines(self, replacements: list[_Replacement]) -> bytes:
         lines, ends, next_line = list[str](), list[str](), 0
-        for place in places:
-            lines += (*self._lines[next_line : place.inner_start], *place.lines)
-            ends += self._ends[next_line : place.inner_start]
-            # New lines end like the first line that they replace.
-            ends += [self._ends[place.start]] * len(place.lines)
-            next_line = place.inner_end
+        for replacement in replacements:
+            lines += self._lines[next_line : replacement.inner_start]
+            lines += replacement.lines
+            ends += self._ends[next_line : replacement.inner_start]
+            # New lines end like the first line of their block.
+            ends += [self._ends[replacement.start]] * len(replacement.lines)
+            next_line = replacement.inner_end
         lines += self._lines[next_line:]
         ends += self._ends[next_line:]
         if self._ends_without_newline and ends:
@@ -239,12 +239,12 @@ def _frame_lines(lines: Iterable[str]) -> str:
 
 def _count_common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     """The number of equal lines at the start."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def write_blocks(edits: Iterable[Edit]) -> tuple[Block, ...]:
-    """Blocks that make these edits, with as little context as makes each unique."""
+    """Blocks that make these edits, each with as little context as makes it unique."""
     blocks = list[Block]()
     for edit in edits:
         for block in _write_file_blocks(edit):
@@ -261,19 +261,20 @@ def _write_file_blocks(edit: Edit) -> list[Block]:
     # autojunk would ignore lines that are frequent in a long file, such as empty ones.
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for context in (1, 3, 10, len(before)):
-        # An opcode has a tag, and the start and end of its lines before and after the change.
-        hunks = map(list, matcher.get_grouped_opcodes(context))
-        groups = [(g[0][1], g[-1][2], g[0][3], g[-1][4]) for g in hunks]
-        blocks = [Block(1, edit.path, before[a:b], after[c:d]) for a, b, c, d in groups]
+        blocks = []
+        for opcodes in matcher.get_grouped_opcodes(context):
+            _, start, _, new_start, _ = opcodes[0]
+            _, _, end, _, new_end = opcodes[-1]
+            blocks.append(Block(1, edit.path, before[start:end], after[new_start:new_end]))
         if all(_occurs_once(before, block.search) for block in blocks):
             return blocks
     return [Block(1, edit.path, before, after)]
 
 
 def _occurs_once(lines: tuple[str, ...], search: tuple[str, ...]) -> bool:
-    whole, needle = _frame_lines(lines), _frame_lines(search)
-    first = whole.find(needle) if search else -1
-    return first >= 0 and whole.find(needle, first + 1) < 0
+    text, needle = _frame_lines(lines), _frame_lines(search)
+    first = text.find(needle) if search else -1
+    return first >= 0 and text.find(needle, first + 1) < 0
 
 
 # --- a model's edit as a block --------------------------------------------------------------------
@@ -285,25 +286,27 @@ LEAST_SIMILARITY = 0.5
 
 
 def build_block(path: str, text: str, old: str, new: str) -> Block:
-    """The edit as a block of whole lines. Raises NotApplicableError, with a text for the model."""
+    """The replacement of ``old`` by ``new`` in a file's ``text``, as a block of whole lines. Raises
+    NotApplicableError, with a text for the model."""
     text, old, new = (part.replace("\r\n", "\n") for part in (text, old, new))
     start = text.find(old)
     if start >= 0 and text.find(old, start + 1) >= 0:
         raise NotApplicableError(
             [f"{path}: the old text occurs {text.count(old)} times; take more lines"]
         )
-    lines, wanted = text.split("\n"), old.strip("\n").split("\n")
     if start >= 0:
         return _replace_exactly(path, text, start, old, new)
-    places = _find_loosely(lines, wanted)
-    if len(places) == 1:
-        file_lines = lines[places[0] : places[0] + len(wanted)]
-        return Block(1, path, tuple(file_lines), _move_lines(new, wanted, file_lines))
-    if places:
-        numbers = ", ".join(str(place + 1) for place in places[:5])
+    lines, old_lines = text.split("\n"), old.strip("\n").split("\n")
+    starts = _find_loosely(lines, old_lines)
+    if len(starts) == 1:
+        file_lines = lines[starts[0] : starts[0] + len(old_lines)]
+        return Block(1, path, tuple(file_lines), _fit_indent(new, old_lines, file_lines))
+    if starts:
+        numbers = ", ".join(str(start + 1) for start in starts[:5])
         text = f"but for white space the old text is at lines {numbers}; copy it exactly"
         raise NotApplicableError([f"{path}: {text}"])
-    raise NotApplicableError([f"{path}: the old text is not there{_show_nearest(lines, wanted)}"])
+    nearest = _show_nearest(lines, old_lines)
+    raise NotApplicableError([f"{path}: the old text is not there{nearest}"])
 
 
 def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Block:
@@ -321,49 +324,50 @@ def _replace_exactly(path: str, text: str, start: int, old: str, new: str) -> Bl
     return Block(1, path, search, tuple(after.split("\n")))
 
 
-def _find_loosely(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """The positions in ``lines`` at which they are like ``wanted`` but for white space."""
-    squeezed, needle = (["".join(line.split()) for line in part] for part in (lines, wanted))
+def _find_loosely(lines: Sequence[str], old_lines: Sequence[str]) -> list[int]:
+    """The indexes in ``lines`` at which they are like ``old_lines`` but for white space."""
+    squeezed = ["".join(line.split()) for line in lines]
+    needle = ["".join(line.split()) for line in old_lines]
     if not any(needle):
         return []
     last = len(squeezed) - len(needle)
     return [start for start in range(last + 1) if squeezed[start : start + len(needle)] == needle]
 
 
-def _move_lines(new: str, wanted: Sequence[str], found: Sequence[str]) -> tuple[str, ...]:
+def _fit_indent(new: str, old_lines: Sequence[str], file_lines: Sequence[str]) -> tuple[str, ...]:
     """The new lines, indented like the file's lines instead of the model's."""
-    pairs = zip(wanted, found, strict=True)
-    wrong, right = next(
-        (_read_indent(one), _read_indent(other)) for one, other in pairs if one.strip()
-    )
+    pairs = zip(old_lines, file_lines, strict=True)
+    old_line, file_line = next(pair for pair in pairs if pair[0].strip())
+    wrong, right = _read_indent(old_line), _read_indent(file_line)
     lines = new.strip("\n").split("\n") if new.strip("\n") else []
-    moved = (
+    return tuple(
         right + line.removeprefix(wrong) if line.strip() and line.startswith(wrong) else line
         for line in lines
     )
-    return tuple(moved)
 
 
 def _read_indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _show_nearest(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """A text that shows the most similar place, "" if none is or two are equally similar."""
-    size, matcher = len(wanted), difflib.SequenceMatcher(autojunk=False)
-    matcher.set_seq2(first := wanted[0].strip())
-    best, best_line, second = LEAST_SIMILARITY, -1, 0.0
-    for number, line in enumerate(lines[:MOST_COMPARED]):
+def _show_nearest(lines: Sequence[str], old_lines: Sequence[str]) -> str:
+    """A text that shows the place whose first line is the most similar; "" if none is similar, or
+    two are equally."""
+    first, matcher = old_lines[0].strip(), SequenceMatcher(autojunk=False)
+    matcher.set_seq2(first)
+    best, best_index, second = LEAST_SIMILARITY, -1, 0.0
+    for index, line in enumerate(lines[:MOST_COMPARED]):
         matcher.set_seq1(line.strip()[:500])
         # quick_ratio is an upper bound of ratio, which is slow.
         if not first or matcher.quick_ratio() <= max(second, LEAST_SIMILARITY):
             continue
         similarity = matcher.ratio()
         if similarity > best:
-            best, best_line, second = similarity, number, best if best_line >= 0 else 0.0
+            second = best if best_index >= 0 else 0.0
+            best, best_index = similarity, index
         else:
             second = max(second, similarity)
-    if best_line < 0 or second >= best:
+    if best_index < 0 or second >= best:
         return ""
-    shown = "\n".join(lines[best_line : best_line + size])[:2000]
-    return f"; the nearest place is line {best_line + 1}:\n{shown}"
+    shown = "\n".join(lines[best_index : best_index + len(old_lines)])[:2000]
+    return f"; the nearest place is line {best_index + 1}:\n{shown}"

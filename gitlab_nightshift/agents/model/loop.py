@@ -33,15 +33,15 @@ from gitlab_nightshift.text.endpoint_answers import find_written_calls
 
 MOST_TURNS = 100
 MOST_CALLS = 25
-"""Calls of one turn that are run."""
+"""Calls of one turn that are run; further ones count as a mistake."""
 MOST_MISTAKES = 10
 WARNED_REPEATS, MOST_REPEATS = 3, 6
 """How often a call may give the same result before the model is warned, and before the bead fails.
 """
 MOST_REDUCTIONS = 4
 """How often a request that is too long is shortened and sent again."""
-WARNED_PART = 0.8
-"""The used part of a limit from which on the model is asked to finish."""
+WARNED_SHARE = 0.8
+"""The used share of a limit from which on the model is asked to finish."""
 LEAST_ANSWER = 1024
 """Tokens: the gateway forwards no request whose answer may have fewer."""
 NO_CALL = "no tool call"
@@ -64,8 +64,8 @@ class LoopLimits:
 
 @dataclass
 class _LoopUsage:
-    """The usage of the loop, as far as the endpoint reports it: only to warn the model, as the
-    gateway keeps the account."""
+    """The usage of the loop, as far as the endpoint reports it: only to warn the model. The gateway
+    enforces the limits."""
 
     turns: int = 0
     tokens_in: int = 0
@@ -73,15 +73,16 @@ class _LoopUsage:
     started_s: float = field(default_factory=time.monotonic)
 
     def measure(self, limits: LoopLimits) -> tuple[float, str]:
-        """The largest used part of a limit, and the limit's name."""
-        usd = (self.tokens_in * limits.rates[0] + self.tokens_out * limits.rates[1]) / 1e6
-        parts = [(self.turns / MOST_TURNS, "turns")]
-        parts += [(usd / limits.usd, "money")] if limits.usd else []
-        tokens = self.tokens_in + self.tokens_out
-        parts += [(tokens / limits.tokens, "tokens")] if limits.tokens else []
-        seconds = time.monotonic() - self.started_s
-        parts += [(seconds / limits.seconds, "time")] if limits.seconds else []
-        return max(parts)
+        """The largest used share of a limit, and the limit's name."""
+        shares = [(self.turns / MOST_TURNS, "turns")]
+        if limits.usd:
+            usd = (self.tokens_in * limits.rates[0] + self.tokens_out * limits.rates[1]) / 1e6
+            shares.append((usd / limits.usd, "money"))
+        if limits.tokens:
+            shares.append(((self.tokens_in + self.tokens_out) / limits.tokens, "tokens"))
+        if limits.seconds:
+            shares.append(((time.monotonic() - self.started_s) / limits.seconds, "time"))
+        return max(shares)
 
 
 class AgentLoop:
@@ -96,13 +97,13 @@ class AgentLoop:
         emit: EmitEvent,
     ) -> None:
         self._chat, self._toolbox, self._limits, self._emit = chat, toolbox, limits, emit
-        self._schema, self._spent, self._warned = schema, _LoopUsage(), False
+        self._schema, self._usage, self._warned = schema, _LoopUsage(), False
         self._tools = (*toolbox.list_tools(), build_finish(schema))
         self._mistakes, self._changed = list[str](), False
         self._repeats: dict[str, int] = {}
 
     def run(self, task: str) -> Any:
-        """Work until the model finishes; its structured answer, or its last sentence.
+        """Work until the model finishes; returns its structured answer, or its last sentence.
 
         Raises MalformedError if the model's answers cannot be used, EndpointError,
         ContextTooSmallError.
@@ -110,7 +111,7 @@ class AgentLoop:
         listed = self._chat.read_model()
         self._start(task, listed.context, fenced="tools" in listed.refused)
         while True:
-            self._count_turn()
+            self._begin_turn()
             reply = self._ask(task)
             results, answer = self._handle_reply(reply)
             if answer is not None:
@@ -122,22 +123,21 @@ class AgentLoop:
         """Begin the conversation. ``fenced``: the endpoint has no tool calls, so the model writes
         them as text, in a fence."""
         self._fenced, self._new_results = fenced, 0
-        first = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
-        messages = [first, {"role": "user", "content": task}]
-        self._tool_descriptions = None if fenced else [tool.describe() for tool in self._tools]
-        fixed = (
-            estimate_tokens([{"tools": self._tool_descriptions}]) if self._tool_descriptions else 0
-        )
-        self._conversation = Conversation(messages, context, fixed)
+        system = {"role": "system", "content": render_loop_text(self._tools, fenced=fenced)}
+        messages = [system, {"role": "user", "content": task}]
+        self._chat_tools = None if fenced else [tool.to_chat() for tool in self._tools]
+        tool_tokens = estimate_tokens([{"tools": self._chat_tools}]) if self._chat_tools else 0
+        self._conversation = Conversation(messages, context, tool_tokens)
 
-    def _count_turn(self) -> None:
-        if self._spent.turns >= MOST_TURNS:
+    def _begin_turn(self) -> None:
+        """Count a turn; once, warn the model that a limit is near."""
+        if self._usage.turns >= MOST_TURNS:
             raise MalformedError(f"no {FINISH} within {MOST_TURNS} turns")
-        self._spent.turns += 1
-        part, which = self._spent.measure(self._limits)
-        if part >= WARNED_PART and not self._warned:
+        self._usage.turns += 1
+        share, limit = self._usage.measure(self._limits)
+        if share >= WARNED_SHARE and not self._warned:
             self._warned = True
-            text = f"Little is left ({which}): end your work now and call `{FINISH}`."
+            text = f"Little is left ({limit}): end your work now and call `{FINISH}`."
             self._conversation.add({"role": "user", "content": text})
 
     def _ask(self, task: str) -> ModelReply:
@@ -145,12 +145,12 @@ class AgentLoop:
         calls, they are asked for as text. Raises EndpointError, ContextTooSmallError."""
         reductions = 0
         while True:
-            trimmed, tokens = self._conversation.trimmed, self._compute_answer_tokens()
-            messages = self._conversation.fit(tokens, self._new_results)
-            if self._conversation.trimmed > trimmed:
+            trims_before, max_tokens = self._conversation.trims, self._compute_answer_tokens()
+            messages = self._conversation.fit(max_tokens, self._new_results)
+            if self._conversation.trims > trims_before:
                 self._emit({"type": "trimmed", "tokens": estimate_tokens(messages)})
             try:
-                reply = self._chat.ask(messages, tokens, tools=self._tool_descriptions)
+                reply = self._chat.ask(messages, max_tokens, tools=self._chat_tools)
             except CutOffError as cut:
                 if not cut.hit_token_limit:
                     raise
@@ -161,16 +161,16 @@ class AgentLoop:
                 self._conversation.add({"role": "user", "content": text})
             except EndpointError as error:
                 # Only at the first turn: later messages already contain tool calls.
-                if error.refuses_tools and not self._fenced and self._spent.turns == 1:
+                if error.refuses_tools and not self._fenced and self._usage.turns == 1:
                     self._start(task, self._conversation.context, fenced=True)
                 elif error.too_long and reductions < MOST_REDUCTIONS:
                     reductions += 1
-                    self._conversation.reduce_context(error.context, tokens)
+                    self._conversation.reduce_context(error.context, max_tokens)
                 else:
                     raise
             else:
-                self._spent.tokens_in += reply.tokens_in
-                self._spent.tokens_out += reply.tokens_out
+                self._usage.tokens_in += reply.tokens_in
+                self._usage.tokens_out += reply.tokens_out
                 return reply
 
     def _compute_answer_tokens(self) -> int:
@@ -182,7 +182,7 @@ class AgentLoop:
         """The results of a reply's calls by their ids ("" for calls as text), and the bead's
         answer, None if the work goes on."""
         calls = reply.calls or tuple(
-            ModelCall(f"text{self._spent.turns}-{number}", name, arguments)
+            ModelCall(f"text{self._usage.turns}-{number}", name, arguments)
             for number, (name, arguments) in enumerate(find_written_calls(reply.text))
         )
         message = dict(reply.message)
@@ -196,12 +196,13 @@ class AgentLoop:
             return self._handle_text(reply.text)
         results, answer = list[tuple[str, str]](), None
         for call in calls[:MOST_CALLS]:
-            result, ended = self._handle_call(call)
+            result, final = self._handle_call(call)
             results.append((call.call_id if reply.calls else "", result))
-            answer = ended if ended is not None else answer
+            answer = answer if final is None else final
         if len(calls) > MOST_CALLS and answer is None:
             text = f"{len(calls)} calls in one turn; only the first {MOST_CALLS} were run"
-            results[-1] = (results[-1][0], f"{results[-1][1]}\n{text}")
+            call_id, result = results[-1]
+            results[-1] = (call_id, f"{result}\n{text}")
             self._count_mistake("too many calls in one turn", text)
         return results, answer
 
@@ -210,7 +211,8 @@ class AgentLoop:
         its last sentence."""
         try:
             if self._toolbox.edits and (blocks := parse_blocks(text)):
-                self._emit_call("blocks", "edit", {"path": ", ".join({b.path for b in blocks})})
+                paths = {block.path for block in blocks}
+                self._emit_call("blocks", "edit", {"path": ", ".join(paths)})
                 result = self._toolbox.apply_blocks(blocks)
                 self._emit_result("blocks", result)
                 self._changed = True
@@ -224,8 +226,8 @@ class AgentLoop:
             return [("", str(mistake))], None
 
     def _parse_final_text(self, text: str) -> Any:
-        """The bead's answer: its report or, for a bead without one, a last sentence. That counts
-        only once something was changed: many models start with a sentence about their plan."""
+        """The bead's answer: its report or, for a bead without one, a last sentence. A sentence
+        counts only once something was changed: many models start with one about their plan."""
         if self._schema is not None:
             return parse_json_answer(text, self._schema)
         reason = find_no_change_reason(text)
@@ -295,8 +297,8 @@ class AgentLoop:
         self._emit({"type": "call", "id": call_id, "tool": name[:100], "input": shown})
 
     def _emit_result(self, call_id: str, result: ToolResult) -> None:
-        how, output = result.outcome, result.text[:4000]
-        self._emit({"type": "result_of", "id": call_id, "how": how, "output": output})
+        event = {"type": "result_of", "id": call_id, "how": result.outcome}
+        self._emit({**event, "output": result.text[:4000]})
 
 
 # --- the messages ---------------------------------------------------------------------------------
@@ -305,9 +307,9 @@ BYTES_PER_TOKEN = 3
 """A low estimate, to be safe: code has three to four."""
 UNKNOWN_CONTEXT = 128_000
 """Tokens to assume if nobody says how many the model takes."""
-TRIMMED_PART = 0.7
-"""The part of the limit that is kept by a trim. Each trim invalidates the endpoint's cache, so it
-should last for some turns."""
+TRIMMED_SHARE = 0.7
+"""The share of the limit to which a trim shortens. Each trim invalidates the endpoint's cache, so
+it should last for some turns."""
 SHORTEST_RESULT = 400
 """Characters; a result is not shortened further."""
 DROPPED = "(this output was dropped to save room; call the tool again if you need it)"
@@ -319,13 +321,14 @@ class ContextTooSmallError(Exception):
 
 @dataclass
 class Conversation:
-    """The messages so far. ``context`` are the tokens that the model takes of everything, its
-    answer included (0: unknown), ``fixed`` those of what is sent beside the messages."""
+    """The messages so far. ``context`` is what the model takes in all, its answer included (0:
+    unknown), and ``tool_tokens`` what the tools take beside the messages, both in tokens; ``trims``
+    counts. ``_results`` are the indexes of messages whose text may be dropped."""
 
     messages: list[Message]
     context: int = 0
-    fixed: int = 0
-    trimmed: int = 0
+    tool_tokens: int = 0
+    trims: int = 0
     _results: list[int] = field(default_factory=list)
 
     def add(self, message: Message, *, droppable: bool = False) -> None:
@@ -334,43 +337,41 @@ class Conversation:
             self._results.append(len(self.messages))
         self.messages.append(message)
 
-    def reduce_context(self, reported: int, answer: int) -> None:
+    def reduce_context(self, reported: int, answer_tokens: int) -> None:
         """Lower the context after a request that was too long: to what the endpoint ``reported``,
         else to three quarters of what was sent, whose tokens are only estimated here."""
-        sent = estimate_tokens(self.messages) + self.fixed + answer
+        sent = estimate_tokens(self.messages) + self.tool_tokens + answer_tokens
         before = self.context or sent
         # A reported context that is no smaller than the known one explains nothing: then the next
         # try is just shorter.
         self.context = reported if 0 < reported < before else min(before, sent) * 3 // 4
 
-    def fit(self, answer: int, newest: int = 0) -> Sequence[Message]:
-        """The messages, trimmed to leave room for an answer of so many tokens. The last ``newest``
-        messages keep their results if possible.
+    def fit(self, answer_tokens: int, new_results: int = 0) -> Sequence[Message]:
+        """The messages, trimmed to leave room for the answer. The ``new_results`` at the end are
+        kept if possible.
 
         Raises :class:`ContextTooSmallError`.
         """
-        limit = (self.context or UNKNOWN_CONTEXT) - answer - self.fixed
+        limit = (self.context or UNKNOWN_CONTEXT) - answer_tokens - self.tool_tokens
         if estimate_tokens(self.messages) <= limit:
             return self.messages
-        self.trimmed += 1
-        first_new = len(self.messages) - newest
+        self.trims += 1
+        first_new = len(self.messages) - new_results
         # In this order: old results, which the model can get again; thoughts; whole turns; and new
         # results, which it has not read.
         for index in [index for index in self._results if index < first_new]:
-            if estimate_tokens(self.messages) <= limit * TRIMMED_PART:
+            if estimate_tokens(self.messages) <= limit * TRIMMED_SHARE:
                 return self.messages
-            self._shorten(index, 0)
+            self._replace_text(index, DROPPED)
         self._drop_thoughts(first_new)
         while estimate_tokens(self.messages) > limit and self._drop_oldest_turn():
             pass
         while estimate_tokens(self.messages) > limit and self._results:
-            largest = max(
-                self._results, key=lambda index: len(str(self.messages[index]["content"]))
-            )
-            size = len(str(self.messages[largest]["content"]))
-            if size <= SHORTEST_RESULT:
+            texts = {index: str(self.messages[index]["content"]) for index in self._results}
+            index, text = max(texts.items(), key=lambda item: len(item[1]))
+            if len(text) <= SHORTEST_RESULT:
                 break
-            self._shorten(largest, size // 2)
+            self._replace_text(index, cut_text(text, len(text) // 2))
         if estimate_tokens(self.messages) > limit:
             raise ContextTooSmallError(f"the task does not fit into {self.context} tokens")
         return self.messages
@@ -378,23 +379,23 @@ class Conversation:
     def _drop_oldest_turn(self) -> bool:
         """Drop the oldest message of the assistant and the results of its calls, without which
         servers refuse it; False if it is the only one."""
-        turns = [index for index, each in enumerate(self.messages) if each["role"] == "assistant"]
-        if len(turns) < 2:
+        answers = [i for i, message in enumerate(self.messages) if message["role"] == "assistant"]
+        if len(answers) < 2:
             return False
-        start, end = turns[:2]
+        start, end = answers[:2]
         del self.messages[start:end]
         self._results = [index - (end - start) for index in self._results if index >= end]
         return True
 
-    def _shorten(self, at: int, most: int) -> None:
-        text = str(self.messages[at]["content"])
-        self.messages[at] = {**self.messages[at], "content": cut_text(text, most) or DROPPED}
+    def _replace_text(self, index: int, text: str) -> None:
+        self.messages[index] = {**self.messages[index], "content": text}
 
     def _drop_thoughts(self, end: int) -> None:
-        for at, message in enumerate(self.messages[:end]):
+        for index, message in enumerate(self.messages[:end]):
             if message["role"] == "assistant":
-                kept = {k: v for k, v in message.items() if k not in KEPT_THOUGHT_KEYS}
-                self.messages[at] = kept
+                self.messages[index] = {
+                    key: value for key, value in message.items() if key not in KEPT_THOUGHT_KEYS
+                }
 
 
 def estimate_tokens(messages: Iterable[Message]) -> int:

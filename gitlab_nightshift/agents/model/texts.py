@@ -1,11 +1,12 @@
 """The texts that a model gets beside the task: how to work, and the form of its answer."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gitlab_nightshift.agents.model.tools import FINISH, SUMMARY, Tool
+from gitlab_nightshift.agents.model.tools import FINISH, FINISH_WITH_SUMMARY, Tool
 
 BLOCKS = """\
 SEARCH/REPLACE blocks are applied exactly or not at all:
@@ -79,29 +80,30 @@ def render_loop_text(tools: Sequence[Tool], *, fenced: bool) -> str:
     """The first message of a loop: how to call tools."""
     if not fenced:
         return _TOOLS
-    rows = (f"- {t.name} {json.dumps(t.parameters)}\n  {t.text}" for t in tools)
-    edits = _FENCED_EDITS + BLOCKS if any(tool.name == "edit" for tool in tools) else ""
-    return f"{_TOOLS}\n{_FENCED}{chr(10).join(rows)}\n{edits}"
+    text = f"{_TOOLS}\n{_FENCED}"
+    for tool in tools:
+        text += f"- {tool.name} {json.dumps(tool.parameters)}\n  {tool.description}\n"
+    return text + (_FENCED_EDITS + BLOCKS if any(tool.name == "edit" for tool in tools) else "")
 
 
 def build_finish(schema: Mapping[str, Any] | None) -> Tool:
-    """The last call of a bead, which carries its structured answer."""
+    """The tool of a bead's last call, which carries its structured answer."""
     if schema is None:
-        return SUMMARY
+        return FINISH_WITH_SUMMARY
     resolved = _resolve_references(schema, schema)
     text = "Your last call: hand over the report, the JSON object that the task describes."
     return Tool(FINISH, text, resolved["properties"], tuple(resolved.get("required", ())))
 
 
-def _resolve_references(value: Any, whole: Mapping[str, Any]) -> Any:
+def _resolve_references(value: Any, root: Mapping[str, Any]) -> Any:
     """A schema without references, which Gemini does not take."""
     if isinstance(value, list):
-        return [_resolve_references(each, whole) for each in value]
+        return [_resolve_references(each, root) for each in value]
     if not isinstance(value, Mapping):
         return value
     if name := str(value.get("$ref", "")).removeprefix("#/$defs/"):
-        return _resolve_references(whole["$defs"][name], whole)
-    return {key: _resolve_references(each, whole) for key, each in value.items() if key != "$defs"}
+        return _resolve_references(root["$defs"][name], root)
+    return {key: _resolve_references(each, root) for key, each in value.items() if key != "$defs"}
 
 
 def render_one_request_text(bead: str) -> str:
@@ -115,12 +117,12 @@ def render_shown(task: str, texts: Iterable[tuple[str, str]]) -> str:
     The lines between texts contain a hash of them all, so no file can imitate one.
     """
     shown = [(name, text) for name, text in texts if text]
-    whole = "\0".join(f"{name}\0{text}" for name, text in shown)
-    mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
-    parts = [
-        f"----- {mark} {name} -----\n" + text.removesuffix("\n") + "\n" for name, text in shown
-    ]
-    return f"{task.rstrip()}\n\n# What you are shown\n\n{''.join(parts)}----- {mark} end -----\n"
+    hashed = "\0".join(f"{name}\0{text}" for name, text in shown)
+    mark = hashlib.sha256(hashed.encode()).hexdigest()[:16]
+    sections = "".join(
+        f"----- {mark} {name} -----\n{text.removesuffix(chr(10))}\n" for name, text in shown
+    )
+    return f"{task.rstrip()}\n\n# What you are shown\n\n{sections}----- {mark} end -----\n"
 
 
 def render_complaint(problem: str) -> str:
@@ -132,24 +134,24 @@ def render_complaint(problem: str) -> str:
 
 
 def build_answer_format(bead: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The form of an answer to request; the gateway leaves it out if the endpoint refuses it."""
+    """The ``response_format`` of a request; the gateway leaves it out if the endpoint refuses
+    it."""
     if schema is None:
         return None
-    own: dict[str, Any] = json.loads(json.dumps(schema))
-    strict = _require_selected(own) if "selected" in own["properties"] else own
+    strict = _require_selected(schema) if "selected" in schema["properties"] else schema
     return {"type": "json_schema", "json_schema": {"name": bead, "schema": strict}}
 
 
-def _require_selected(schema: dict[str, Any]) -> dict[str, Any]:
+def _require_selected(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema for an analysis that selects a candidate with files, or else finds nothing: under a
-    schema, a small model writes ``null`` wherever it may. The two are whole objects, as servers
-    that turn a schema into a grammar ignore what stands beside ``anyOf``."""
-    shared = {"$defs": schema.pop("$defs")}
-    candidate = shared["$defs"]["AnalysisCandidate"]
-    candidate["properties"]["files"]["minItems"] = 1
-    improvement, nothing = json.loads(json.dumps(schema)), schema
+    schema, a small model writes ``null`` wherever it may. Both options are whole objects, as
+    servers that turn a schema into a grammar ignore the keys beside ``anyOf``."""
+    improvement, nothing = copy.deepcopy(dict(schema)), copy.deepcopy(dict(schema))
+    definitions = improvement.pop("$defs")
+    definitions["AnalysisCandidate"]["properties"]["files"]["minItems"] = 1
     improvement["properties"]["result"] = {"const": "IMPROVEMENT_FOUND"}
     improvement["properties"]["selected"] = {"$ref": "#/$defs/AnalysisCandidate"}
     improvement["required"] = ["result", "selected"]
+    del nothing["$defs"]
     nothing["properties"]["result"] = {"const": "NO_IMPROVEMENT"}
-    return {**shared, "anyOf": [improvement, nothing]}
+    return {"$defs": definitions, "anyOf": [improvement, nothing]}

@@ -59,14 +59,14 @@ class Tool:
     """A tool as the model sees it."""
 
     name: str
-    text: str
+    description: str
     parameters: Mapping[str, Any]
     required: tuple[str, ...] = ()
 
-    def describe(self) -> dict[str, Any]:
+    def to_chat(self) -> dict[str, Any]:
         """The tool in the form of Chat Completions."""
-        shape = {"type": "object", "properties": self.parameters, "required": list(self.required)}
-        function = {"name": self.name, "description": self.text, "parameters": shape}
+        schema = {"type": "object", "properties": self.parameters, "required": list(self.required)}
+        function = {"name": self.name, "description": self.description, "parameters": schema}
         return {"type": "function", "function": function}
 
 
@@ -95,7 +95,7 @@ EDIT = Tool(
     {"path": _TEXT, "old": _TEXT, "new": _TEXT},
     ("path", "old", "new"),
 )
-SUMMARY = Tool(
+FINISH_WITH_SUMMARY = Tool(
     FINISH,
     "Your last call: say in one sentence what you changed, or why you changed nothing.",
     {"summary": _TEXT},
@@ -106,7 +106,7 @@ SUMMARY = Tool(
 @dataclass(frozen=True)
 class CommandRules:
     """The rules for ``run``: it may start ``allowed`` commands by name or path, or ``any_command``.
-    A command gets ``env`` and ``timeout_s`` seconds."""
+    Commands get ``env`` and ``timeout_s`` seconds each."""
 
     allowed: tuple[str, ...]
     any_command: bool
@@ -150,20 +150,20 @@ class Toolbox:
 
     def _run(self, arguments: Mapping[str, Any]) -> ToolResult:
         assert self.rules
-        words = self._check_command(arguments["command"])
+        command = self._check_command(arguments["command"])
         try:
             done = run_bounded(
-                words,
+                command,
                 cwd=self.workspace.top,
                 env=self.rules.env,
                 timeout_s=self.rules.timeout_s,
                 longest=LONGEST_OUTPUT,
             )
         except ProgramStartError as error:
-            text = f"{words[0]} cannot be started: {error.strerror}. {self._list_allowed()}"
+            text = f"{command[0]} cannot be started: {error.strerror}. {self._describe_allowed()}"
             raise MistakeError("a command that is not allowed", text) from None
         output = done.output.decode("utf-8", "replace")
-        # Both: 126 is also the shell's own status for a file that cannot be executed (POSIX, XCU
+        # 126 alone is also the shell's status for a file that cannot be executed (POSIX, XCU
         # 2.8.2).
         if done.exit_status == NOT_ALLOWED_STATUS and REFUSED in output:
             raise MistakeError("a command that is not allowed", output.strip())
@@ -176,33 +176,31 @@ class Toolbox:
         if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
             text = "command: expected a list of words, the program first"
             raise MistakeError("arguments of another shape", text)
-        # Other names are left to the program allowlist, which knows what PATH leads to.
-        programs = [shlex.split(each)[0] for each in self.rules.allowed]
+        programs = [shlex.split(allowed)[0] for allowed in self.rules.allowed]
         if self.rules.any_command or words[0] in programs:
             return list(words)
-        why = ""
+        why = ""  # other names are left to the program allowlist, which knows what PATH leads to
         if Path(words[0]).name in SHELLS:
             why = "there is no shell: give the program and its words"
         elif "/" in words[0]:
             why = f"{words[0][:100]} is not an allowed command"
         if why:
-            text = f"{REFUSED}: {shlex.join(words)[:200]}; {why}. {self._list_allowed()}"
+            text = f"{REFUSED}: {shlex.join(words)[:200]}; {why}. {self._describe_allowed()}"
             raise MistakeError("a command that is not allowed", text)
         return list(words)
 
-    def _list_allowed(self) -> str:
+    def _describe_allowed(self) -> str:
         assert self.rules
         return f"Allowed: plain reading tools; {', '.join(self.rules.allowed) or 'git'}."
 
     def _read(self, arguments: Mapping[str, Any]) -> ToolResult:
-        data = self.workspace.read_extra_file(arguments["path"])
         path = arguments["path"]
+        data = self.workspace.read_extra_file(path)
         if data is None:
-            path = self.workspace.locate(arguments["path"])
+            path = self.workspace.locate(path)
             with contextlib.suppress(UnreadableFileError):  # it is not a folder
                 names = self.workspace.list_folder(path)
-                more = [f"... {len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
-                return ToolResult("\n".join([*names[:MOST_NAMES], *more]))
+                return ToolResult("\n".join(_cut_list(names, MOST_NAMES)))
             data = self.workspace.read(path)
         if data is None:
             return ToolResult(f"{path}: there is no such file", "failed")
@@ -214,9 +212,9 @@ class Toolbox:
         folder = self.workspace.locate(str(arguments.get("folder") or ""))
         git = self.workspace.git
         # -z: a path may contain the colon that would end it; -I: no binary files.
-        words = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
+        command = [git.program, "grep", "-z", "-n", "-I", "-E", "--untracked", "--no-color"]
         done = run_bounded(
-            [*words, "-e", arguments["pattern"], "--", folder or "."],
+            [*command, "-e", arguments["pattern"], "--", folder or "."],
             cwd=self.workspace.top,
             env=git.env,
             timeout_s=SEARCH_S,
@@ -226,13 +224,12 @@ class Toolbox:
         # 1: nothing found. A search that was ended for its size has another status, and matches.
         if done.exit_status not in (0, 1) and "\0" not in text:
             return ToolResult(cut_text(text, 500) or done.how, "failed")
-        rows = (line.split("\0", 2) for line in text.splitlines())
-        matches = [row for row in rows if len(row) == 3 and not self.workspace.is_hidden(row[0])]
-        shown = [
-            f"{p}:{n}: {line.strip()[:LONGEST_MATCH]}" for p, n, line in matches[:MOST_MATCHES]
+        matches = [
+            f"{fields[0]}:{fields[1]}: {fields[2].strip()[:LONGEST_MATCH]}"
+            for fields in (line.split("\0", 2) for line in text.splitlines())
+            if len(fields) == 3 and not self.workspace.is_hidden(fields[0])
         ]
-        more = [f"... {len(matches) - MOST_MATCHES} more"] if len(matches) > MOST_MATCHES else []
-        return ToolResult("\n".join([*shown, *more]) or "nothing found")
+        return ToolResult("\n".join(_cut_list(matches, MOST_MATCHES)) or "nothing found")
 
     def _edit(self, arguments: Mapping[str, Any]) -> ToolResult:
         path = self.workspace.locate(arguments["path"])
@@ -256,8 +253,8 @@ class Toolbox:
             raise MistakeError("a path outside the checkout", str(error)) from None
         edits = plan_edits(blocks, self.workspace.read)
         self.workspace.apply(edits)
-        rows = (f"{e.action} {e.path} (+{e.added} -{e.deleted})" for e in edits)
-        return ToolResult("\n".join(rows))
+        lines = (f"{edit.action} {edit.path} (+{edit.added} -{edit.deleted})" for edit in edits)
+        return ToolResult("\n".join(lines))
 
 
 def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
@@ -272,22 +269,26 @@ def _check_arguments(tool: Tool, arguments: Mapping[str, Any] | None) -> None:
 
 
 def _show_lines(path: str, data: bytes, arguments: Mapping[str, Any]) -> str:
-    """Some lines of a file, below a line that says which."""
+    """The lines of a file that a call asks for, below a line that says which they are."""
     lines = data.decode("utf-8", "replace").splitlines()
     first = max(_read_number(arguments.get("first_line"), 1), 1)
     count = max(min(_read_number(arguments.get("lines"), MOST_LINES), MOST_LINES), 1)
-    part = lines[first - 1 : first - 1 + count]
-    text = cut_text("\n".join(part), LONGEST_OUTPUT)
-    return f"{path}, lines {first} to {first - 1 + len(part)} of {len(lines)}:\n{text}"
+    shown = lines[first - 1 : first - 1 + count]
+    text = cut_text("\n".join(shown), LONGEST_OUTPUT)
+    return f"{path}, lines {first} to {first - 1 + len(shown)} of {len(lines)}:\n{text}"
 
 
 def _read_number(value: Any, default: int) -> int:
     return value if type(value) is int else default
 
 
+def _cut_list(lines: list[str], most: int) -> list[str]:
+    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more"]
+
+
 def cut_text(text: str, most: int) -> str:
     """The start and the end of a text, at most about ``most`` characters."""
-    if len(text) <= most or not most:
-        return text if most else ""
+    if len(text) <= most:
+        return text
     half = most // 2
     return f"{text[:half]}\n... ({len(text) - 2 * half} characters left out) ...\n{text[-half:]}"

@@ -1,4 +1,4 @@
-"""The proxy through which agents reach the few hosts that the settings allow, and nothing else."""
+"""The proxy through which agents reach the few hosts that the settings allow."""
 
 import asyncio
 import base64
@@ -30,11 +30,11 @@ from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egr
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HEAD_BYTES = 16 * 1024
-# RFC 9112, 3 and 5, without what two readers may take differently: obs-fold, other line ends.
-_LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
+# RFC 9112, 3 and 5, without what parsers may understand differently: obs-fold, other line ends.
+_REQUEST_LINE = compile_lazily(r"([A-Z]{3,16}) (\S+) HTTP/1\.[01]")
 _HEADER = compile_lazily(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 # Headers for the proxy alone, which must not go on: RFC 9110, 7.6.1.
-_HOP = frozenset(
+_HOP_HEADERS = frozenset(
     {
         *("connection", "host", "keep-alive", "proxy-authorization", "proxy-connection"),
         *("te", "trailer", "upgrade", "proxy-authenticate"),
@@ -48,13 +48,13 @@ class BadHead(Exception):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """The head of a request. ``credential`` is "" without one; ``forward`` is the head that a plain
-    http server gets, b"" for a tunnel."""
+    """The head of a request. ``credential`` is "" without one; ``forwarded`` is the head that a
+    plain http server gets, b"" for a tunnel."""
 
     host: str
     port: int
     credential: str
-    forward: bytes
+    forwarded: bytes
 
 
 async def read_head(reader: asyncio.StreamReader) -> RequestHead:
@@ -69,47 +69,47 @@ async def read_head(reader: asyncio.StreamReader) -> RequestHead:
 def parse_head(text: str) -> RequestHead:
     """Parse a head. Raises ``ValueError``."""
     first, *lines = text.removesuffix("\r\n\r\n").split("\r\n")
-    line = _LINE.fullmatch(first)
-    headers = [_HEADER.fullmatch(row) for row in lines]
-    if line is None or not all(headers):
+    request_line = _REQUEST_LINE.fullmatch(first)
+    matches = [_HEADER.fullmatch(line) for line in lines]
+    if request_line is None or not all(matches):
         raise ValueError("not a request")
-    pairs = [(match[1], match[2].strip()) for match in headers if match]
-    method, target = line[1], line[2]
-    credential = _read_credential(pairs)
+    headers = [(match[1], match[2].strip()) for match in matches if match]
+    method, target = request_line[1], request_line[2]
+    credential = _read_credential(headers)
     if method == "CONNECT":
         host, port = split(target)
         if port is None:
             raise ValueError("no port")
         return RequestHead(host, port, credential, b"")
-    return _parse_plain(method, target, pairs, credential)
+    return _parse_plain(method, target, headers, credential)
 
 
 def _parse_plain(
-    method: str, target: str, pairs: list[tuple[str, str]], credential: str
+    method: str, target: str, headers: list[tuple[str, str]], credential: str
 ) -> RequestHead:
-    """A request for an http URL, rewritten for its server. Only one per connection: the next could
-    name another host."""
+    """A request for an http URL, rewritten for its server. It is the connection's only one: the
+    next could name another host."""
     if not target.startswith("http://"):
         raise ValueError("not an address")
     authority, slash, path = target.removeprefix("http://").partition("/")
     host, port = split(authority)
+    lines = [f"{method} {slash or '/'}{path} HTTP/1.1"]
     # Host repeats the target (RFC 9112, 3.2.2): what was checked is what the server is asked for.
-    shown = authority.lower()
-    kept = [f"{name}: {value}" for name, value in pairs if name.lower() not in _HOP]
-    rows = [f"{method} {slash or '/'}{path} HTTP/1.1", f"Host: {shown}", "Connection: close", *kept]
-    return RequestHead(host, port or 80, credential, "\r\n".join([*rows, "", ""]).encode("ascii"))
+    lines += [f"Host: {authority.lower()}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers if name.lower() not in _HOP_HEADERS]
+    return RequestHead(host, port or 80, credential, "\r\n".join([*lines, "", ""]).encode("ascii"))
 
 
-def _read_credential(pairs: list[tuple[str, str]]) -> str:
-    values = [value for name, value in pairs if name.lower() == "proxy-authorization"]
+def _read_credential(headers: list[tuple[str, str]]) -> str:
+    values = [value for name, value in headers if name.lower() == "proxy-authorization"]
     if len(values) != 1:
         return ""
-    kind, _, code = values[0].partition(" ")
+    scheme, _, encoded = values[0].partition(" ")
     try:
-        user_and_password = base64.b64decode(code.strip(), validate=True).decode("ascii")
+        user_and_password = base64.b64decode(encoded.strip(), validate=True).decode("ascii")
     except (binascii.Error, ValueError):
         return ""
-    return user_and_password.partition(":")[2] if kind.lower() == "basic" else ""
+    return user_and_password.partition(":")[2] if scheme.lower() == "basic" else ""
 
 
 # --- the proxy ------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ class EgressProxy:
     """The proxy within an event loop, from ``start`` to ``stop``.
 
     ``hosts`` is ``policy.egress_hosts``; an invalid one raises ``ValueError``. ``choose_proxy``
-    finds the job's own proxy for a host and port. ``emit`` gets every refused target. A request
-    needs the credential of a running bead."""
+    finds the job's proxy for a host and port. ``emit`` gets every refused target. A request needs
+    the credential of a running bead."""
 
     def __init__(
         self,
@@ -160,10 +160,11 @@ class EgressProxy:
         resolve: Resolve = look_up,
         connect: Dial = dial,
     ) -> None:
-        self._limits = limits or ProxyLimits()
-        times = self._limits.resolve_s, self._limits.connect_s
+        self._limits = limits = limits or ProxyLimits()
         allowed = tuple(map(parse_egress_host, hosts))
-        self._route = EgressRoute(allowed, *times, choose_proxy, resolve, connect)
+        self._route = EgressRoute(
+            allowed, limits.resolve_s, limits.connect_s, choose_proxy, resolve, connect
+        )
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()
         self._reported: set[str] = set()
@@ -171,18 +172,18 @@ class EgressProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
 
-    async def start(self, unix: socket.socket | None = None) -> int:
+    async def start(self, unix_socket: socket.socket | None = None) -> int:
         """Listen on loopback, and on a bound UNIX socket; returns the port."""
-        listens = asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
-        self._servers.append(await listens)
-        self.port = self._servers[0].sockets[0].getsockname()[1]
-        if unix:
-            self._servers.append(
-                await asyncio.start_server(self._accept, sock=unix, limit=HEAD_BYTES)
-            )
-        through = [e for e in self._route.entries if self._route.choose_proxy(e.host, e.port)]
-        if through:
-            names = ", ".join(map(str, through))
+        tcp = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=HEAD_BYTES)
+        self._servers.append(tcp)
+        self.port = tcp.sockets[0].getsockname()[1]
+        if unix_socket:
+            unix = await asyncio.start_server(self._accept, sock=unix_socket, limit=HEAD_BYTES)
+            self._servers.append(unix)
+        choose_proxy = self._route.choose_proxy
+        proxied = [host for host in self._route.allowed if choose_proxy(host.host, host.port)]
+        if proxied:
+            names = ", ".join(map(str, proxied))
             why = "through the job's own proxy, which looks names up: no address is checked"
             self._emit(Note(f"{names}: {why}", warning=True))
         return self.port
@@ -245,7 +246,7 @@ class EgressProxy:
         target = format_host_port(head.host, head.port)
         bead = self._find_bead(head.credential)
         if bead is None:
-            # 407 needs a challenge (RFC 9110, 15.5.8): some clients send credentials only after it.
+            # 407 needs a challenge (RFC 9110, 15.5.8); some clients send credentials only after it.
             challenge = 'Proxy-Authenticate: Basic realm="nightshift"\r\n'
             await _answer(agent.writer, "407 Proxy Authentication Required", "no bead", challenge)
             return
@@ -254,11 +255,11 @@ class EgressProxy:
         bead.tasks.add(task)
         try:
             await self._tunnel_request(agent, head, target, bead)
-        except DeniedTarget as why:
-            self._report_refusal(bead.ticket.bead, f"{quote_text(target)} refused: {why}")
-            await _answer(agent.writer, "403 Forbidden", f"{target}: {why}")
-        except UnreachableTarget as why:
-            await _answer(agent.writer, "502 Bad Gateway", f"{target}: {why}")
+        except DeniedTarget as reason:
+            self._report_refusal(bead.ticket.bead, f"{quote_text(target)} refused: {reason}")
+            await _answer(agent.writer, "403 Forbidden", f"{target}: {reason}")
+        except UnreachableTarget as reason:
+            await _answer(agent.writer, "502 Bad Gateway", f"{target}: {reason}")
         finally:
             bead.tasks.discard(task)
 
@@ -269,9 +270,9 @@ class EgressProxy:
         try:
             name = target if len(bead.traffic) < MOST_TARGETS else "others"
             traffic = bead.traffic.setdefault(name, Traffic())
-            traffic.sent += len(head.forward)
-            if head.forward:
-                host.writer.write(head.forward)
+            traffic.sent += len(head.forwarded)
+            if head.forwarded:
+                host.writer.write(head.forwarded)
             else:
                 # No Content-Length: after it the connection is a tunnel (RFC 9110, 9.3.6).
                 agent.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -282,8 +283,10 @@ class EgressProxy:
 
     def _find_bead(self, credential: str) -> _ProxyBead | None:
         # In constant time: the credential is a secret of each bead.
-        matching = (b for b in self._beads if hmac.compare_digest(b.ticket.credential, credential))
-        return next(matching, None)
+        for bead in self._beads:
+            if hmac.compare_digest(bead.ticket.credential, credential):
+                return bead
+        return None
 
     def _report_refusal(self, bead: str, text: str) -> None:
         if text not in self._reported and len(self._reported) < MOST_NOTES:

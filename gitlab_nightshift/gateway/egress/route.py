@@ -1,6 +1,5 @@
 """Connects to a target: checks the allowlist, resolves the name once, and uses that address; relays
-bytes both ways, in bounded memory and time.
-"""
+bytes both ways, in bounded memory and time."""
 
 import asyncio
 import contextlib
@@ -19,7 +18,7 @@ from gitlab_nightshift.settings.allowed_hosts import (
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 
 
 class Streams(NamedTuple):
@@ -48,11 +47,10 @@ async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: f
     try:
         while directions:
             before = relayed.sent + relayed.received
-            # No bytes in either direction for a whole idle_s end it; one that is silent while the
-            # other works does not.
+            # One direction may be silent for as long as the other is not.
             done, directions = await asyncio.wait(directions, timeout=idle_s)
-            broke = any(task.exception() for task in done)
-            if broke or (not done and relayed.sent + relayed.received == before):
+            failed = any(task.exception() for task in done)
+            if failed or (not done and relayed.sent + relayed.received == before):
                 return
     finally:
         for task in directions:
@@ -65,7 +63,8 @@ async def relay_bytes(agent: Streams, host: Streams, traffic: Traffic, idle_s: f
 async def _carry(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, count: Traffic, field: str
 ) -> None:
-    while data := await reader.read(CHUNK):
+    """Carry bytes one way to their end, and add their number to a field of ``count``."""
+    while data := await reader.read(CHUNK_BYTES):
         writer.write(data)
         setattr(count, field, getattr(count, field) + len(data))
         await writer.drain()  # waits while the other side reads slowly, so memory stays bounded
@@ -73,12 +72,12 @@ async def _carry(
         writer.write_eof()
 
 
-# --- the way to a target --------------------------------------------------------------------------
+# --- the connection to a target -------------------------------------------------------------------
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Dial = Callable[[str, int], Awaitable[Streams]]
-ADDRESSES = 4
-"""The most addresses of one name that are tried."""
+MOST_ADDRESSES = 4
+"""Addresses of one name that are tried."""
 ANSWER_BYTES = 16 * 1024
 _STATUS = compile_lazily(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
@@ -97,11 +96,11 @@ class NoTunnel(Exception):
 
 @dataclass(frozen=True)
 class EgressRoute:
-    """How targets are reached. ``choose_proxy`` finds the job's own proxy for one, None to connect
+    """How targets are reached. ``choose_proxy`` finds the job's proxy for one, None to connect
     directly. ``resolve`` looks up a name and ``dial`` connects to an address; tests replace
     them."""
 
-    entries: tuple[OpenHost, ...]
+    allowed: tuple[OpenHost, ...]
     resolve_s: float
     connect_s: float
     choose_proxy: ChooseProxy
@@ -110,7 +109,7 @@ class EgressRoute:
 
     async def connect(self, host: str, port: int) -> Streams:
         """A connection. Raises :class:`DeniedTarget` or :class:`UnreachableTarget`."""
-        entry = next((entry for entry in self.entries if entry.covers(host, port)), None)
+        entry = next((entry for entry in self.allowed if entry.covers(host, port)), None)
         if is_metadata(host):
             raise DeniedTarget("a metadata service")
         if entry is None:
@@ -159,44 +158,44 @@ class EgressRoute:
                 raise DeniedTarget(f"it is at {text}, {why}")
         if not addresses:
             raise UnreachableTarget("the name has no address")
-        return addresses[:ADDRESSES]
+        return addresses[:MOST_ADDRESSES]
 
 
 async def look_up(host: str, port: int) -> list[str]:
     """The addresses of a name, from the system's resolver."""
     loop = asyncio.get_running_loop()
-    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 async def dial(address: str, port: int) -> Streams:
     """A connection to a numeric address."""
-    # These flags forbid to look anything up (getaddrinfo(3)), as the name was resolved before.
+    # These flags forbid a lookup (getaddrinfo(3)), as the name was resolved before.
     flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     return Streams(*await asyncio.open_connection(address, port, flags=flags))
 
 
 async def _open_tunnel(proxy: JobProxy, host: str, port: int) -> Streams:
     """A connection to a host by the proxy's CONNECT. Raises :class:`NoTunnel` or ``OSError``."""
-    pipe = Streams(*await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES))
+    tunnel = Streams(*await asyncio.open_connection(proxy.host, proxy.port, limit=ANSWER_BYTES))
     try:
-        await _send_connect(pipe, proxy, format_host_port(host, port))
+        await _send_connect(tunnel, proxy, format_host_port(host, port))
     except BaseException:
-        pipe.writer.transport.abort()
+        tunnel.writer.transport.abort()
         raise
-    return pipe
+    return tunnel
 
 
-async def _send_connect(pipe: Streams, proxy: JobProxy, target: str) -> None:
-    rows = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+async def _send_connect(tunnel: Streams, proxy: JobProxy, target: str) -> None:
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.credential:
-        rows.append(f"Proxy-Authorization: Basic {proxy.credential}")
-    pipe.writer.write("\r\n".join([*rows, "", ""]).encode("ascii"))
+        lines.append(f"Proxy-Authorization: Basic {proxy.credential}")
+    tunnel.writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
     try:
-        answer = await pipe.reader.readuntil(b"\r\n\r\n")
+        answer = await tunnel.reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise NoTunnel("the job's own proxy gave no answer") from None
-    status = _STATUS.match(answer)
-    if status is None or status[1] != b"200":
-        answered = status[1].decode() if status else "no HTTP"
-        raise NoTunnel(f"the job's own proxy answered {answered}")
+    match = _STATUS.match(answer)
+    status = match[1].decode() if match else "no HTTP"
+    if status != "200":
+        raise NoTunnel(f"the job's own proxy answered {status}")

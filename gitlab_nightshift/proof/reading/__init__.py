@@ -49,7 +49,7 @@ def _apply_flag(
     If the rule raises, that is a finding, too: otherwise a change that crashes it would pass.
     """
     fixed = context.settings.policy.flags.get(name)
-    usual = flag.people if context.by_people else flag.levels.get(context.category, flag.level)
+    usual = flag.human_level if context.by_people else flag.levels.get(context.category, flag.level)
     if (fixed or usual) == "off":
         return
     try:

@@ -219,7 +219,7 @@ class _AgentProcess:
         }
         hand_over = ""
         if self._task.schema:
-            hand_over = format_hand_over(context.provider.about.report_by, files["handoff_file"])
+            hand_over = format_hand_over(context.provider.info.report_by, files["handoff_file"])
         last_sections = format_last_sections(context.ledger, sections, hand_over)
         template = context.templates[self._task.bead]
         return build_bead_prompt(template, {**values, **files}, context.brief, last_sections)
@@ -273,7 +273,7 @@ class _AgentProcess:
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
         find_log = self._context.work.logs.find_log
         # An agent that starts no process writes its report itself, so no command can forge it.
-        trusted = not self._context.provider.about.runs_commands
+        trusted = not self._context.provider.info.runs_commands
         return BeadResult(
             bead=task.bead,
             category=task.category,

@@ -316,7 +316,7 @@ def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[s
         values[f"{name}_file"] = f"<hand-off folder>/{name}.json"
     ledger = open_ledger(plan, work_context.seconds)
     hand_over = format_hand_over(
-        build_provider(work_context.settings).about.report_by, values["handoff_file"]
+        build_provider(work_context.settings).info.report_by, values["handoff_file"]
     )
     return {
         bead: render_bead_prompt(

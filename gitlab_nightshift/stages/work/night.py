@@ -356,7 +356,7 @@ def _find_agent_failure(night: Night) -> str:
     if not results or any(result.status not in _AGENT_FAILURES for result in results):
         return ""
     last = take_first_line(results[-1].error)
-    who = "the agent's CLI" if night.bead_context.provider.about.program else "the model"
+    who = "the agent's CLI" if night.bead_context.provider.info.program else "the model"
     return f"{who} failed in every bead ({len(results)}), last: {last}"
 
 

@@ -235,7 +235,7 @@ class _WorkflowRun:
 
     def _find_hidden_files(self) -> tuple[str, ...]:
         """Find and log the secret files that this agent must not see in the checkout."""
-        if not self.setup.provider.about.hides_secrets:
+        if not self.setup.provider.info.hides_secrets:
             return ()
         hidden = find_hidden_files(self.checkout.saved)
         if hidden:

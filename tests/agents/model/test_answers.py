@@ -1,4 +1,4 @@
-"""Answers as text: blocks, which are read as they are written; JSON, held against the schema."""
+"""Answers as text: blocks, parsed and rendered; JSON, checked against its schema."""
 
 import json
 from typing import Any
@@ -41,9 +41,9 @@ def test_one_block(text: str) -> None:
 
 
 def test_several_blocks_are_numbered_and_a_text_without_any_has_none() -> None:
-    more = "b/c d.txt\n<<<<<<< SEARCH\n=======\nnew\n\n>>>>>>> REPLACE\n"
-    gone = "d.py\n<<<<<<< DELETE\n>>>>>>> DELETE\n"
-    assert parse_blocks(ONE + more + gone) == (
+    new = "b/c d.txt\n<<<<<<< SEARCH\n=======\nnew\n\n>>>>>>> REPLACE\n"
+    deleted = "d.py\n<<<<<<< DELETE\n>>>>>>> DELETE\n"
+    assert parse_blocks(ONE + new + deleted) == (
         OLD_NEW,
         Block(2, "b/c d.txt", (), ("new", "")),
         Block(3, "d.py", delete=True),
@@ -51,7 +51,7 @@ def test_several_blocks_are_numbered_and_a_text_without_any_has_none() -> None:
     assert parse_blocks("Nothing to do.\n=======\n") == ()
 
 
-def test_longer_marks_let_a_text_hold_marks() -> None:
+def test_longer_marks_let_a_text_contain_marks() -> None:
     text = ONE.replace("old", "Title\n=======").replace("<<<<<<<", "<<<<<<<<")
     text = text.replace("=======\nnew", "========\nnew").replace(">>>>>>>", ">>>>>>>>")
     assert parse_blocks(text) == (Block(1, "a.py", ("Title", "======="), ("new",)),)
@@ -80,7 +80,7 @@ def test_longer_marks_let_a_text_hold_marks() -> None:
         (ONE * (MOST_BLOCKS + 1), "more than 500 blocks"),
     ],
 )
-def test_what_is_not_plain_is_refused(text: str, why: str) -> None:
+def test_malformed_blocks_are_refused(text: str, why: str) -> None:
     with pytest.raises(MalformedError, match=why):
         parse_blocks(text)
 
@@ -108,12 +108,12 @@ PATHS = st.sampled_from(["a.py", "dir/ä b.txt", "=x", ".hidden"])
 
 
 @given(st.lists(st.tuples(PATHS, LINES, LINES, st.booleans()), max_size=5))
-def test_what_is_rendered_is_read_as_the_same(
+def test_rendered_blocks_are_parsed_as_the_same(
     rows: list[tuple[str, tuple[str, ...], tuple[str, ...], bool]],
 ) -> None:
     blocks = tuple(
-        Block(number, path, () if gone else old, () if gone else new, gone)
-        for number, (path, old, new, gone) in enumerate(rows, 1)
+        Block(number, path, () if delete else old, () if delete else new, delete)
+        for number, (path, old, new, delete) in enumerate(rows, 1)
     )
     assert parse_blocks(render_blocks(blocks)) == blocks
 
@@ -132,9 +132,9 @@ HONEST: dict[str, dict[str, Any]] = {"analyze": FOUND, "verify": PASSED, "mr": D
 
 
 def read(bead: str, text: str) -> dict[str, Any]:
-    own = build_schema(bead)
-    assert own
-    return parse_json_answer(text, own)
+    schema = build_schema(bead)
+    assert schema
+    return parse_json_answer(text, schema)
 
 
 @pytest.mark.parametrize("bead", HONEST)
@@ -199,7 +199,7 @@ def test_a_fence_within_a_text_of_the_json_is_no_fence_around_it() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(bead: str, text: str, why: str) -> None:
+def test_the_problem_of_a_json_answer_is_named(bead: str, text: str, why: str) -> None:
     with pytest.raises(MalformedError, match=why):
         read(bead, text)
 

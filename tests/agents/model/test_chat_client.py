@@ -30,9 +30,9 @@ DONE = "data: [DONE]\n\n"
 def endpoint(
     bodies: Sequence[str], status: int = 200, kind: str = STREAM, models: object = None
 ) -> Iterator[str]:
-    """Answers each request with the next body, the last one again and again; its address has a
-    path of its own."""
-    left = list(bodies)
+    """The base URL, which has a path, of a server that answers each request with the next body, and
+    at the end always with the last one."""
+    waiting = list(bodies)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -40,11 +40,9 @@ def endpoint(
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            good = (self.path, self.headers["authorization"]) == (
-                "/base/v1/chat/completions",
-                "Bearer key",
-            )
-            self.answer(left.pop(0) if len(left) > 1 else left[0], status if good else 418)
+            expected = ("/base/v1/chat/completions", "Bearer key")
+            good = (self.path, self.headers["authorization"]) == expected
+            self.answer(waiting.pop(0) if len(waiting) > 1 else waiting[0], status if good else 418)
 
         def answer(self, body: str, status: int) -> None:
             self.send_response(status)
@@ -71,22 +69,22 @@ def chunk(text: str | None = None, reason: str | None = None) -> str:
     return f"data: {json.dumps({'choices': [choice]})}\n\n"
 
 
-def whole(text: str, reason: str | None = "stop") -> str:
+def unstreamed(text: str, reason: str | None = "stop") -> str:
     choice = {"message": {"content": text}, "finish_reason": reason}
     return json.dumps({"choices": [choice]})
 
 
-def asked(*bodies: str, status: int = 200, kind: str = STREAM) -> str:
+def ask(*bodies: str, status: int = 200, kind: str = STREAM) -> ModelReply:
     with endpoint(bodies, status, kind) as url:
-        return ChatClient(url, "key", "m").ask(ASK, 100).text
+        return ChatClient(url, "key", "m").ask(ASK, 100)
 
 
 def test_a_stream_is_put_together() -> None:
     body = f": hello\n\n{chunk('a')}{chunk()}{chunk('ä')}{chunk(reason='stop')}"
-    heard: list[int] = []
+    progress: list[int] = []
     with endpoint([body + 'data: {"choices": [], "usage": {}}\n\n' + DONE]) as url:
-        assert ChatClient(url, "key", "m", heard.append).ask(ASK, 100).text == "aä"
-    assert heard == [1, 1, 2, 2, 2]
+        assert ChatClient(url, "key", "m", progress.append).ask(ASK, 100).text == "aä"
+    assert progress == [1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -101,14 +99,14 @@ def test_a_stream_is_put_together() -> None:
     ],
 )
 def test_a_stream_with_its_end_is_an_answer(body: str) -> None:
-    assert asked(body) == "yes"
+    assert ask(body).text == "yes"
 
 
 def test_a_server_that_does_not_stream() -> None:
-    assert asked(whole("whole"), kind=JSON) == "whole"
+    assert ask(unstreamed("yes"), kind=JSON).text == "yes"
 
 
-HALVES = {
+CUT_OFF = {
     "no end at all": (chunk("half"), "the stream ended without its end"),
     "no reason": (chunk("half") + chunk() + DONE, "the endpoint gave no reason for its end"),
     "no mark": (chunk("half") + chunk(reason="stop"), "the stream ended without its end"),
@@ -143,23 +141,23 @@ HALVES = {
 }
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_half_a_stream_is_asked_for_again_and_then_is_no_answer(name: str) -> None:
-    body, why = HALVES[name]
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_a_cut_off_stream_is_requested_once_more(name: str) -> None:
+    body, why = CUT_OFF[name]
     repeats: list[str] = []
-    with endpoint([body, chunk("whole", "stop") + DONE]) as url:
+    with endpoint([body, chunk("complete", "stop") + DONE]) as url:
         client = ChatClient(url, "key", "m", on_repeat=repeats.append)
-        assert client.ask(ASK, 100).text == "whole"
+        assert client.ask(ASK, 100).text == "complete"
     assert [why in text for text in repeats] == [True], repeats
     with pytest.raises(CutOffError, match="the answer was cut off twice: ") as caught:
-        asked(body)
+        ask(body)
     assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("reason", [None, "length", "content_filter"])
-def test_half_an_answer_that_is_no_stream_is_none(reason: str | None) -> None:
+def test_a_cut_off_answer_without_a_stream_is_refused(reason: str | None) -> None:
     with pytest.raises(CutOffError):
-        asked(whole("half", reason), kind=JSON)
+        ask(unstreamed("half", reason), kind=JSON)
 
 
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
@@ -173,7 +171,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_connection_that_breaks_is_half_an_answer(name: str) -> None:
+def test_a_connection_that_breaks_cuts_the_answer_off(name: str) -> None:
     def play(connection: socket.socket, number: int) -> None:
         connection.sendall(BROKEN[name].encode() + GOOD)
 
@@ -183,8 +181,10 @@ def test_a_connection_that_breaks_is_half_an_answer(name: str) -> None:
         assert len(server.requests) == 2
 
 
-def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the standard library makes of it, and why the client reads otherwise."""
+def test_readline_would_take_a_short_body_for_a_complete_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Why the client does not use the standard library's ``readline``."""
 
     def read_body(response: http.client.HTTPResponse, most: int) -> Iterator[bytes]:
         while line := response.readline(most):
@@ -204,7 +204,7 @@ def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch
         ('{"error": {"message": null}}', 500, JSON, "HTTP 500$"),
         ("<html>", 502, "text/html", "HTTP 502$"),
         (chunk(reason="stop") + DONE, 200, STREAM, "the answer is empty"),
-        (whole(" "), 200, JSON, "the answer is empty"),
+        (unstreamed(" "), 200, JSON, "the answer is empty"),
         ("{}", 200, JSON, "gave no reason for its end"),
         ("[]", 200, JSON, "no JSON of Chat Completions"),
         ('{"choices": [1]}', 200, JSON, "gave no reason for its end"),
@@ -212,13 +212,13 @@ def test_by_readline_a_short_body_would_be_whole(monkeypatch: pytest.MonkeyPatch
         ("x" * 4_000_001, 200, STREAM, "too large"),
     ],
 )
-def test_what_is_no_answer_is_told(body: str, status: int, kind: str, why: str) -> None:
+def test_an_unusable_answer_is_explained(body: str, status: int, kind: str, why: str) -> None:
     with pytest.raises(EndpointError, match=why) as caught:
-        asked(body, status=status, kind=kind)
+        ask(body, status=status, kind=kind)
     assert caught.value.status == status
 
 
-def test_nobody_there() -> None:
+def test_an_endpoint_that_refuses_connections() -> None:
     with pytest.raises(EndpointError, match=r"no answer \(ConnectionRefusedError") as caught:
         ChatClient("http://127.0.0.1:9", "key", "m").ask(ASK, 100)
     assert caught.value.status == 0
@@ -237,9 +237,11 @@ TOO_LONG = [
 
 
 @pytest.mark.parametrize(("status", "error", "expected", "context"), TOO_LONG)
-def test_whether_less_would_help(status: int, error: object, expected: bool, context: int) -> None:
+def test_a_request_that_is_too_long_is_recognized(
+    status: int, error: object, expected: bool, context: int
+) -> None:
     with pytest.raises(EndpointError) as caught:
-        asked(json.dumps({"error": error}), status=status, kind=JSON)
+        ask(json.dumps({"error": error}), status=status, kind=JSON)
     assert (caught.value.too_long, caught.value.context) == (expected, context)
 
 
@@ -254,12 +256,12 @@ def test_whether_less_would_help(status: int, error: object, expected: bool, con
         (None, 0),
     ],
 )
-def test_the_context_is_what_the_list_of_models_says(models: object, tokens: int) -> None:
+def test_the_context_is_read_from_the_list_of_models(models: object, tokens: int) -> None:
     with endpoint([""], models=models) as url:
         assert ChatClient(url, "key", "m").read_model().context == tokens
 
 
-def test_without_a_list_of_models_the_context_is_not_known() -> None:
+def test_without_a_list_of_models_the_context_is_unknown() -> None:
     assert ChatClient("http://127.0.0.1:9", "key", "m").read_model().context == 0
 
 
@@ -292,8 +294,8 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("server", TEXTS)
-def test_the_answer_is_what_stands_behind_the_thoughts(server: str) -> None:
-    assert asked(TEXTS[server]) == "yes"
+def test_thoughts_are_not_part_of_the_answer(server: str) -> None:
+    assert ask(TEXTS[server]).text == "yes"
 
 
 FAILURES = {
@@ -306,10 +308,10 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("server", FAILURES)
-def test_a_failure_is_told_in_the_servers_words(server: str) -> None:
+def test_a_failure_is_quoted_in_the_servers_words(server: str) -> None:
     body, status = FAILURES[server]
     with pytest.raises(EndpointError, match=f"HTTP {status}: why"):
-        asked(body, status=status, kind=JSON)
+        ask(body, status=status, kind=JSON)
 
 
 IN_STREAMS = {
@@ -324,29 +326,20 @@ IN_STREAMS = {
 @pytest.mark.parametrize("server", IN_STREAMS)
 def test_a_failure_inside_a_stream_of_status_200_is_no_answer(server: str) -> None:
     with pytest.raises(CutOffError, match="the model endpoint failed: why"):
-        asked(f"{chunk('half')}data: {json.dumps(IN_STREAMS[server])}\n\n")
+        ask(f"{chunk('half')}data: {json.dumps(IN_STREAMS[server])}\n\n")
 
 
-def test_a_refusal_is_told_as_such() -> None:
+def test_a_refusal_of_the_model_is_quoted() -> None:
     with pytest.raises(EndpointError, match="the model refuses: I cannot help"):
-        asked(message(content=None, refusal="I cannot help with that."))
-
-
-def called(*bodies: str) -> ModelReply:
-    with endpoint(bodies) as url:
-        return ChatClient(url, "key", "m").ask(ASK, 100)
+        ask(message(content=None, refusal="I cannot help with that."))
 
 
 def a_call(**fields: object) -> dict[str, object]:
-    return {
-        "index": 0,
-        "type": "function",
-        "function": {"name": "read", "arguments": "{}"},
-        **fields,
-    }
+    function = {"name": "read", "arguments": "{}"}
+    return {"index": 0, "type": "function", "function": function, **fields}
 
 
-def test_what_came_with_a_call_goes_back_with_it() -> None:
+def test_thoughts_and_signatures_of_a_call_are_sent_back() -> None:
     """Gemini refuses a result without its signature, OpenRouter and DeepSeek without thoughts."""
     extra = {"google": {"thought_signature": "s"}}
     details = [{"type": "reasoning.text", "index": 0, "text": text} for text in ("h", "m")]
@@ -358,7 +351,7 @@ def test_what_came_with_a_call_goes_back_with_it() -> None:
             tool_calls=[a_call(id="1", extra_content=extra)],
         ),
     ]
-    reply = called(pieces[0].removesuffix(DONE) + pieces[1])
+    reply = ask(pieces[0].removesuffix(DONE) + pieces[1])
     assert reply.message["reasoning"] == "hm"
     [detail] = reply.message["reasoning_details"]
     assert detail["text"] == "hm"
@@ -367,21 +360,21 @@ def test_what_came_with_a_call_goes_back_with_it() -> None:
 
 @pytest.mark.parametrize("call_id", [None, "", 5])
 def test_a_call_without_an_id_gets_one_that_mistral_takes(call_id: object) -> None:
-    [call] = called(message(tool_calls=[a_call(id=call_id)])).calls
+    [call] = ask(message(tool_calls=[a_call(id=call_id)])).calls
     assert re.fullmatch(r"[a-z0-9]{9}", call.call_id)
 
 
-def test_arguments_as_an_object_are_taken_and_go_back_as_text() -> None:
+def test_arguments_as_an_object_are_sent_back_as_text() -> None:
     function = {"name": "read", "arguments": {"path": "a"}}
-    reply = called(message(tool_calls=[a_call(id="1", function=function)]))
+    reply = ask(message(tool_calls=[a_call(id="1", function=function)]))
     assert reply.calls[0].arguments == {"path": "a"}
     assert reply.message["tool_calls"][0]["function"]["arguments"] == '{"path": "a"}'
 
 
-def test_arguments_that_are_no_json_go_back_as_none() -> None:
+def test_arguments_that_are_no_json_are_sent_back_as_an_empty_object() -> None:
     """A chat template that reads them would fail every later request."""
     function = {"name": "read", "arguments": '{"path": '}
-    reply = called(message(tool_calls=[a_call(id="1", function=function)]))
+    reply = ask(message(tool_calls=[a_call(id="1", function=function)]))
     assert reply.calls[0].arguments is None
     assert reply.message["tool_calls"][0]["function"]["arguments"] == "{}"
 
@@ -389,4 +382,4 @@ def test_arguments_that_are_no_json_go_back_as_none() -> None:
 def test_a_flood_of_calls_is_no_answer() -> None:
     calls = [a_call(index=n, id=str(n)) for n in range(2_001)]
     with pytest.raises(EndpointError, match="more than 2000 tool calls"):
-        called(message(tool_calls=calls))
+        ask(message(tool_calls=calls))

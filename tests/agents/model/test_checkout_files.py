@@ -1,6 +1,7 @@
-"""Edits on a real disk: no link followed, everything or nothing."""
+"""Edits on a real disk: no link is followed, and all are made or none."""
 
 import os
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-def test_files_are_changed_made_and_deleted(top: Path) -> None:
+def test_files_are_changed_created_and_deleted(top: Path) -> None:
     apply(
         top,
         block("src/a.sh", "two", "2"),
@@ -46,7 +47,7 @@ def test_files_are_changed_made_and_deleted(top: Path) -> None:
 
 
 def refused(top: Path, *blocks: Block) -> str:
-    """Why, after a look that nothing at all has changed, inside and outside."""
+    """The reason of a refusal, which has changed nothing inside or outside of ``top``."""
     before = whole_tree(top.parent)
     with pytest.raises(NotApplicableError) as caught:
         apply(top, block("src/a.sh", "one", "1"), *blocks)
@@ -55,10 +56,10 @@ def refused(top: Path, *blocks: Block) -> str:
 
 
 def test_a_linked_folder_is_not_entered(top: Path) -> None:
-    (top / "way").symlink_to(top.parent / "outside")
-    assert "a file or a link, not a folder" in refused(top, block("way/x", "x", "y"))
-    assert "a file or a link, not a folder" in refused(top, block("way/new", "", "y"))
-    assert "a file or a link, not a folder" in refused(top, Block(1, "way/x", delete=True))
+    (top / "link").symlink_to(top.parent / "outside")
+    assert "a file or a link, not a folder" in refused(top, block("link/x", "x", "y"))
+    assert "a file or a link, not a folder" in refused(top, block("link/new", "", "y"))
+    assert "a file or a link, not a folder" in refused(top, Block(1, "link/x", delete=True))
 
 
 def test_a_link_is_no_file(top: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_link_is_no_file(top: Path) -> None:
     assert "a symbolic link" in refused(top, block("nowhere", "", "y"))
 
 
-def test_what_is_no_plain_file(top: Path) -> None:
+def test_files_that_are_not_plain_are_refused(top: Path) -> None:
     os.link(top.parent / "outside" / "x", top / "hard")
     os.mkfifo(top / "pipe")
     with (top / "large").open("wb") as file:
@@ -88,62 +89,54 @@ def test_a_folder_that_cannot_be_written_to(top: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", range(1, 7))
-def test_whatever_fails_on_the_way_all_is_as_before(
+def test_any_failure_undoes_everything(
     top: Path, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The n-th change of a name fails, as on a full or broken disk."""
+    """The n-th rename fails, as on a full or broken disk."""
+    (top / "src" / "old").write_text("old\n")
     edits = plan_edits(
         [
             block("src/a.sh", "one", "1"),
             block("b.txt", "b", "2"),
             block("x/new.txt", "", "n"),
-            Block(4, "src/gone", delete=True),
+            Block(4, "src/old", delete=True),
         ],
-        checkout_files.make_reader(gone(top)),
+        checkout_files.make_reader(top),
     )
     before = whole_tree(top)
-    rename, calls = os.rename, [0]
+    rename, calls = os.rename, count(1)
 
-    def broken(*args: object, **kwargs: object) -> None:
-        calls[0] += 1
-        if calls[0] == failing:
+    def fail_once(*args: object, **kwargs: object) -> None:
+        if next(calls) == failing:
             raise OSError(28, "No space left on device", "x")
         rename(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(os, "rename", broken)
+    monkeypatch.setattr(os, "rename", fail_once)
     with pytest.raises(NotApplicableError, match=r"^(src/|b|x/).*No space left"):
         checkout_files.apply(top, edits)
     assert_same(whole_tree(top), before)
 
 
-def gone(top: Path) -> Path:
-    (top / "src" / "gone").write_text("gone\n")
-    return top
-
-
-def test_a_signal_on_the_way_leaves_all_as_before(
-    top: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_undoes_everything(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     edits = plan_edits(
         [block("b.txt", "b", "2"), block("n", "", "n")], checkout_files.make_reader(top)
     )
     before = whole_tree(top)
 
-    def interrupted(*args: object) -> None:
-        raise KeyboardInterrupt
+    replace_file = checkout_files._replace_file
 
-    put = checkout_files._replace_file
-    monkeypatch.setattr(
-        checkout_files,
-        "_replace_file",
-        lambda staged, done: put(staged, done) if staged.has_old else interrupted(),
-    )
+    def interrupt_new(staged: checkout_files._StagedFile, log: checkout_files._UndoLog) -> None:
+        if not staged.has_old:
+            raise KeyboardInterrupt
+        replace_file(staged, log)
+
+    monkeypatch.setattr(checkout_files, "_replace_file", interrupt_new)
     with pytest.raises(KeyboardInterrupt):
         checkout_files.apply(top, edits)
     assert_same(whole_tree(top), before)
 
 
-def test_a_file_that_has_changed_since_is_left_alone(top: Path) -> None:
+def test_a_file_that_has_changed_since_it_was_read_is_left_alone(top: Path) -> None:
     edits = plan_edits(
         [block("src/a.sh", "one", "1"), block("n", "", "n")], checkout_files.make_reader(top)
     )

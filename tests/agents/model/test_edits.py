@@ -1,5 +1,5 @@
-"""What blocks make of files: exactly what they say, or nothing. What a model wants to replace is
-found exactly, or without its white space, or not at all."""
+"""Blocks apply exactly or not at all. A model's old text is found exactly, or but for white space,
+or not at all."""
 
 from collections.abc import Mapping
 
@@ -17,6 +17,7 @@ from gitlab_nightshift.agents.model.edits import (
     plan_edits,
     write_blocks,
 )
+from gitlab_nightshift.agents.model.texts import BLOCKS
 
 
 def block(path: str, old: str, new: str, number: int = 1) -> Block:
@@ -45,9 +46,9 @@ def problems(files: Mapping[str, bytes], *blocks: Block) -> tuple[str, ...]:
         (b"a\nb", "a\nb", "a", b"a"),
         (b"a\r\nb\r\nc\r\n", "b", "x\ny", b"a\r\nx\r\ny\r\nc\r\n"),
         (b"a\r\nb", "b", "b\nc", b"a\r\nb\r\nc"),
-        (b"a\nb\r\nc\n", "a\nb\nc", "a\nx\nb\nc", b"a\nx\nb\r\nc\n"),  # what stays keeps its end
+        (b"a\nb\r\nc\n", "a\nb\nc", "a\nx\nb\nc", b"a\nx\nb\r\nc\n"),  # kept lines keep their ends
         (b"\xef\xbb\xbfa\nb\n", "a", "x", b"\xef\xbb\xbfx\nb\n"),
-        (b"caf\xe9\nb\n", "b", "x", b"caf\xe9\nx\n"),  # no UTF-8, and kept
+        (b"caf\xe9\nb\n", "b", "x", b"caf\xe9\nx\n"),  # bytes that are not UTF-8 are kept
         (b"a\rb\nc\n", "c", "x", b"a\rb\nx\n"),
         (b"a\n\nb\n", "a\n\nb", "a\nb", b"a\nb\n"),
         ("ä\u2028b\nc\n".encode(), "c", "x", "ä\u2028b\nx\n".encode()),
@@ -58,22 +59,22 @@ def test_exactly_the_lines_are_replaced(before: bytes, old: str, new: str, after
     assert plan({"f": before}, Block(1, "f", old_lines, new_lines)) == {"f": after}
 
 
-def test_blocks_mean_the_file_as_it_is_whatever_their_order() -> None:
+def test_the_order_of_blocks_does_not_matter() -> None:
     one, two = block("f", "a", "b", 1), block("f", "b", "c", 2)
     assert plan({"f": b"a\nb\n"}, one, two) == {"f": b"b\nc\n"}
     assert plan({"f": b"a\nb\n"}, two, one) == {"f": b"b\nc\n"}
 
 
-def test_files_are_made_and_deleted() -> None:
-    new, gone = block("n", "", "x\ny"), Block(2, "g", delete=True)
-    edits = plan_edits([new, gone], {"g": b"1\n2"}.get)
-    assert edits == (Edit("n", None, b"x\ny\n", 2, 0), Edit("g", b"1\n2", None, 0, 2))
+def test_files_are_created_and_deleted() -> None:
+    blocks = [block("new", "", "x\ny"), Block(2, "old", delete=True)]
+    edits = plan_edits(blocks, {"old": b"1\n2"}.get)
+    assert edits == (Edit("new", None, b"x\ny\n", 2, 0), Edit("old", b"1\n2", None, 0, 2))
     assert [edit.action for edit in edits] == ["created", "deleted"]
     assert plan({"empty": b""}, block("empty", "", "x")) == {"empty": b"x\n"}
     assert plan({"bin": b"\0"}, Block(1, "bin", delete=True)) == {"bin": None}
 
 
-def test_lines_are_counted_as_they_change() -> None:
+def test_only_changed_lines_are_counted() -> None:
     [edit] = plan_edits([block("f", "a\nb\nc", "a\nx\ny\nc")], {"f": b"a\nb\nc\n"}.get)
     assert (edit.added, edit.deleted, edit.action) == (2, 1, "edited")
 
@@ -105,9 +106,9 @@ def test_blocks_that_do_not_fit_are_named(blocks: list[Block], why: str) -> None
     assert why in problem
 
 
-def test_all_problems_are_told_at_once() -> None:
-    found = problems({"f": b"a\n"}, block("f", "z", "x", 1), block("/x", "", "y", 2))
-    assert [text.partition(":")[0] for text in found] == ["block 1 (f)", "block 2 (/x)"]
+def test_all_problems_are_named_at_once() -> None:
+    texts = problems({"f": b"a\n"}, block("f", "z", "x", 1), block("/x", "", "y", 2))
+    assert [text.partition(":")[0] for text in texts] == ["block 1 (f)", "block 2 (/x)"]
 
 
 def test_a_file_that_may_not_be_read_is_named() -> None:
@@ -126,13 +127,13 @@ def test_a_file_that_may_not_be_read_is_named() -> None:
         *(".git\u200c/config", "x" * 256, "d/" * 600 + "x", ".git. /x", "..\\.git\\config"),
     ],
 )
-def test_paths_that_lead_nowhere_good(path: str) -> None:
+def test_paths_that_cannot_be_in_a_checkout(path: str) -> None:
     assert find_path_problem(path)
     assert problems({path: b"a\n"}, block(path, "a", "b"))
 
 
 @pytest.mark.parametrize("path", ["a", ".gitignore", "src/ä b.py", ".github/x", "..a", "~/x", "-x"])
-def test_paths_of_a_checkout(path: str) -> None:
+def test_paths_that_can_be_in_a_checkout(path: str) -> None:
     assert find_path_problem(path) == ""
 
 
@@ -141,32 +142,32 @@ TEXTS = st.lists(WORDS, max_size=6)
 ENDS = st.sampled_from(["\n", "\r\n"])
 
 
-def plainly(lines: list[str], edits: list[tuple[list[str], list[str]]]) -> list[str] | None:
-    """The same in the plainest way: the lines after all edits, None where they do not fit."""
-    taken, places = set[int](), []
+def edit_simply(lines: list[str], edits: list[tuple[list[str], list[str]]]) -> list[str] | None:
+    """The simplest implementation: the lines after all edits, None if these do not apply."""
+    replaced, replacements = set[int](), []
     for old, new in edits:
         size = len(old)
-        found = [n for n in range(len(lines) - size + 1) if lines[n : n + size] == old]
-        own = set(range(found[0], found[0] + size)) if found else set()
-        if len(found) != 1 or taken & own or old == new:
+        starts = [n for n in range(len(lines) - size + 1) if lines[n : n + size] == old]
+        indexes = set(range(starts[0], starts[0] + size)) if starts else set()
+        if len(starts) != 1 or replaced & indexes or old == new:
             return None
-        taken |= own
-        places.append((found[0], size, new))
-    for start, size, new in sorted(places, key=lambda place: -place[0]):
+        replaced |= indexes
+        replacements.append((starts[0], size, new))
+    for start, size, new in sorted(replacements, reverse=True):
         lines = [*lines[:start], *new, *lines[start + size :]]
     return lines
 
 
 @given(TEXTS, ENDS, st.booleans(), st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=3))
-def test_it_is_exact_or_nothing(
+def test_blocks_apply_exactly_or_not_at_all(
     lines: list[str], end: str, closed: bool, edits: list[tuple[list[str], list[str]]]
 ) -> None:
     assume(all(old for old, _ in edits))
     lines = lines if closed or not lines or lines[-1] else [*lines, "z"]
-    end = end if closed or len(lines) > 1 else "\n"  # nothing in the file says another
+    end = end if closed or len(lines) > 1 else "\n"  # a file without line ends
     before = (end.join(lines) + (end if closed and lines else "")).encode()
     blocks = [Block(n, "f", tuple(old), tuple(new)) for n, (old, new) in enumerate(edits, 1)]
-    expected = plainly(lines, edits)
+    expected = edit_simply(lines, edits)
     if expected is None:
         assert problems({"f": before}, *blocks)
         return
@@ -203,12 +204,9 @@ def test_written_blocks_are_small_and_make_exactly_the_edit(
     assert plan(files, *written) == {"a": edit.after}
 
 
-def test_the_example_that_models_are_given_is_read() -> None:
-    from gitlab_nightshift.agents.model.texts import BLOCKS
-
-    assert [each.path for each in parse_blocks(BLOCKS.partition("\n\n- ")[0])] == [
-        "path/of/file.py"
-    ]
+def test_the_example_for_models_can_be_parsed() -> None:
+    [block] = parse_blocks(BLOCKS.partition("\n\n- ")[0])
+    assert block.path == "path/of/file.py"
 
 
 FILE = """\
@@ -242,16 +240,16 @@ def edited(text: str, old: str, new: str) -> str:
         (FILE, "x = 1\n"),
     ],
 )
-def test_what_stands_there_once_is_replaced_exactly(old: str, new: str) -> None:
+def test_a_text_that_occurs_once_is_replaced_exactly(old: str, new: str) -> None:
     assert edited(FILE, old, new) == FILE.replace(old, new)
 
 
-def test_line_ends_of_the_file_stay() -> None:
+def test_line_ends_of_the_file_are_kept() -> None:
     text = FILE.replace("\n", "\r\n")
     assert edited(text, "return sum(prices)\n", "return 1\n") == text.replace("sum(prices)", "1")
 
 
-def test_without_the_indentation_it_is_found_and_moved() -> None:
+def test_an_edit_with_other_indentation_is_indented_like_the_file() -> None:
     old = "def count(self, prices):\n    return len(prices)"
     new = "def count(self, prices):\n    # All of them.\n    return len(prices)"
     assert edited(FILE, old, new) == FILE.replace(
@@ -268,12 +266,14 @@ def test_without_the_indentation_it_is_found_and_moved() -> None:
         ("self, prices ) :", "the old text is not there"),
     ],
 )
-def test_what_is_not_there_once_is_refused_with_the_nearest_place(old: str, why: str) -> None:
+def test_a_text_that_does_not_occur_once_is_refused_with_the_nearest_place(
+    old: str, why: str
+) -> None:
     with pytest.raises(NotApplicableError, match=why.replace("(", r"\(")):
         build_block("f", FILE, old, "x")
 
 
-def test_two_places_that_differ_by_white_space_are_told() -> None:
+def test_places_that_differ_only_in_white_space_are_named() -> None:
     with pytest.raises(NotApplicableError, match="at lines 1, 2; copy it exactly"):
         build_block("f", "a = 1\na  =  1\n", " a = 1 ", "b")
 
@@ -282,18 +282,18 @@ LINES = st.lists(st.sampled_from(["a", "b", "  a", "", "c d"]), max_size=8)
 
 
 @given(LINES, LINES, LINES, LINES)
-def test_any_edit_is_made_exactly_or_refused(
+def test_any_edit_is_applied_exactly_or_refused(
     before: list[str], old: list[str], new: list[str], after: list[str]
 ) -> None:
     text = "\n".join([*before, *old, *after, ""])
-    wanted, by = "\n".join(old), "\n".join(new)
-    if not wanted:
+    old_text, new_text = "\n".join(old), "\n".join(new)
+    if not old_text:
         return
     try:
-        made = edited(text, wanted, by)
+        result = edited(text, old_text, new_text)
     except NotApplicableError:
         return
-    assert text.count(wanted) > 1 or made == text.replace(wanted, by)
+    assert text.count(old_text) > 1 or result == text.replace(old_text, new_text)
 
 
 @given(LINES, LINES)
@@ -301,8 +301,6 @@ def test_blocks_that_are_written_make_the_same_edit(before: list[str], after: li
     old, new = ("".join(f"{line}\n" for line in lines).encode() for lines in (before, after))
     if old == new or not before or not after:
         return
-    from gitlab_nightshift.agents.model.edits import Edit
-
     blocks = write_blocks([Edit("f", old, new, 0, 0)])
-    [made] = plan_edits(blocks, lambda path: old)
-    assert made.after == new
+    [edit] = plan_edits(blocks, lambda path: old)
+    assert edit.after == new

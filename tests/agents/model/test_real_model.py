@@ -1,6 +1,6 @@
-"""A bead of each kind against a real llama.cpp server with a real, very small model.
+"""A bead of each kind with a real llama.cpp server and a real, very small model.
 
-Nothing is claimed of what it finds: whatever it says, a bead ends in one of the known ways.
+Whatever the model answers, a bead has to end in one of the known ways.
 """
 
 import os
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.agents.model.chat_client import ChatClient
+from gitlab_nightshift.agents.model.chat_client import ChatClient, EndpointError
+from gitlab_nightshift.gateway.model_list import ask_for_model
+from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
 from gitlab_nightshift.records.bead_results import BeadStatus
 from tests.support.llama_server import CONTEXT, MODEL, find_lack, llama_server
 from tests.support.programs import NEEDED
@@ -33,17 +35,12 @@ def test_a_bead_ends_in_a_known_way(url: str, bead: str, tmp_path: Path) -> None
         assert (tmp_path / "checkout/shop.py").read_text() == SHOP
 
 
-def test_the_server_tells_its_context(url: str) -> None:
-    from gitlab_nightshift.gateway.model_list import ask_for_model
-    from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
-
-    found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "x" * 9), url, {}), MODEL)
-    assert (found.status, found.context) == (200, CONTEXT)
+def test_the_server_reports_its_context(url: str) -> None:
+    model = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "x" * 9), url, {}), MODEL)
+    assert (model.status, model.context) == (200, CONTEXT)
 
 
-def test_what_is_too_long_for_it_is_told_with_its_context(url: str) -> None:
-    from gitlab_nightshift.agents.model.chat_client import EndpointError
-
+def test_a_prompt_that_is_too_long_is_refused_with_the_context(url: str) -> None:
     message = {"role": "user", "content": "x " * (CONTEXT + 1000)}
     with pytest.raises(EndpointError) as caught:
         ChatClient(url, "key", MODEL).ask([message], 16)

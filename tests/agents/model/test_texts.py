@@ -1,4 +1,4 @@
-"""The form of an answer that an endpoint is asked to keep to."""
+"""The schema that an endpoint is asked to enforce on an answer."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ NOTHING = {"result": "NO_IMPROVEMENT", "reason": "All is tested."}
 
 
 def find_schema(bead: str) -> Any:
-    strictest = build_answer_format(bead, build_schema(bead))
-    assert strictest
-    return strictest["json_schema"]["schema"]
+    response_format = build_answer_format(bead, build_schema(bead))
+    assert response_format
+    return response_format["json_schema"]["schema"]
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_a_report_fits_its_schema(bead: str, report: dict[str, Any]) -> None:
         {"selected": {"description": "Test it."}},
     ],
 )
-def test_what_was_found_has_to_be_selected_with_its_files(selected: dict[str, Any]) -> None:
+def test_an_improvement_has_to_be_selected_with_its_files(selected: dict[str, Any]) -> None:
     report = {**{key: value for key, value in FOUND.items() if key != "selected"}, **selected}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(report, find_schema("analyze"))
 
 
-def test_a_server_that_reads_nothing_beside_any_of_knows_all_the_same() -> None:
-    """llama.cpp makes its grammar of the alternatives alone, and looks references up at the top."""
+def test_each_alternative_is_a_whole_object() -> None:
+    """llama.cpp builds its grammar from the alternatives alone, and finds references at the top."""
     schema = find_schema("analyze")
     assert set(schema) == {"$defs", "anyOf"}
-    assert [{*part["properties"]} for part in schema["anyOf"]] == [{*FOUND, "reason"}] * 2
+    assert [{*option["properties"]} for option in schema["anyOf"]] == [{*FOUND, "reason"}] * 2

@@ -1,4 +1,4 @@
-"""The proxy with real connections; names and addresses are those of a made-up internet."""
+"""The proxy with real connections, and names and addresses of a simulated internet."""
 
 import base64
 import contextlib
@@ -20,14 +20,14 @@ from tests.gateway.egress.tools import (
     Internet,
     RunningProxy,
     agent,
-    made_up_internet,
+    simulated_internet,
 )
 from tests.support.trees import wait_for
 
 
 @pytest.fixture
 def internet() -> Iterator[Internet]:
-    with made_up_internet() as one:
+    with simulated_internet() as one:
         yield one
 
 
@@ -42,28 +42,26 @@ def test_an_allowed_host_is_reached_and_its_traffic_counted(internet: Internet) 
     assert internet.dialled == [(REGISTRY, 443)]
 
 
-def test_pythons_own_client_takes_the_url_of_the_ticket(internet: Internet) -> None:
-    """Python's own client, by the URL of the ticket."""
+def test_urllib_accepts_the_url_of_the_ticket(internet: Internet) -> None:
     with agent(internet) as one:
         internet.names["plain.example"] = [[REGISTRY]]
         handler = urllib.request.ProxyHandler({"http": one.ticket.url})
         opener = urllib.request.build_opener(handler)
         with pytest.raises(http.client.BadStatusLine) as caught:
             opener.open("http://plain.example/x?y=z", timeout=60)
-    got = str(caught.value)
-    assert got.startswith("got GET /x?y=z HTTP/1.1")
+    assert str(caught.value).startswith("got GET /x?y=z HTTP/1.1")
     assert internet.dialled == [(REGISTRY, 80)]
 
 
-def test_a_plain_request_loses_what_is_not_its_servers(internet: Internet) -> None:
+def test_a_plain_request_loses_the_headers_for_the_proxy(internet: Internet) -> None:
     with agent(internet) as one:
         internet.names["plain.example"] = [[REGISTRY]]
         code = base64.b64encode(f"x:{one.ticket.credential}".encode()).decode()
-        proof = f"Host: evil\r\nProxy-Authorization: Basic {code}"
-        head = f"GET http://plain.example/a HTTP/1.1\r\n{proof}"
+        headers = f"Host: evil\r\nProxy-Authorization: Basic {code}"
+        head = f"GET http://plain.example/a HTTP/1.1\r\n{headers}"
         answer = one.raw(f"{head}\r\n\r\n".encode())
-        rows = b"GET /a HTTP/1.1\r\nHost: plain.example\r\nConnection: close\r\n\r\n"
-        assert answer == b"got " + rows
+        forwarded = b"GET /a HTTP/1.1\r\nHost: plain.example\r\nConnection: close\r\n\r\n"
+        assert answer == b"got " + forwarded
         assert one.raw(head.replace("plain.", "registry.").encode() + b"\r\n\r\n")[9:12] == b"403"
 
 
@@ -74,17 +72,15 @@ REFUSED = [
 ]
 
 
-def test_other_targets_are_refused_and_told(internet: Internet) -> None:
+def test_other_targets_are_refused_and_reported(internet: Internet) -> None:
     with agent(internet) as one:
         assert {target: one.status(target) for target in REFUSED} == dict.fromkeys(REFUSED, "403")
-        told = [note.removeprefix("egress, implement: ") for note in one.notes]
-        assert [note.partition(" ")[0].strip("'") for note in told] == [
-            *REFUSED,
-        ]
+        texts = [note.removeprefix("egress, implement: ") for note in one.notes]
+        assert [text.partition(" ")[0].strip("'") for text in texts] == REFUSED
     assert (internet.asked, internet.dialled) == ([], [])
 
 
-LEADS = {
+FORBIDDEN = {
     "loopback": ["127.0.0.1"],
     "loopback 6": ["::1"],
     "mapped": ["::ffff:127.0.0.1"],
@@ -99,9 +95,9 @@ LEADS = {
 }
 
 
-def test_an_allowed_name_that_leads_elsewhere(internet: Internet) -> None:
+def test_an_allowed_name_with_a_forbidden_address(internet: Internet) -> None:
     with agent(internet) as one:
-        for number, (name, addresses) in enumerate(LEADS.items(), 1):
+        for number, (name, addresses) in enumerate(FORBIDDEN.items(), 1):
             internet.names["registry.example"] = [addresses]
             assert one.status("registry.example:443") == "403", name
             assert len(one.notes) == number, name
@@ -109,11 +105,11 @@ def test_an_allowed_name_that_leads_elsewhere(internet: Internet) -> None:
 
 
 def test_a_name_that_changes_between_check_and_use(internet: Internet) -> None:
-    """One look at the name for each connection, and the connection goes to what it showed."""
+    """The name is resolved once for each connection, which goes to the checked address."""
     internet.names["registry.example"] = [[REGISTRY], ["127.0.0.1"], [REGISTRY], ["10.0.0.1"]]
     with agent(internet) as one:
-        seen = [one.connect("registry.example:443", then=b"bye")[9:12] for _ in range(4)]
-    assert seen == [b"200", b"403", b"200", b"403"]
+        statuses = [one.connect("registry.example:443", then=b"bye")[9:12] for _ in range(4)]
+    assert statuses == [b"200", b"403", b"200", b"403"]
     assert internet.asked == ["registry.example"] * 4
     assert internet.dialled == [(REGISTRY, 443)] * 2
 
@@ -130,7 +126,7 @@ def test_a_private_mirror_has_to_be_named_with_its_port(internet: Internet) -> N
     assert internet.dialled == [("10.1.2.3", 8081)]
 
 
-def test_a_private_address_by_number(internet: Internet) -> None:
+def test_a_private_address_without_a_name(internet: Internet) -> None:
     with agent(internet, hosts=["10.1.2.3:8081"]) as one:
         assert one.connect("10.1.2.3:8081", then=b"bye")[9:12] == b"200"
         assert one.status("10.1.2.3:8082") == "403"
@@ -156,16 +152,13 @@ def test_the_end_of_a_bead_cuts_its_tunnels(internet: Internet) -> None:
 
 @contextlib.contextmanager
 def tunnel(one: Agent, then: bytes) -> Iterator[socket.socket]:
-    """An open tunnel to the registry, through which something was sent."""
+    """An open tunnel to the registry, through which ``then`` was sent."""
     code = base64.b64encode(f"n:{one.ticket.credential}".encode()).decode()
     head = f"CONNECT registry.example:443 HTTP/1.1\r\nProxy-Authorization: Basic {code}\r\n\r\n"
-    said = b"HTTP/1.1 200 Connection established\r\n\r\n"
+    expected = b"HTTP/1.1 200 Connection established\r\n\r\n"
     with socket.create_connection(("127.0.0.1", one.proxy.port), 60) as connection:
         connection.sendall(head.encode())
-        while said:
-            part = connection.recv(len(said))
-            assert part and said.startswith(part)
-            said = said[len(part) :]
+        assert connection.recv(len(expected), socket.MSG_WAITALL) == expected
         connection.sendall(then)
         yield connection
 
@@ -196,15 +189,16 @@ def test_a_server_that_does_not_answer_is_a_bad_gateway(internet: Internet) -> N
         assert one.status("b.wild.example:443") == "502"
 
 
-def test_connections_are_limited_and_come_free_again(internet: Internet) -> None:
+def test_connections_are_limited_and_freed_again(internet: Internet) -> None:
     with agent(internet, limits=ProxyLimits(connections=6)) as one:
-        held = [socket.create_connection(("127.0.0.1", one.proxy.port), 60) for _ in range(6)]
+        address = ("127.0.0.1", one.proxy.port)
+        connections = [socket.create_connection(address, 60) for _ in range(6)]
         with contextlib.suppress(ConnectionError):
             assert one.raw(b"") == b""  # closed at once, not silent
-        assert select.select(held, [], [], 0.1)[0] == []
-        for connection in held:
+        assert select.select(connections, [], [], 0.1)[0] == []
+        for connection in connections:
             connection.close()
-        wait_for(lambda: one.status("other.example:443") == "403", "others have their turn")
+        wait_for(lambda: one.status("other.example:443") == "403", "others are served")
 
 
 def test_a_flood_waits_for_its_reader(internet: Internet) -> None:
@@ -214,7 +208,7 @@ def test_a_flood_waits_for_its_reader(internet: Internet) -> None:
     assert 0 < traffic["registry.example:443"].received < 32_000_000
 
 
-def test_notes_are_bounded_and_plain(internet: Internet) -> None:
+def test_notes_are_bounded_and_printable(internet: Internet) -> None:
     with agent(internet) as one:
         for number in range(80):
             one.status(f"{'a' * 60}.{number}.example:443")
@@ -236,19 +230,19 @@ def test_the_proxy_also_serves_a_unix_socket_of_this_user_alone(
         assert one.notes == []
 
 
-def test_a_host_that_may_never_be_open_is_refused_at_the_start(internet: Internet) -> None:
+def test_a_host_that_is_never_allowed_is_refused_at_the_start(internet: Internet) -> None:
     for host in ("*", "169.254.169.254:80"):
         with pytest.raises(ValueError), agent(internet, hosts=[host]):
             pass
 
 
 def test_the_real_resolver_and_dialler() -> None:
-    """``localhost`` is looked up and refused; nothing is open by default."""
-    told: list[Event] = []
-    with RunningProxy(["localhost:9"], told.append) as proxy:
-        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), told)
+    """``localhost`` is looked up and refused; nothing is allowed by default."""
+    events: list[Event] = []
+    with RunningProxy(["localhost:9"], events.append) as proxy:
+        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), events)
         assert one.status("localhost:9") == "403"
         assert "an address of this machine" in one.notes[0]
-    with RunningProxy([], told.append) as proxy:
-        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), told)
+    with RunningProxy([], events.append) as proxy:
+        one = Agent(proxy, proxy.open_bead("verify"), Internet(0), events)
         assert one.status("example.org:443") == "403"

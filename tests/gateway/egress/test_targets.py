@@ -52,7 +52,7 @@ def test_private_addresses_only_where_named(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NEVER)
-def test_addresses_that_are_never_reached(text: str) -> None:
+def test_addresses_that_are_never_allowed(text: str) -> None:
     for private in (False, True):
         assert explain_refusal(ipaddress.ip_address(text), private)
 
@@ -74,7 +74,7 @@ def covered(hosts: list[str], host: str, port: int) -> bool:
     return any(parse_egress_host(each).covers(host, port) for each in hosts)
 
 
-def test_hosts_are_matched_whole() -> None:
+def test_hosts_are_matched_completely() -> None:
     hosts = ["Registry.NPMjs.org", "*.example.org", "mirror.corp:8081", "[2606:4700::1]:443"]
     for host, port in (
         ("registry.npmjs.org", 443),
@@ -121,7 +121,7 @@ def test_a_host_that_cannot_be_allowed_is_refused(text: str) -> None:
         ("10.1.2.3:8081", "10.1.2.3:8081"),
     ],
 )
-def test_entries_as_they_are_shown(text: str, shown: str) -> None:
+def test_allowed_hosts_as_they_are_shown(text: str, shown: str) -> None:
     assert str(parse_egress_host(text)) == shown
 
 
@@ -139,24 +139,24 @@ def test_entries_as_they_are_shown(text: str, shown: str) -> None:
         ),
     ],
 )
-def test_a_target_that_two_readers_may_take_differently_is_refused(text: str) -> None:
+def test_an_ambiguous_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         split(text)
 
 
-def test_targets_are_made_plain() -> None:
+def test_targets_are_normalized() -> None:
     assert split("A.Example.:443") == ("a.example", 443)
     assert split("[::1]:80") == ("::1", 80)
     assert split("10.0.0.1") == ("10.0.0.1", None)
 
 
-def test_a_plain_request_is_made_into_one_for_its_server() -> None:
+def test_a_plain_request_is_rewritten_for_its_server() -> None:
     head = parse_head(
         "GET http://Mirror.Corp:8081/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nAccept: */*\r\n"
         "Proxy-Authorization: Basic bjpz\r\nConnection: keep-alive, Accept\r\nUpgrade: h2c\r\n\r\n"
     )
     assert (head.host, head.port, head.credential) == ("mirror.corp", 8081, "s")
-    assert head.forward == (
+    assert head.forwarded == (
         b"GET /a/b?c=d HTTP/1.1\r\nHost: mirror.corp:8081\r\nConnection: close\r\n"
         b"Accept: */*\r\n\r\n"
     )
@@ -188,7 +188,7 @@ def test_a_malformed_head_is_refused(text: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_head_is_read_or_refused(text: str) -> None:
+def test_any_head_is_parsed_or_refused(text: str) -> None:
     for first in ("", "CONNECT ", "GET http://a.example"):
         try:
             head = parse_head(f"{first}{text}\r\n\r\n")

@@ -1,4 +1,4 @@
-"""A made-up internet: its names and addresses are ours, the connections are real."""
+"""A simulated internet: its names and addresses are invented, the connections are real."""
 
 import asyncio
 import base64
@@ -23,7 +23,8 @@ REGISTRY = "93.184.216.34"
 
 @dataclass
 class Internet:
-    """Names, in turn their addresses; every address leads to one server on loopback."""
+    """Names with their addresses, one answer after the other; every address leads to one server on
+    loopback."""
 
     port: int
     names: dict[str, list[list[str]]] = field(default_factory=dict)
@@ -45,12 +46,12 @@ class Internet:
 
 
 class RunningProxy:
-    """A proxy in a thread of its own, asked by code that blocks."""
+    """A proxy in a thread of its own, for tests that block."""
 
     def __init__(
-        self, hosts: list[str], emit: Emit, *, path: Path | None = None, **more: Any
+        self, hosts: list[str], emit: Emit, *, path: Path | None = None, **options: Any
     ) -> None:
-        self._path, self._inner = path, EgressProxy(hosts, emit, **more)
+        self._path, self._inner = path, EgressProxy(hosts, emit, **options)
 
     def __enter__(self) -> Self:
         self._thread = LoopThread("egress-proxy", lambda name: None)
@@ -81,26 +82,26 @@ class Agent:
     proxy: RunningProxy
     ticket: EgressTicket
     internet: Internet
-    told: list[Event]
+    events: list[Event]
 
     @property
     def notes(self) -> list[str]:
-        return [event.text for event in self.told if isinstance(event, Note)]
+        return [event.text for event in self.events if isinstance(event, Note)]
 
-    def raw(self, data: bytes, wait_s: float = 60) -> bytes:
-        found = b""
+    def raw(self, data: bytes) -> bytes:
+        """Send bytes as they are; returns all that is received."""
+        received = b""
         with socket.create_connection(("127.0.0.1", self.proxy.port), 60) as connection:
-            connection.settimeout(wait_s)
             connection.sendall(data)
             with contextlib.suppress(ConnectionError):
                 while chunk := connection.recv(65536):
-                    found += chunk
-        return found
+                    received += chunk
+        return received
 
     def connect(self, target: str, credential: str | None = None, then: bytes = b"") -> bytes:
-        """What a CONNECT brings, to the end of the connection."""
-        given = self.ticket.credential if credential is None else credential
-        code = base64.b64encode(f"nightshift:{given}".encode()).decode()
+        """Send a CONNECT, and ``then`` more bytes; returns all that is received."""
+        password = self.ticket.credential if credential is None else credential
+        code = base64.b64encode(f"nightshift:{password}".encode()).decode()
         head = f"CONNECT {target} HTTP/1.1\r\nProxy-Authorization: Basic {code}\r\n\r\n"
         return self.raw(head.encode("utf-8") + then)
 
@@ -109,21 +110,20 @@ class Agent:
 
 
 @contextlib.contextmanager
-def made_up_internet() -> Iterator[Internet]:
-    """A server that says what it got, once the client's side has ended."""
+def simulated_internet() -> Iterator[Internet]:
+    """Its server sends back what it received, after a head, "bye" or the end; or else a flood."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve(connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
-            got = b""
+            received = b""
             while chunk := connection.recv(65536):
-                got += chunk
-                if got.endswith(b"\r\n\r\n") or got.endswith(b"bye"):
+                received += chunk
+                if received.endswith((b"\r\n\r\n", b"bye")):
                     break
-                if got == b"flood":
-                    while True:
-                        connection.sendall(b"x" * 65536)
-            connection.sendall(b"got " + got)
+                while received == b"flood":
+                    connection.sendall(b"x" * 65536)
+            connection.sendall(b"got " + received)
 
     def accept() -> None:
         with contextlib.suppress(OSError):
@@ -147,13 +147,13 @@ def agent(
     limits: ProxyLimits | None = None,
     path: Path | None = None,
 ) -> Iterator[Agent]:
-    told: list[Event] = []
+    events: list[Event] = []
     with RunningProxy(
         HOSTS if hosts is None else hosts,
-        told.append,
+        events.append,
         path=path,
         limits=limits,
         resolve=internet.resolve,
         connect=internet.dial,
     ) as proxy:
-        yield Agent(proxy, proxy.open_bead("implement"), internet, told)
+        yield Agent(proxy, proxy.open_bead("implement"), internet, events)

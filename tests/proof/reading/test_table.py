@@ -31,7 +31,7 @@ def test_the_site_says_of_every_flag_what_raises_it_and_its_levels(name: str) ->
     level, people = re.findall(r"^\| [a-z' ]+ \| (.*) \|$", section, re.MULTILINE)
     assert level.startswith(f"`{flag.level}`")
     assert all(f"`{other}` in {category}" in level for category, other in flag.levels.items())
-    assert people.startswith(f"`{flag.people}`")
+    assert people.startswith(f"`{flag.human_level}`")
 
 
 @each("name", FLAGS)
