@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
     origin = BundleOrigin(args.bundle, args.from_job)
     return supervise(

@@ -57,16 +57,13 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
 # docs.gitlab.com/ci/variables: both show secrets in the job log.
 _TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")
 _SEARCH_PATHS = frozenset(
-    {
-        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH", "CLASSPATH", "PERL5LIB", "RUBYLIB"),
-        *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
-    }
+    "PATH PYTHONPATH LD_LIBRARY_PATH NODE_PATH CLASSPATH PERL5LIB RUBYLIB HOME TMPDIR"
+    " XDG_CONFIG_HOME".split()
 )
-"""Variables that say where programs look for code or settings: what lies in the checkout may be an
-agent's."""
+"""Where programs look for code or settings; in the checkout, an agent may have written them."""
 _HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
 """Values that GitLab can mask (docs.gitlab.com/ci/variables, "Mask a CI/CD variable": one line,
-eight or more characters, no spaces), and values that are no secret."""
+eight or more characters, no spaces), and values too plain to be a secret."""
 _SET_FOR_JOB = compile_lazily(
     r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES"
 )
@@ -75,33 +72,30 @@ _SET_FOR_JOB = compile_lazily(
 
 @dataclass(frozen=True)
 class Risk:
-    """Variables of one kind, by name; ``given`` are those that ``agent_env`` passes on."""
+    """Names of variables of one kind; agents get those ``passed_on`` by ``agent_env``."""
 
-    what: str
+    kind: str
     names: tuple[str, ...]
-    given: tuple[str, ...]
+    passed_on: tuple[str, ...]
 
 
 def find_risks(
-    env: Mapping[str, str], checkout: Path, needed: Collection[str], agent_env: Collection[str]
+    env: Mapping[str, str], checkout: Path, expected: Collection[str], agent_env: Collection[str]
 ) -> tuple[Risk, ...]:
-    """The risky variables of a job, each under the first matching kind. ``needed`` are names
-    that are no risk, as a night needs them: its token and its model key."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(env):
-        if (
-            name not in needed
-            and env[name]
-            and (kind := _classify_variable(name, env[name], checkout))
-        ):
-            found.setdefault(kind, []).append(name)
+    """The risky variables of a job, each under the first matching kind. ``expected`` are names that
+    a night needs, which are no risk: its token and its model key."""
+    names_by_kind: dict[str, list[str]] = {}
+    for name in sorted(env.keys() - set(expected)):
+        if env[name] and (kind := _classify_variable(name, env[name], checkout)):
+            names_by_kind.setdefault(kind, []).append(name)
     return tuple(
         Risk(kind, tuple(names), tuple(name for name in names if name in agent_env))
-        for kind, names in found.items()
+        for kind, names in names_by_kind.items()
     )
 
 
 def _classify_variable(name: str, value: str, checkout: Path) -> str:
+    """The kind of risk, "" for none."""
     if name in _TRACES:
         return TRACED if value.strip().lower() == "true" else ""
     if name in _SEARCH_PATHS:
@@ -116,5 +110,5 @@ def _classify_variable(name: str, value: str, checkout: Path) -> str:
 
 
 def _leads_into(value: str, checkout: Path) -> bool:
-    """True if a folder is in the checkout. Relative ones are, too: jobs start there."""
+    """True if a folder of the search path is in the checkout, to which relative ones refer."""
     return any(lies_in(checkout / part, checkout) for part in value.split(os.pathsep))

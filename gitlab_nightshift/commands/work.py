@@ -25,6 +25,6 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Run the agents of a plan."""
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
     return supervise(SupervisorOptions(**vars(call), single_stage=True, plan=args.plan))

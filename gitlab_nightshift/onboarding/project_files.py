@@ -65,6 +65,12 @@ def add_include(text: str, include: TemplateInclude, name: str) -> str:
     return added
 
 
+def is_external(config_path: str) -> bool:
+    """True if the pipeline file is in another project, as ``file@group/project``, or at a URL."""
+    # docs.gitlab.com/ci/pipelines/settings, "Specify a custom CI/CD configuration file".
+    return "@" in config_path or "://" in config_path
+
+
 def find_rehearsal(text: str, name: str) -> bool:
     """True if the file's include has a rehearsal in merge requests."""
     return _find_inputs(text, name).get("rehearse") is True

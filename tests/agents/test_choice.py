@@ -101,7 +101,7 @@ def test_models_that_nobody_set_are_the_agents_own() -> None:
 def test_config_show_leaves_out_what_few_teams_decide_and_this_one_has_not(tmp_path: Path) -> None:
     (tmp_path / "nightshift.yaml").write_text("draft: true\n")
     call = Invocation({}, tmp_path, None, {}, colour=False)
-    few, all_of_them = format_settings(call), format_settings(call, every=True)
+    few, all_of_them = format_settings(call), format_settings(call, show_all=True)
     assert re.search(r"^max_diff_lines +100 +default$", few, re.M)
     assert re.search(r"^draft +true +nightshift.yaml:1$", few, re.M)
     assert "branch_prefix" not in few

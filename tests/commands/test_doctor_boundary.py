@@ -80,7 +80,7 @@ def test_the_verdict_is_one_sentence_for_every_end() -> None:
     )
     assert "without a sandbox (isolation: none)" in describe_verdict(examination(tier="none"))
     refused = examination(WEAKER)
-    refused.refused = [
+    refused.refusals = [
         NightshiftError(Code.PROVIDER_UNAVAILABLE, "no model key"),
         NightshiftError(Code.POLICY_DENY, "network is only partly held"),
     ]
@@ -109,6 +109,6 @@ def test_what_is_weaker_is_marked_and_a_warning_is_shown() -> None:
 
 def test_before_anything_could_be_looked_at_there_is_only_the_verdict() -> None:
     error = NightshiftError(Code.CONFIG, "line 3: isolatoin: unknown key\nline 5: wrong")
-    assert lines(Examination(refused=[error])) == [
+    assert lines(Examination(refusals=[error])) == [
         "No night would start here: line 3: isolatoin: unknown key; line 5: wrong"
     ]

@@ -11,7 +11,7 @@ TOKEN = "glpat-abcdEFGH1234567890ab"
 
 
 def risks(env: dict[str, str], *agent_env: str) -> dict[str, tuple[str, ...]]:
-    return {risk.what: risk.names for risk in find_risks(env, SHOP, NEEDED, agent_env)}
+    return {risk.kind: risk.names for risk in find_risks(env, SHOP, NEEDED, agent_env)}
 
 
 @each(
