@@ -7,11 +7,11 @@ import pytest
 from gitlab_nightshift.onboarding.build_stacks import (
     complete_command,
     find_stacks,
-    find_trial_place,
+    find_trial_environment,
     list_installs,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
-from gitlab_nightshift.onboarding.project_files import TriedCommand, write_settings
+from gitlab_nightshift.onboarding.project_files import TriedCommand, render_settings
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 
 
@@ -30,17 +30,20 @@ def test_maven_finds_its_repository_in_both_places(tmp_path: Path) -> None:
         ("m2", {"MAVEN_OPTS": f"-Dmaven.repo.local={tmp_path}/m2"}),
     ):
         (tmp_path / local).mkdir(parents=True)
-        place = find_trial_place(stacks, {**env, **more}, tmp_path / "shop", there)
-        assert place.move(command) == f"mvn -B -o -Dmaven.repo.local={tmp_path}/{local} test"
+        place = find_trial_environment(stacks, {**env, **more}, tmp_path / "shop", there)
+        assert (
+            place.use_local_paths(command)
+            == f"mvn -B -o -Dmaven.repo.local={tmp_path}/{local} test"
+        )
     assert "-Dmaven.repo.local=/opt/m2 " in find_environment({}, there, (command,)).fetch
 
 
 def test_a_trial_has_the_variables_of_a_night_that_name_no_place(tmp_path: Path) -> None:
     there = build("go.mod", "Cargo.toml")
     stacks = find_stacks(there)
-    place = find_trial_place(stacks, {"HOME": str(tmp_path)}, tmp_path / "shop", there)
+    place = find_trial_environment(stacks, {"HOME": str(tmp_path)}, tmp_path / "shop", there)
     assert (place.folders, dict(place.variables)) == ((), {"GODEBUG": "goindex=0"})
-    text = write_settings([TriedCommand("go test ./...", 1.0)], "", stacks[0].agent_env)
+    text = render_settings([TriedCommand("go test ./...", 1.0)], "", stacks[0].agent_env)
     assert "\nagent_env: [GOCACHE, GOMODCACHE, GODEBUG]\n" in text
 
 
@@ -217,9 +220,13 @@ def test_an_interpreter_that_is_made_at_night_is_tried_as_the_one_here(tmp_path:
     bare, made = hold(texts), hold(texts, ".venv/bin/python")
     night = ".venv/bin/python -m pytest"
     assert (
-        find_trial_place(find_stacks(bare), {}, tmp_path, bare).move(night) == "python3 -m pytest"
+        find_trial_environment(find_stacks(bare), {}, tmp_path, bare).use_local_paths(night)
+        == "python3 -m pytest"
     )
-    assert find_trial_place(find_stacks(made), {}, tmp_path, made).move(night) == night
+    assert (
+        find_trial_environment(find_stacks(made), {}, tmp_path, made).use_local_paths(night)
+        == night
+    )
 
 
 def test_composer_starts_scripts_as_root() -> None:

@@ -7,7 +7,7 @@ from gitlab_nightshift.gitlab.project_settings import Schedule
 from gitlab_nightshift.onboarding.pipeline_rules import (
     evaluate_condition,
     find_marks,
-    find_request_jobs,
+    find_merge_request_jobs,
     find_scheduled_jobs,
     is_night,
 )
@@ -67,13 +67,13 @@ def test_a_workflow_may_exclude_schedules() -> None:
 
 def test_the_jobs_of_a_merge_request_pipeline_are_found() -> None:
     config = parse_config(FILE, "ci")
-    found = find_request_jobs(config, "topic", "main")
+    found = find_merge_request_jobs(config, "topic", "main")
     assert found.sure == ("on-merge-requests", "kept-out")
     assert {"always", "on-main", "by-hand", "old-main"} <= set(found.never)
     assert found.excluded is False
     # GitLab gives a merge request the jobs without rules, where the workflow has some.
     ruled = {**config, "workflow": {"rules": [{"if": "$CI_MERGE_REQUEST_IID"}]}}
-    assert "always" in find_request_jobs(ruled, "topic", "main").sure
+    assert "always" in find_merge_request_jobs(ruled, "topic", "main").sure
 
 
 def test_a_workflow_may_exclude_merge_requests() -> None:
@@ -86,7 +86,7 @@ def test_a_workflow_may_exclude_merge_requests() -> None:
         "workflow: {rules: [{changes: [src/**]}]}": None,
         "include: {template: Workflows/Branch-Pipelines.gitlab-ci.yml}": None,
     }.items():
-        found = find_request_jobs(parse_config(text, "ci"), "topic", "main")
+        found = find_merge_request_jobs(parse_config(text, "ci"), "topic", "main")
         assert found.excluded is excluded, text
 
 

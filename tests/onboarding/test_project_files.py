@@ -14,7 +14,7 @@ from gitlab_nightshift.onboarding.project_files import (
     enable_commands,
     lacks_commands,
     parse_config,
-    write_settings,
+    render_settings,
 )
 
 WANTED = TemplateInclude(
@@ -131,17 +131,17 @@ PASSED = (TriedCommand("npm test", 2.0), FAILED[1])
 
 
 def test_a_command_that_passes_later_is_put_in_force() -> None:
-    before = write_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    before = render_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
     assert lacks_commands(before)
     after = enable_commands(before, PASSED)
-    assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert after == render_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
     assert not lacks_commands(after)
     assert enable_commands(before, FAILED) == before
     windows = before.replace("\n", "\r\n")
     assert lacks_commands(windows)
     assert enable_commands(windows, PASSED) == after.replace("\n", "\r\n")
-    nothing = write_settings((), "")
-    assert enable_commands(nothing, PASSED) == write_settings(PASSED, "")
+    nothing = render_settings((), "")
+    assert enable_commands(nothing, PASSED) == render_settings(PASSED, "")
 
 
 def test_a_file_that_people_wrote_is_theirs() -> None:
