@@ -281,7 +281,7 @@ def test_a_person_is_asked_for_the_dashboard(
     monkeypatch: pytest.MonkeyPatch, typed: str, *, on: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-    assert init._ask("Well?") is False, "nobody is there"
+    assert init._ask_yes_no("Well?") is False, "nobody is there"
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
-    assert init._ask("Well?") is on
+    assert init._ask_yes_no("Well?") is on
