@@ -44,7 +44,7 @@ from gitlab_nightshift.settings.notations import (
     parse_weekday,
 )
 from gitlab_nightshift.settings.setting_groups import (
-    MOST,
+    LARGEST_NUMBER,
     AgentName,
     Glob,
     Label,
@@ -71,7 +71,7 @@ Seconds = Annotated[
 Bytes = Annotated[
     int,
     check_before(parse_size, json_schema_input_type=int | str),
-    check_bounds(gt=0, le=1000 * MOST),
+    check_bounds(gt=0, le=1000 * LARGEST_NUMBER),
 ]
 LONGEST_TASK = 20_000
 """Characters; a longer one is a document, not a task."""
@@ -199,15 +199,15 @@ class Settings(SettingsGroup):
     draft: bool = False
     """Open merge requests as drafts."""
 
-    max_diff_lines: Annotated[int, check_bounds(ge=1, le=MOST)] = 100
+    max_diff_lines: Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)] = 100
     """Maximum of added plus deleted lines in a change."""
     avoid_recent_commits: Annotated[int, check_bounds(ge=0, le=1000)] = 10
     """Leave files alone that the last N commits have touched."""
     max_open_mrs: MaxOpenMrs = field(default_factory=MaxOpenMrs)
     """How many night-shift merge requests may be open."""
-    max_budget_usd: Annotated[float, check_bounds(gt=0, le=MOST)] = 10.0
+    max_budget_usd: Annotated[float, check_bounds(gt=0, le=LARGEST_NUMBER)] = 10.0
     """USD for the whole run: all beads and retries, including failed calls."""
-    max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
+    max_tokens: Annotated[int, check_bounds(gt=0, le=LARGEST_NUMBER)] | None = None
     """Tokens for the whole run."""
     max_answer_tokens: Annotated[int, check_bounds(ge=1024, le=1_000_000)] = 8_000
     """Tokens of one answer that the agents `model` and `patch` ask their endpoint for."""
@@ -262,7 +262,7 @@ class Settings(SettingsGroup):
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""
 
-    # Dotted key → source, for values that are not defaults. Without an annotation it is no setting.
+    # Dotted key → source, for values that are not defaults. No setting, as it has no annotation.
     sources = NO_SOURCES
 
     def to_data(self) -> dict[str, Any]:
@@ -271,7 +271,7 @@ class Settings(SettingsGroup):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The settings from ``to_data``, without another check: to load pydantic takes longer than
+        """The settings from ``to_data``, not validated again: importing pydantic takes longer than
         some processes run."""
         return make_fields(cls, data["values"]).with_values(sources=data["sources"])
 
@@ -300,25 +300,25 @@ class Settings(SettingsGroup):
         )
 
     def with_agent(self, agent: str) -> Self:
-        """The settings for this agent: models that nobody set are the agent's defaults, or without
+        """The settings for this agent: a model that nobody set is the agent's default, or without
         one the model of Implement."""
-        own = Models(**AGENTS[agent].models)
+        defaults = Models(**AGENTS[agent].models)
         names = [each.name for each in fields(Models)]
-        beads = [b for b in names if self.find_source(f"models.{b}").startswith("default")]
-        models = self.models.with_values(**{bead: getattr(own, bead) for bead in beads})
-        unnamed = [bead for bead in beads if not getattr(models, bead)]
-        models = models.with_values(**dict.fromkeys(unnamed, models.implement))
-        defaults = {f"models.{bead}": f"default of {agent}" for bead in beads}
-        return self.with_values(agent=agent, models=models, sources={**self.sources, **defaults})
+        unset = [name for name in names if self.find_source(f"models.{name}").startswith("default")]
+        models = self.models.with_values(**{name: getattr(defaults, name) for name in unset})
+        without_default = [name for name in unset if not getattr(models, name)]
+        models = models.with_values(**dict.fromkeys(without_default, models.implement))
+        sources = {f"models.{name}": f"default of {agent}" for name in unset}
+        return self.with_values(agent=agent, models=models, sources={**self.sources, **sources})
 
     def find_source(self, key: str) -> str:
         """The source of a dotted key's value; for a group of keys, the sources of all."""
-        touching = (
+        sources = (
             source
-            for name, source in self.sources.items()
-            if _within(name, key) or _within(key, name)
+            for source_key, source in self.sources.items()
+            if _is_within(source_key, key) or _is_within(key, source_key)
         )
-        return ", ".join(dict.fromkeys(touching)) or "default"
+        return ", ".join(dict.fromkeys(sources)) or "default"
 
     @property
     def off_reason(self) -> str:
@@ -330,17 +330,17 @@ class Settings(SettingsGroup):
         return dict(_flatten_group("", self))
 
 
-def _within(source_key: str, key: str) -> bool:
-    return source_key == key or source_key.startswith(f"{key}.")
+def _is_within(key: str, group: str) -> bool:
+    """True if the dotted ``key`` is in the group of keys, or is the group itself."""
+    return key == group or key.startswith(f"{group}.")
 
 
 def _flatten_group(prefix: str, group: SettingsGroup) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for each in fields(group):
         value = getattr(group, each.name)
-        rows += (
-            _flatten_group(f"{prefix}{each.name}.", value)
-            if isinstance(value, SettingsGroup)
-            else [(prefix + each.name, value)]
-        )
-    return rows
+        if isinstance(value, SettingsGroup):
+            pairs += _flatten_group(f"{prefix}{each.name}.", value)
+        else:
+            pairs.append((prefix + each.name, value))
+    return pairs
