@@ -5,6 +5,7 @@ Immediate answers do not wait for GitLab, so they are always in time.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import hashlib
 import signal
@@ -215,23 +216,17 @@ class ChatService:
 async def run_in_thread(call: Callable[[], Value]) -> Value:
     """Run ``call`` in a daemon thread, which does not delay the end of the service as the threads
     of an executor do."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Value] = loop.create_future()
-
-    def settle(set_outcome: Callable[[Any], None], outcome: Any) -> None:
-        if not future.done():  # not cancelled at the end of the service
-            set_outcome(outcome)
+    future: concurrent.futures.Future[Value] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()  # from now on, cancelling has no effect on the thread
 
     def work() -> None:
         try:
-            settling = partial(settle, future.set_result, call())
+            future.set_result(call())
         except Exception as error:
-            settling = partial(settle, future.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(settling)
+            future.set_exception(error)
 
     threading.Thread(target=work, name=THREAD_NAME, daemon=True).start()
-    return await future
+    return await asyncio.wrap_future(future)
 
 
 # --- the endpoint ---------------------------------------------------------------------------------

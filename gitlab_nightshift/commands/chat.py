@@ -13,7 +13,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     chat = commands.add_parser(
         "chat",
         help="take tasks from a chat, as a service",

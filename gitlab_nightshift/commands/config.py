@@ -14,7 +14,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the commands to the command line."""
     config = commands.add_parser(
         "config",
         help="show the settings or their schema",

@@ -16,7 +16,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     parser = options.add_command(
         commands,
         "delegate",

@@ -13,7 +13,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "play a recorded night on this machine: no account, no model"
     parser = options.add_command(commands, "demo", summary, run, examples=EXAMPLES)
     parser.add_argument(

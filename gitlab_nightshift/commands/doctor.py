@@ -18,7 +18,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
         commands, "doctor", summary, run, examples=EXAMPLES, agents_in_job=True

@@ -10,15 +10,16 @@ from gitlab_nightshift.commands.doctor_boundary import LONGEST_LINE, describe_ve
 from gitlab_nightshift.commands.doctor_checkout import (
     DoctorRow,
     RowState,
+    build_fail_row,
     list_checkout_rows,
     try_rows,
 )
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_run
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
 # ANSI (ECMA-48, SGR): green, yellow, red, cyan.
@@ -51,17 +52,13 @@ def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
         log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
         session = dataclasses.replace(locate_project(opened), emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
-        refusals = list(try_rows("history", lambda: _require_commit(session)))
-        yield from refusals
-        if not refusals:
-            yield from list_gitlab_rows(session)
-            yield from list_checkout_rows(session)
-
-
-def _require_commit(session: Session) -> Iterator[DoctorRow]:
-    """No rows; raise ``E_CONFIG`` for an empty project, about which nothing else can be checked."""
-    read_head(session.git, session.checkout)
-    return iter(())
+        try:
+            read_head(session.git, session.checkout)
+        except NightshiftError as error:  # an empty project, of which nothing else can be checked
+            yield build_fail_row("history", error)
+            return
+        yield from list_gitlab_rows(session)
+        yield from list_checkout_rows(session)
 
 
 def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:

@@ -18,7 +18,6 @@ exit status: 9 a block does not fit, 10 no blocks, 11 a file has uncommitted cha
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "apply SEARCH/REPLACE blocks, all or none"
     parser = options.add_command(commands, "execute", summary, run, examples=EXAMPLES)
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: stdin")

@@ -35,7 +35,6 @@ SWITCH_RIGHTS = "an Owner's token of each top-level group, scope api, writes the
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the commands to the command line."""
     fleet = commands.add_parser(
         "fleet",
         help="give many projects their nights, from a control project",

@@ -26,7 +26,6 @@ of another project must not see them."""
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "set up projects: a merge request for each, and what GitLab needs"
     parser = options.add_command(commands, "init", summary, run, examples=EXAMPLES)
     fleet_options.add_fleet_option(parser)

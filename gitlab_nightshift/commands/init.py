@@ -16,7 +16,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
         commands, "init", summary, run, examples=EXAMPLES, agents_in_job=True

@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "run verify_commands once more on a bundle's change; writes nightshift/notary.json"
     parser = options.add_command(
         commands, "notary", summary, run, examples=EXAMPLES, agents_in_job=True

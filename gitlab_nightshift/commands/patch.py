@@ -17,7 +17,6 @@ and searches the checkout by tools; no file is changed, no command run. exit sta
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "ask a model for a change as SEARCH/REPLACE blocks; changes no file"
     parser = options.add_command(commands, "patch", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)

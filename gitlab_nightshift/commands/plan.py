@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
         commands, "plan", summary, run, examples=EXAMPLES, agents_in_job=True

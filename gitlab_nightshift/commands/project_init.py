@@ -163,18 +163,14 @@ def _plan_settings_file(examined: ProjectExamination) -> Iterator[str]:
         has_owners = any(name in examined.build.files for name in CODEOWNERS_FILES)
         reviewer = "code_owners" if has_owners else ""
         agent_env = [name for stack in stacks for name in stack.agent_env]
-        dashboard = _choose_dashboard(examined.request)
+        dashboard = examined.request.dashboard
+        if dashboard is None:
+            dashboard = examined.request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
         text = render_settings(examined.tried, reviewer, agent_env, dashboard=dashboard)
         if not dashboard:
             line = f"off (log_issue). {DASHBOARD} To switch it on: --dashboard"
             yield format_line("dashboard", line)
     examined.files.insert(0, NewFile(FILE_NAME, text, before))
-
-
-def _choose_dashboard(request: InitRequest) -> bool:
-    if request.dashboard is None:
-        return request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
-    return request.dashboard
 
 
 def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:

@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "list the agents installed here and what each can do"
     parser = options.add_command(commands, "providers", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)

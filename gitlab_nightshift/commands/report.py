@@ -14,7 +14,6 @@ HTML_FILE, JSON_FILE = "nightshift-history.html", "nightshift-history.json"
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "show how past nights turned out, as a page or JSON"
     parser = options.add_command(commands, "report", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)

@@ -14,7 +14,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     parser = options.add_command(
         commands,
         "run",

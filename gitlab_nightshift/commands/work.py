@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "run the agents; writes nightshift/bundle"
     parser = options.add_command(
         commands, "work", summary, run, examples=EXAMPLES, agents_in_job=True

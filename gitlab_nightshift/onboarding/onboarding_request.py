@@ -12,17 +12,13 @@ from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_l
 
 BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"
-COMMIT_MESSAGE = (
-    f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
-)
-_INTRODUCTION = (
+_MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
+_INTRO = (
     "Merging this switches the night shift on: on each scheduled night a coding agent looks for one"
     " small improvement and at most one merge request is opened, proven by the commands in"
     " `nightshift.yaml`. Nothing runs until then."
 )
-_UPDATE_INTRODUCTION = (
-    "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
-)
+_UPDATE_INTRO = "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
 _MANUAL_REHEARSAL = (
     "To rehearse before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
     " `true` and `NIGHTSHIFT_REHEARSE` = `true` runs everything that costs nothing."
@@ -56,7 +52,7 @@ class OnboardingFacts:
 def render_description(facts: OnboardingFacts) -> str:
     """The description, in the order of a reader's questions."""
     sections = [
-        _UPDATE_INTRODUCTION if facts.versions[0] else _INTRODUCTION,
+        _UPDATE_INTRO if facts.versions[0] else _INTRO,
         _render_list("Before you merge", facts.to_do),
         _render_list(
             _choose_tests_title(facts.tried),
@@ -148,7 +144,7 @@ def open_onboarding(
         )
         raise NightshiftError(Code.CONFIG, text)
     # First the branch: GitLab opens a merge request for an existing branch only.
-    project.setup.commit_files(BRANCH, base_sha, COMMIT_MESSAGE, files)
+    project.setup.commit_files(BRANCH, base_sha, _MESSAGE, files)
     if opened:
         project.setup.update_description(opened.iid, description)
         return opened

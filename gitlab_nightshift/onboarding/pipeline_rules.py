@@ -127,9 +127,8 @@ def list_jobs(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
     """The jobs by name, without hidden ones and this program's own."""
     for key, value in config.items():
         name = str(key)
-        if name in GLOBAL_KEYWORDS or name.startswith((".", "nightshift")):
-            continue
-        if isinstance(value, Mapping):
+        is_job = name not in GLOBAL_KEYWORDS and not name.startswith((".", "nightshift"))
+        if is_job and isinstance(value, Mapping):
             yield name, value
 
 
@@ -160,7 +159,8 @@ def _decide_job(job: Mapping[str, Any], kind: _PipelineKind) -> bool | None:
     if not only:
         return kind.runs_plain_jobs
     matches = bool(kind.refs & set(only))
-    return None if not matches and _contain_patterns(only) else matches
+    has_patterns = any(ref.startswith(("/", "$")) or "@" in ref for ref in only)
+    return None if has_patterns and not matches else matches
 
 
 def _list_refs(value: object) -> list[str] | None:
@@ -170,10 +170,6 @@ def _list_refs(value: object) -> list[str] | None:
     if not value:
         return []
     return [str(ref) for ref in value] if isinstance(value, list) else [str(value)]
-
-
-def _contain_patterns(refs: list[str]) -> bool:
-    return any(each.startswith(("/", "$")) or "@" in each for each in refs)
 
 
 def _apply_rules(rules: object, variables: Variables, when: str = "on_success") -> bool | None:

@@ -314,8 +314,6 @@ def _adds_only_include(before: Mapping[str, Any], text: str, name: str) -> bool:
 
 # --- nightshift.yaml ------------------------------------------------------------------------------
 
-
-DOCS = "docs/configuration.md of gitlab-nightshift"
 _NONE_PASSED = (
     "# Without one, nights change only comments and documents. How to give each build tool its",
     "# dependencies without a network: docs/recipes.md of gitlab-nightshift",
@@ -362,7 +360,8 @@ def render_settings(
     ``log_issue`` is, too, without ``dashboard``."""
     passed = any(not each.why for each in tried)
     lines = [
-        f"# Night shift settings. All of them, with defaults: {DOCS}",
+        "# Night shift settings. All of them, with defaults: docs/configuration.md of"
+        " gitlab-nightshift",
         "",
         "# What proves a change: this program runs these in the sandbox, before and after it.",
         *([] if passed else _NONE_PASSED),

@@ -12,16 +12,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gitlab_nightshift.registry.agent_registry import list_agent_names
-from gitlab_nightshift.settings.notations import (
-    check_agent_name,
-    check_egress_host,
-    check_flag_name,
-    check_label,
-    check_model_id,
-    check_relative_glob,
-    check_text_template,
-    parse_flag_level,
-)
+from gitlab_nightshift.settings import notations
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,26 +55,27 @@ def show_as(schema: Mapping[str, Any]) -> DeferredCheck:
 
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
-Glob = Annotated[str, check_before(check_relative_glob)]
+Glob = Annotated[str, check_before(notations.check_relative_glob)]
 AgentName = Annotated[
     str,
-    check_after(check_agent_name),
+    check_after(notations.check_agent_name),
     show_as({"enum": list(list_agent_names()), "type": "string"}),
 ]
-FlagName = Annotated[str, check_before(check_flag_name)]
+FlagName = Annotated[str, check_before(notations.check_flag_name)]
+_FlagInput = Literal["fail", "warn", "off", False]
 FlagLevel = Annotated[
     Literal["fail", "warn", "off"],
-    check_before(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
+    check_before(notations.parse_flag_level, json_schema_input_type=_FlagInput),
 ]
 EgressHosts = Annotated[
-    list[Annotated[str, check_before(check_egress_host)]], check_bounds(max_length=100)
+    list[Annotated[str, check_before(notations.check_egress_host)]], check_bounds(max_length=100)
 ]
 LARGEST_NUMBER = 10**12
 """Larger numbers are mistakes, and lose precision in some JSON parsers."""
 LogIssue = Literal["auto", "off"] | Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)]
-Label = Annotated[str, check_after(check_label)]
-TextTemplate = Annotated[str, check_after(check_text_template)]
-ModelId = Annotated[str, check_after(check_model_id)]
+Label = Annotated[str, check_after(notations.check_label)]
+TextTemplate = Annotated[str, check_after(notations.check_text_template)]
+ModelId = Annotated[str, check_after(notations.check_model_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
