@@ -1,4 +1,4 @@
-"""``nightshift check --run`` on real repositories: results of running tests, and the exit status."""
+"""``nightshift check --run`` on real repositories: test results and the exit status."""
 
 import json
 import os

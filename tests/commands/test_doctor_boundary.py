@@ -58,11 +58,8 @@ def test_a_sealed_night_takes_at_most_ten_lines() -> None:
 
 
 def test_verbose_adds_evidence_and_all_names() -> None:
-    more = [
-        line
-        for line in lines(build_examination(), verbose=True)
-        if line not in lines(build_examination())
-    ]
+    usual = lines(build_examination())
+    more = [line for line in lines(build_examination(), verbose=True) if line not in usual]
     assert any("direct network" in line and "9 tried: Network is" in line for line in more)
     assert "exec: fenced" in more
     assert any("GIT_CONFIG_KEY_6" in line for line in more)
@@ -104,9 +101,8 @@ def test_weaker_guarantees_and_warnings_are_marked() -> None:
     examination.notes.append(Note("AWS: the agent itself holds this cloud's credentials", True))
     printed = lines(examination)
     assert any(line.split()[:2] == ["lifetime", "OPEN:"] for line in printed)
-    assert any(
-        line.split()[:2] == ["network", "partly:"] for line in lines(build_examination(WEAKER))
-    )
+    weaker = lines(build_examination(WEAKER))
+    assert any(line.split()[:2] == ["network", "partly:"] for line in weaker)
     assert "AWS: the agent itself holds this cloud's credentials" in printed
     painted = format_examination(build_examination(WEAKER), verbose=False, colour=True)
     assert "\x1b[33mnetwork" in painted
