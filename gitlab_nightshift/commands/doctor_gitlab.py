@@ -218,11 +218,8 @@ def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRo
             " (Settings > CI/CD > Variables), masked, hidden and protected"
         )
         yield DoctorRow("variables", "warn", text)
-    yield _describe_exposed([each for each in variables if each.key != TOKEN and _is_exposed(each)])
-
-
-def _is_exposed(variable: CiVariable) -> bool:
-    return is_secret_name(variable.key) and not variable.protected and variable.scope == "*"
+    secrets = [each for each in variables if each.key != TOKEN and is_secret_name(each.key)]
+    yield _describe_exposed([each for each in secrets if not each.protected and each.scope == "*"])
 
 
 def _describe_exposed(exposed: Sequence[CiVariable]) -> DoctorRow:

@@ -42,7 +42,8 @@ def read_figures(
         since=since,
         most_nights=MOST_NIGHTS,
         prefix=settings.branch_prefix,
-        label=_find_label(settings),
+        # Settings with labels of their own may leave this one out.
+        label=NIGHT_LABEL if settings.labels is None else "",
         result_path=f"{settings.output_dir}/result.json",
     )
     history = _complete_nights(project.read_history(request), project, token, settings.log_issue)
@@ -55,11 +56,6 @@ def find_first_day(days: int) -> date:
     if not 1 <= days <= MOST_DAYS:
         raise build_config_error(f"--days {days}: expected a number from 1 to {MOST_DAYS}")
     return datetime.now(UTC).date() - timedelta(days=days)
-
-
-def _find_label(settings: Settings) -> str:
-    """The label that all merge requests of nights have; "" if the settings choose the labels."""
-    return NIGHT_LABEL if settings.labels is None else ""
 
 
 def _read_group(

@@ -104,17 +104,17 @@ def set_up_project(call: Invocation, request: InitRequest) -> Iterator[str]:
             text = "--model-key stores the key in GitLab: add --gitlab or --merge-request"
             raise build_config_error(text)
         session = locate_project(opened)
-        examined = _examine_project(session, request)
+        examination = _examine_project(session, request)
         project = open_for_setup(session, request.model_key) if sets_up_gitlab else None
-        yield from _plan_pipeline_file(examined, project)
-        yield from _plan_settings_file(examined)
+        yield from _plan_pipeline_file(examination, project)
+        yield from _plan_settings_file(examination)
         # GitLab first: if it refuses something, the same command can be repeated.
         if project:
-            yield from set_up_gitlab(examined, project)
+            yield from set_up_gitlab(examination, project)
         if not request.merge_request:
-            for file in examined.files:
+            for file in examination.files:
                 yield from _write_file(session.checkout, file, dry_run=request.dry_run)
-        yield from _suggest_next(examined)
+        yield from _suggest_next(examination)
 
 
 def _examine_project(session: Session, request: InitRequest) -> ProjectExamination:
@@ -133,52 +133,52 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
     return ProjectExamination(session, request, build)
 
 
-def _read_text(examined: ProjectExamination, name: str) -> str | None:
+def _read_text(examination: ProjectExamination, name: str) -> str | None:
     """A file's text with its line endings; None for no file. Raises ``E_CONFIG`` for a link, which
     writing would follow."""
-    path = examined.session.checkout / name
+    path = examination.session.checkout / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise build_config_error(f"{name} is a link or a folder: replace it with a file first")
-    data = examined.build.read(name)
+    data = examination.build.read(name)
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
         raise build_config_error(f"{name} is not UTF-8: convert it first") from None
 
 
-def _plan_settings_file(examined: ProjectExamination) -> Iterator[str]:
+def _plan_settings_file(examination: ProjectExamination) -> Iterator[str]:
     """Try the test commands and plan the settings file, unless the project has one with a
     command."""
-    before = _read_text(examined, FILE_NAME)
+    before = _read_text(examination, FILE_NAME)
     if before is not None and not lacks_commands(before):
         yield format_line("settings", f"{FILE_NAME} exists: left as it is")
         return
     if before is not None:
         yield format_line("settings", f"{FILE_NAME} has no active test command yet: trying again")
-    stacks = find_stacks(examined.build)
-    yield from _try_tests(examined, stacks)
+    stacks = find_stacks(examination.build)
+    yield from _try_tests(examination, stacks)
     if before is not None:
-        text = enable_commands(before, examined.tried)
+        text = enable_commands(before, examination.tried)
     else:
-        has_owners = any(name in examined.build.files for name in CODEOWNERS_FILES)
+        has_owners = any(name in examination.build.files for name in CODEOWNERS_FILES)
         reviewer = "code_owners" if has_owners else ""
         agent_env = [name for stack in stacks for name in stack.agent_env]
-        dashboard = examined.request.dashboard
+        dashboard = examination.request.dashboard
         if dashboard is None:
-            dashboard = examined.request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
-        text = render_settings(examined.tried, reviewer, agent_env, dashboard=dashboard)
+            dashboard = examination.request.ask(f"{DASHBOARD} Keep such an issue (log_issue)?")
+        text = render_settings(examination.tried, reviewer, agent_env, dashboard=dashboard)
         if not dashboard:
             line = f"off (log_issue). {DASHBOARD} To switch it on: --dashboard"
             yield format_line("dashboard", line)
-    examined.files.insert(0, NewFile(FILE_NAME, text, before))
+    examination.files.insert(0, NewFile(FILE_NAME, text, before))
 
 
-def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:
-    session, by_fleet = examined.session, examined.request.by_fleet
-    commands = tuple(complete_command(c, stacks) for c in find_test_commands(examined.build))
+def _try_tests(examination: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:
+    session, by_fleet = examination.session, examination.request.by_fleet
+    commands = tuple(complete_command(c, stacks) for c in find_test_commands(examination.build))
     if not commands:
         yield format_line("tests", "found no command that tests this project")
-        if folders := list_subprojects(examined.build):
+        if folders := list_subprojects(examination.build):
             yield format_line(
                 "look at",
                 f"{_list_names(folders)} have builds of their own: name a test command for each in"
@@ -188,54 +188,54 @@ def _try_tests(examined: ProjectExamination, stacks: Sequence[Stack]) -> Iterato
         text = f"trying {', '.join(commands)}, found in the build files, as a night would"
         yield format_line("tests", text)
     if by_fleet:
-        examined.tried = tuple(map(TriedCommand, commands))
+        examination.tried = tuple(map(TriedCommand, commands))
         return
-    environment = find_trial_environment(stacks, session.env, session.checkout, examined.build)
-    examined.tried = _try_commands(session, commands, environment) if commands else ()
-    for tried in examined.tried:
+    environment = find_trial_environment(stacks, session.env, session.checkout, examination.build)
+    examination.tried = _try_commands(session, commands, environment) if commands else ()
+    for tried in examination.tried:
         local = environment.use_local_paths(tried.command)
         note = "" if local == tried.command else f" (run here as {local})"
         yield format_line("tried", f"{tried.command}{note}: {tried.result}")
         yield from (format_line("", session.redact(line)) for line in tried.output)
     installs = " && ".join(list_installs(stacks))
-    if installs and any(tried.lacks_something for tried in examined.tried):
+    if installs and any(tried.lacks_something for tried in examination.tried):
         step = f"what the tests need (`{installs}`), then run this command again"
-        examined.to_do = f"install {step}"
+        examination.to_do = f"install {step}"
         yield format_line("install", step)
-    if all(tried.why for tried in examined.tried):  # also if there are none
+    if all(tried.why for tried in examination.tried):  # also if there are none
         text = "no command proves a change yet, so nights would change only comments and documents"
         yield format_line("look at", f"{text} (verify_commands)")
 
 
-def _plan_pipeline_file(examined: ProjectExamination, project: Project | None) -> Iterator[str]:
+def _plan_pipeline_file(examination: ProjectExamination, project: Project | None) -> Iterator[str]:
     """Plan the pipeline file with the include, and report what it will do."""
-    name = examined.session.job.ci_config_path
+    name = examination.session.job.ci_config_path
     if is_external(name):
         raise build_config_error(
             f"the pipeline file {name} is not in this project: add the include to it there"
         )
-    before = _read_text(examined, name)
+    before = _read_text(examination, name)
     config = parse_config(before or "", name)
-    examined.source = _choose_source(examined)
-    text = add_include(before or "", _build_include(examined, config, project), name)
-    examined.files.append(NewFile(name, text, before))
-    yield from _describe_version(examined, before or "", text)
+    examination.source = _choose_source(examination)
+    text = add_include(before or "", _build_include(examination, config, project), name)
+    examination.files.append(NewFile(name, text, before))
+    yield from _describe_version(examination, before or "", text)
     night_description = find_schedule_description(text, name)
-    jobs = find_scheduled_jobs(config, examined.branch, night_description)
+    jobs = find_scheduled_jobs(config, examination.branch, night_description)
     yield from _describe_jobs(jobs, name, night_description)
     if find_shape(text, name) != THREE_JOBS:
         yield format_line("shape", ONE_JOB_NOTE)
     if has_rehearsal(text, name):
-        merge_request_jobs = find_merge_request_jobs(config, "", examined.branch)
+        merge_request_jobs = find_merge_request_jobs(config, "", examination.branch)
         yield format_line("rehearsal", describe_rehearsal(merge_request_jobs, name))
     if "include" in config:
         note = f"which jobs the includes of {name} bring: this command does not read them"
         yield format_line("not known", note)
 
 
-def _choose_source(examined: ProjectExamination) -> str:
+def _choose_source(examination: ProjectExamination) -> str:
     """The project to include the template from. Raises ``E_CONFIG``."""
-    source = examined.request.source or find_default_source(examined.session.job.project_path)
+    source = examination.request.source or find_default_source(examination.session.job.project_path)
     if not source:
         text = "where in your GitLab is gitlab-nightshift? Name its project: --source GROUP/PROJECT"
         raise build_config_error(text)
@@ -245,12 +245,12 @@ def _choose_source(examined: ProjectExamination) -> str:
 
 
 def _build_include(
-    examined: ProjectExamination, config: dict[str, Any], project: Project | None
+    examination: ProjectExamination, config: dict[str, Any], project: Project | None
 ) -> TemplateInclude:
     """The include, with inputs where the template's defaults do not fit this project."""
-    request, source = examined.request, examined.source
-    environment = find_environment(config, examined.build, find_test_commands(examined.build))
-    default_source = find_default_source(examined.session.job.project_path)
+    request, source = examination.request, examination.source
+    environment = find_environment(config, examination.build, find_test_commands(examination.build))
+    default_source = find_default_source(examination.session.job.project_path)
     inputs = {
         "shape": THREE_JOBS if request.gitlab or request.merge_request else "",
         "image": environment.image,
@@ -271,12 +271,12 @@ def _build_include(
     )
 
 
-def _describe_version(examined: ProjectExamination, before: str, text: str) -> Iterator[str]:
+def _describe_version(examination: ProjectExamination, before: str, text: str) -> Iterator[str]:
     """Report an include that is upgraded, or that pins another version."""
-    name = examined.session.job.ci_config_path
+    name = examination.session.job.ci_config_path
     (old, _), (new, pinned) = find_version(before, name), find_version(text, name)
     if old and old != new:
-        examined.versions = (old, new)
+        examination.versions = (old, new)
         yield format_line("version", f"{name}: raising the include from {old} to {new}")
     if pinned and pinned.partition("@")[0] != __version__:
         note = f"{name}: the include's input version pins {pinned}: set it to {__version__}"
@@ -326,9 +326,9 @@ def _write_file(checkout: Path, file: NewFile, *, dry_run: bool) -> Iterator[str
     yield format_line("wrote" if file.before is None else "changed", file.name)
 
 
-def _suggest_next(examined: ProjectExamination) -> Iterator[str]:
-    request = examined.request
-    if request.merge_request or request.dry_run or not any(f.is_changed for f in examined.files):
+def _suggest_next(examination: ProjectExamination) -> Iterator[str]:
+    request = examination.request
+    if request.merge_request or request.dry_run or not any(f.is_changed for f in examination.files):
         return
     text = "review both files and commit them; `nightshift init --gitlab` then sets up GitLab"
     if request.gitlab:

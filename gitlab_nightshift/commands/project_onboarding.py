@@ -72,20 +72,20 @@ def _find_project(session: Session) -> Project | None:
         raise NightshiftError(error.code, text) from None
 
 
-def set_up_gitlab(examined: ProjectExamination, project: Project) -> Iterator[str]:
+def set_up_gitlab(examination: ProjectExamination, project: Project) -> Iterator[str]:
     """Take the steps and yield their lines; open the merge request last. Raises NightshiftError."""
-    yield from _check_pipeline(examined, project)
-    to_do = [f"tests: {examined.to_do}"] if examined.to_do else []
-    for step in list_steps(project, _build_setup_request(examined)):
+    yield from _check_pipeline(examination, project)
+    to_do = [f"tests: {examination.to_do}"] if examination.to_do else []
+    for step in list_steps(project, _build_setup_request(examination)):
         remaining = step.text if step.by_hand else ""
         yield format_line("by hand" if step.by_hand else step.name, step.text)
-        if step.act and not examined.request.dry_run:
+        if step.act and not examination.request.dry_run:
             remaining = _take_step(step)
             yield format_line("by hand" if remaining else "done", remaining or step.name)
         if remaining:
             to_do.append(f"{step.name}: {remaining}")
-    if examined.request.merge_request:
-        yield from _open_merge_request(examined, project, to_do)
+    if examination.request.merge_request:
+        yield from _open_merge_request(examination, project, to_do)
 
 
 def _take_step(step: SetupStep) -> str:
@@ -98,45 +98,45 @@ def _take_step(step: SetupStep) -> str:
         raise NightshiftError(error.code, f"{step.name}: {error.message}{remedy}") from None
 
 
-def _check_pipeline(examined: ProjectExamination, project: Project) -> Iterator[str]:
+def _check_pipeline(examination: ProjectExamination, project: Project) -> Iterator[str]:
     """Raise ``E_CONFIG`` if GitLab would reject the file, before anything is set up."""
     project.check_version()
-    file = examined.files[-1]
+    file = examination.files[-1]
     validation = project.ci_settings.check_pipeline_text(file.text)
     if validation is None:
         yield format_line("not known", f"whether GitLab will accept {file.name}")
         return
-    examined.merged_config = validation.merged
+    examination.merged_config = validation.merged
     if validation.errors:
         why = "; ".join(validation.errors[:MOST_ERRORS])
         raise build_config_error(f"GitLab would reject {file.name}: {why}")
     yield format_line("pipeline", f"GitLab accepts the new {file.name}")
 
 
-def _build_setup_request(examined: ProjectExamination) -> SetupRequest:
-    session, key = examined.session, examined.request.model_key
-    file = examined.files[-1]
+def _build_setup_request(examination: ProjectExamination) -> SetupRequest:
+    session, key = examination.session, examination.request.model_key
+    file = examination.files[-1]
     return SetupRequest(
         scope=NIGHT_ENVIRONMENTS if find_shape(file.text, file.name) == THREE_JOBS else "*",
-        source=examined.source,
-        branch=examined.branch,
+        source=examination.source,
+        branch=examination.branch,
         days=tuple(session.settings.category_schedule),
         timezone=session.settings.timezone,
         today=datetime.now(UTC).date(),
         model_key=(key, session.env.get(key, "")),
         labels=list_usual_labels(session.settings),
         marks=find_marks(file.text, file.name),
-        by_fleet=examined.request.by_fleet,
+        by_fleet=examination.request.by_fleet,
     )
 
 
 def _open_merge_request(
-    examined: ProjectExamination, project: Project, to_do: list[str]
+    examination: ProjectExamination, project: Project, to_do: list[str]
 ) -> Iterator[str]:
     """Open the merge request with the changed files; with ``--dry-run`` show its description."""
-    session = examined.session
+    session = examination.session
     files = {
-        each.name: (each.text, each.before is None) for each in examined.files if each.is_changed
+        each.name: (each.text, each.before is None) for each in examination.files if each.is_changed
     }
     if not files:
         text = "the default branch has both files already: no merge request"
@@ -144,16 +144,16 @@ def _open_merge_request(
         return
     rows = [row for row in list_gitlab_rows(session) if row.name not in HIDDEN_ROWS]
     facts = OnboardingFacts(
-        tried=examined.tried,
+        tried=examination.tried,
         rows=tuple((row.name, row.state, row.text) for row in rows),
-        first_night=_describe_first_night(examined),
+        first_night=_describe_first_night(examination),
         to_do=tuple(to_do),
-        versions=examined.versions,
-        rehearsal=_describe_rehearsal(examined) if files.keys() & REHEARSED_FILES else "",
+        versions=examination.versions,
+        rehearsal=_describe_rehearsal(examination) if files.keys() & REHEARSED_FILES else "",
         can_set_variables=project.can_set_variables() is not False,
     )
     description = session.redact(render_description(facts))
-    if examined.request.dry_run:
+    if examination.request.dry_run:
         yield format_line("would open", f"a merge request:\n\n{description}")
         return
     base = read_checkout_facts(session).base_sha
@@ -161,21 +161,21 @@ def _open_merge_request(
     yield format_line("next", f"read and merge {merge_request.web_url}")
 
 
-def _describe_rehearsal(examined: ProjectExamination) -> str:
+def _describe_rehearsal(examination: ProjectExamination) -> str:
     """A sentence on how the template's rehearsal will show whether a night can start; "" if the
     file has no rehearsal."""
-    file = examined.files[-1]
+    file = examination.files[-1]
     if not has_rehearsal(file.text, file.name):
         return ""
     # With all includes, if GitLab has shown them: they may have workflow rules.
-    config = parse_config(examined.merged_config or file.before or "", file.name)
-    jobs = find_merge_request_jobs(config, BRANCH, examined.branch)
+    config = parse_config(examination.merged_config or file.before or "", file.name)
+    jobs = find_merge_request_jobs(config, BRANCH, examination.branch)
     return describe_rehearsal(jobs, file.name, "this and every later merge request")
 
 
-def _describe_first_night(examined: ProjectExamination) -> str:
+def _describe_first_night(examination: ProjectExamination) -> str:
     """The first night's category, and how much of the project it may change."""
-    facts, settings = read_checkout_facts(examined.session), examined.session.settings
+    facts, settings = read_checkout_facts(examination.session), examination.session.settings
     night = ""
     for number in range(1, 8):
         day = datetime.now(UTC) + timedelta(days=number)

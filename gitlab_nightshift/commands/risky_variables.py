@@ -15,15 +15,8 @@ from gitlab_nightshift.sealed_start import lies_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import is_secret_name
 
-CODE = "runs code"
-OUTSIDE = "opens a machine or a cluster"
-CLOUD = "cloud credentials"
-TRACED = "prints every variable into the job log"
-INTO_CHECKOUT = "leads into the checkout"
-CREDENTIAL = "contains a token"
-UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
-    CODE: compile_lazily(
+    "runs code": compile_lazily(
         r"""
           (?P<loader>LD_(PRELOAD|AUDIT)|BASH_ENV)                       # LD_PRELOAD
         | (?P<python>PYTHON(STARTUP|HOME|BREAKPOINT))                   # PYTHONSTARTUP
@@ -37,10 +30,10 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
         """,
         re.VERBOSE,
     ),
-    OUTSIDE: compile_lazily(
+    "opens a machine or a cluster": compile_lazily(
         r"DOCKER_(HOST|CONTEXT)|CONTAINER_HOST|SSH_AUTH_SOCK|KUBECONFIG|KUBE_\w+"
     ),
-    CLOUD: compile_lazily(
+    "cloud credentials": compile_lazily(
         r"""
           (?P<aws_key>AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN))  # AWS_SESSION_TOKEN
         | (?P<aws_more>AWS_(BEARER_TOKEN_\w+|WEB_IDENTITY_\w+))  # AWS_BEARER_TOKEN_BEDROCK
@@ -54,6 +47,7 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
         re.VERBOSE,
     ),
 }
+"""Kind of risk, in words → the names of its variables."""
 # docs.gitlab.com/ci/variables: both show secrets in the job log.
 _TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")
 _SEARCH_PATHS = frozenset(
@@ -97,16 +91,17 @@ def find_risks(
 def _classify_variable(name: str, value: str, checkout: Path) -> str:
     """The kind of risk, "" for none."""
     if name in _TRACES:
-        return TRACED if value.strip().lower() == "true" else ""
+        return "prints every variable into the job log" if value.strip().lower() == "true" else ""
     if name in _SEARCH_PATHS:
-        return INTO_CHECKOUT if _leads_into(value, checkout) else ""
+        return "leads into the checkout" if _leads_into(value, checkout) else ""
     if kind := next((kind for kind, names in _KINDS.items() if names.fullmatch(name)), ""):
         return kind
     if _SET_FOR_JOB.fullmatch(name):
         return ""
     if Redactor(())(value) != value:
-        return CREDENTIAL
-    return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
+        return "contains a token"
+    is_unmasked = is_secret_name(name) and not _HARMLESS.fullmatch(value)
+    return "a secret that GitLab cannot mask" if is_unmasked else ""
 
 
 def _leads_into(value: str, checkout: Path) -> bool:
