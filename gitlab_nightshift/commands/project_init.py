@@ -258,7 +258,7 @@ def _build_include(
         "source": source if source != default_source else "",
         "extra_before": environment.fetch,
     }
-    # Not if it is unknown (None) whether a schedule can have the variable NIGHTSHIFT.
+    # None means unknown: then the variable NIGHTSHIFT marks a night, as usual.
     if project and project.can_set_variables() is False:
         inputs["schedule_description"] = choose_schedule_name(by_fleet=request.by_fleet)
     return TemplateInclude(

@@ -82,9 +82,8 @@ def find_scheduled_jobs(
     return _find_jobs(config, _PipelineKind(variables, refs))
 
 
-def find_merge_request_jobs(config: Mapping[str, Any], branch: str, target: str) -> PipelineJobs:
-    """The jobs in the pipeline of a merge request from ``branch`` into the default branch,
-    ``target``.
+def find_merge_request_jobs(config: Mapping[str, Any], branch: str, default: str) -> PipelineJobs:
+    """The jobs in the pipeline of a merge request from ``branch`` into the ``default`` branch.
 
     ``excluded`` is None if the file has no ``workflow`` rules, but an include, which may have some.
     """
@@ -93,12 +92,12 @@ def find_merge_request_jobs(config: Mapping[str, Any], branch: str, target: str)
         "CI_PIPELINE_SOURCE": "merge_request_event",
         "NIGHTSHIFT": "false",
         "CI_COMMIT_REF_NAME": branch,
-        "CI_DEFAULT_BRANCH": target,
+        "CI_DEFAULT_BRANCH": default,
         "CI_MERGE_REQUEST_ID": "1",
         "CI_MERGE_REQUEST_IID": "1",
         "CI_OPEN_MERGE_REQUESTS": "1",
         "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": branch,
-        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": target,
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": default,
     }
     workflow = config.get("workflow")
     # Without workflow rules, a job without rules runs for branches and tags only.
