@@ -51,8 +51,6 @@ HEADLINES = {
     Outcome.APPROVAL_REQUIRED: "A gate asks for an approval",
     Outcome.FAILED: "Failed",
 }
-
-
 LONGEST_MESSAGE = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""
 _ELLIPSIS = "…"

@@ -18,6 +18,7 @@ from gitlab_nightshift.commands.init_records import (
 )
 from gitlab_nightshift.commands.project_onboarding import open_for_setup, set_up_gitlab
 from gitlab_nightshift.errors import NightshiftError, build_config_error
+from gitlab_nightshift.gitlab.accounts import OWNER_FILES
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.onboarding.build_stacks import (
     Stack,
@@ -86,8 +87,6 @@ ONE_JOB_NOTE = (
     "one job runs the agents and has GITLAB_TOKEN; safer are three, which keep these apart: the"
     f" input `shape: {THREE_JOBS}` of the include"
 )
-# The places where GitLab looks (docs.gitlab.com/user/project/codeowners).
-CODEOWNERS_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
 _LEAST_TOOL_DEPTH = 3
 """Levels below HOME: a folder above, such as ~/.local, contains several tools."""
 _LAST_LINES = 8
@@ -160,7 +159,7 @@ def _plan_settings_file(examination: ProjectExamination) -> Iterator[str]:
     if before is not None:
         text = enable_commands(before, examination.tried)
     else:
-        has_owners = any(name in examination.build.files for name in CODEOWNERS_FILES)
+        has_owners = any(name in examination.build.files for name in OWNER_FILES)
         reviewer = "code_owners" if has_owners else ""
         agent_env = [name for stack in stacks for name in stack.agent_env]
         dashboard = examination.request.dashboard

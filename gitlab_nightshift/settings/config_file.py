@@ -45,8 +45,9 @@ class ConfigFile:
 
 @dataclass(frozen=True)
 class Assignment:
-    """One value from one source. ``place`` is where it was written, for messages: file and line, or
-    a variable; ``node`` is its YAML node."""
+    """One value. ``source`` is where it comes from, for ``config show``, and ``place`` where it was
+    written, for errors: file and line, a variable, or the command line. ``node`` is its YAML node,
+    None outside a file."""
 
     path: KeyPath
     value: Any

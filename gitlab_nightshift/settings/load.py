@@ -214,24 +214,22 @@ def _from_env(
         if not env[name].strip():
             continue  # an empty drop-down in GitLab's New pipeline form means "not set"
         path = tuple(name.removeprefix(ENV_PREFIX).lower().split("__"))
-        yield from _from_text(path, env[name], (f"variable {name}", name), mistakes)
+        yield from _from_text(path, env[name], f"variable {name}", name, mistakes)
 
 
 def _from_command_line(overrides: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
+    place = "command line"
     for key, text in overrides.items():
-        origin = ("command line", "command line")
-        yield from _from_text(tuple(key.split(".")), text, origin, mistakes)
+        yield from _from_text(tuple(key.split(".")), text, place, place, mistakes)
 
 
 def _from_text(
-    path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
+    path: KeyPath, text: str, source: str, place: str, mistakes: list[str]
 ) -> Iterator[Assignment]:
-    """The assignments that a text makes; ``origin`` is its source, as ``config show`` names it, and
-    its place, as an error names it."""
+    """The assignments that a text makes."""
     value_type: Any = Settings
     for name in path:
         value_type = find_value_type(value_type, name)
-    source, place = origin
     try:
         value = _parse_value(value_type, text)
         yield from flatten_assignment(Assignment(path, value, source, place), value_type)
