@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.cli import build_parser
-from gitlab_nightshift.commands.config_show import MAIN
+from gitlab_nightshift.commands.config_show import COMMON_SETTINGS
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.gateway.prices import KNOWN_RATES, Tokens
 from gitlab_nightshift.records.products import Outcome
@@ -151,7 +151,7 @@ def test_a_wrong_name_is_found() -> None:
 
 def test_the_first_settings_are_those_that_config_show_prints() -> None:
     page = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `([\w.]+)[:`]", page, re.M) == [*MAIN]
+    assert re.findall(r"^\| `([\w.]+)[:`]", page, re.M) == [*COMMON_SETTINGS]
 
 
 def test_the_layout_has_every_part_of_the_package_and_no_other() -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.text.printable_text import make_printable
 
-# 64 bits in decimal, counted in milliseconds since 2015 (Discord's API reference, "Snowflakes").
 SNOWFLAKE = r"[0-9]{15,22}"
-"""An id of Discord."""
+"""An id of Discord: 64 bits in decimal (Discord's API reference, "Snowflakes")."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ _BRANCH = ValueForm("a branch", r"[^\s\x00-\x1f:?*\[\\^~]*")  # git check-ref-fo
 
 @dataclass(frozen=True)
 class ChatSettings:
-    """The service's application, server and project, and who may use it. Its repr shows no
-    secret."""
+    """The service's Discord application and server (guild), its GitLab project, and who may use it.
+    Its repr shows no secret."""
 
     application_id: str
     public_key: str
@@ -47,13 +46,13 @@ class ChatSettings:
     gitlab_token: str = field(repr=False)
 
     def allows(self, guild: str, user: str, roles: frozenset[str]) -> bool:
-        """True if this member of this server may start and approve tasks."""
+        """True if a member of the server ``guild`` may start and approve tasks."""
         return guild == self.guild and (user in self.users or bool(roles & self.roles))
 
 
 @dataclass(frozen=True)
 class DiscordApplication:
-    """The settings to register the command at Discord."""
+    """The settings for registering the command at Discord."""
 
     application_id: str
     guild: str
@@ -62,7 +61,7 @@ class DiscordApplication:
 
 def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
     """The settings of the service. Raises ``E_CONFIG`` with every error, one per line."""
-    reader = _Reader(env)
+    reader = _VariableReader(env)
     settings = ChatSettings(
         application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
         public_key=reader.read_value("DISCORD_PUBLIC_KEY", _KEY),
@@ -80,24 +79,24 @@ def read_chat_settings(env: Mapping[str, str]) -> ChatSettings:
             "DISCORD_ALLOWED_USERS and DISCORD_ALLOWED_ROLES are empty: nobody could use the"
             " command; name users or roles by their ids, with commas between them"
         )
-    reader.end()
+    reader.raise_errors()
     return settings
 
 
 def read_application(env: Mapping[str, str]) -> DiscordApplication:
     """The settings for ``--register``. Raises ``E_CONFIG`` with every error, one per line."""
-    reader = _Reader(env)
+    reader = _VariableReader(env)
     application = DiscordApplication(
         application_id=reader.read_value("DISCORD_APPLICATION_ID", _ID),
         guild=reader.read_value("DISCORD_GUILD_ID", _ID),
         bot_token=reader.read_value("DISCORD_BOT_TOKEN", _WORD),
     )
-    reader.end()
+    reader.raise_errors()
     return application
 
 
-class _Reader:
-    """Reads variables and collects their errors; never quotes a value."""
+class _VariableReader:
+    """Reads variables and collects errors about them, which quote no value."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
@@ -117,24 +116,23 @@ class _Reader:
             self.errors.append(f"{name}: ids of Discord are expected, with commas between them")
         return frozenset(words)
 
-    def end(self) -> None:
+    def raise_errors(self) -> None:
         if self.errors:
             raise build_config_error("\n".join(self.errors))
 
 
 def read_address(text: str) -> tuple[str, int]:
     """``host:port`` as two values. Raises ``E_CONFIG``."""
-    host, _, port = text.rpartition(":")
-    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else 1 << 16
-    name = r"[\w-]{1,63}(?:\.[\w-]{1,63})*|\[[\da-fA-F:.]+\]"
-    if not re.fullmatch(name, host, re.ASCII) or number > 65535:
+    name, ipv6 = r"[\w-]{1,63}(?:\.[\w-]{1,63})*", r"\[[\da-fA-F:.]+\]"
+    match = re.fullmatch(rf"({name}|{ipv6}):([0-9]{{1,5}})", text, re.ASCII)
+    if not match or int(match[2]) > 65535:
         shown = make_printable(text, "?")
         raise build_config_error(f"--listen {shown}: expected HOST:PORT, such as 127.0.0.1:8080")
-    return host.strip("[]"), number
+    return match[1].strip("[]"), int(match[2])
 
 
 def build_signature_check(public_key: str) -> Callable[[bytes, bytes], bool]:
-    """A function that checks a signature (64 bytes) of a message by the public key (hex).
+    """A function that checks a signature (64 bytes) of a message, with the public key (hex).
 
     Raises ``E_CONFIG`` if the extra is not installed, or the key is invalid.
     """

@@ -1,7 +1,7 @@
 """Discord's interface: its requests, and the part of its REST API that the service needs.
 
-Of its requests, those are admitted that are signed, recent, new, and not too many of a person.
-Everything in them is validated, unknown kinds are refused. Imports aiohttp.
+A request is accepted if it is signed, recent and new; a person may start so many tasks an hour.
+Everything in a request is validated, unknown kinds are refused. Imports aiohttp.
 """
 
 import asyncio
@@ -27,22 +27,23 @@ from gitlab_nightshift.text.printable_text import make_printable
 WINDOW_S = 300.0
 """Seconds by which the signed time of a request may differ from now."""
 MOST_REMEMBERED = 20_000
-"""Requests of the last minutes; while there are more, none is admitted."""
+"""Requests of the last minutes; with as many, no further one is accepted."""
 MOST_TASKS, PERIOD_S = 10, 3600.0
 """A person may start so many tasks in so many seconds."""
 
 
 @dataclass
 class RequestVerifier:
-    """Checks requests; ``check_signature`` verifies a signature, ``now`` is the time of day in
-    seconds."""
+    """Checks requests. ``check_signature`` verifies the signature of a message, ``now`` is the Unix
+    time."""
 
     check_signature: Callable[[bytes, bytes], bool]
     now: Callable[[], float]
-    _seen: dict[bytes, float] = field(default_factory=dict)
+    _expiry_times: dict[bytes, float] = field(default_factory=dict)
+    """By the hashes of the remembered messages."""
 
-    def is_valid(self, signature: str, timestamp: str, body: bytes) -> bool:
-        """True for a signed, recent request that was not sent before."""
+    def accept(self, signature: str, timestamp: str, body: bytes) -> bool:
+        """True for a signed, recent request, but only once."""
         now = self.now()
         if not re.fullmatch(r"[0-9a-fA-F]{128}", signature):
             return False
@@ -51,41 +52,43 @@ class RequestVerifier:
             return False
         # What Discord signs (its documentation of interactions, "Security and Authorization").
         message = timestamp.encode() + body
-        return self.check_signature(bytes.fromhex(signature), message) and self._is_new(
-            message, now
-        )
-
-    def _is_new(self, message: bytes, now: float) -> bool:
-        """Remember a message for as long as its time would be accepted; True if it is new.
-
-        By message, not by signature: a message may have more than one valid Ed25519 signature. If
-        the memory is full, nothing is admitted: a forgotten message could be replayed.
-        """
-        self._seen = {known: until for known, until in self._seen.items() if until > now}
-        digest = hashlib.sha256(message).digest()
-        if digest in self._seen or len(self._seen) >= MOST_REMEMBERED:
+        if not self.check_signature(bytes.fromhex(signature), message):
             return False
-        # Twice: a clock may be ahead by the window, and such a request is valid until one after it.
-        self._seen[digest] = now + 2 * WINDOW_S
+        return self._remember(message, now)
+
+    def _remember(self, message: bytes, now: float) -> bool:
+        """Remember a message for as long as its timestamp would be accepted; True if it is new.
+
+        By message, not by signature: a message may have more than one valid Ed25519 signature. With
+        a full memory none is new: a forgotten message could be replayed.
+        """
+        self._expiry_times = {
+            digest: expiry for digest, expiry in self._expiry_times.items() if expiry > now
+        }
+        digest = hashlib.sha256(message).digest()
+        if digest in self._expiry_times or len(self._expiry_times) >= MOST_REMEMBERED:
+            return False
+        # A timestamp may be ahead by the window, and is accepted until a window later.
+        self._expiry_times[digest] = now + 2 * WINDOW_S
         return True
 
 
 @dataclass
 class RateLimiter:
-    """Counts the tasks that each person has started; ``now`` are monotonic seconds."""
+    """Limits the tasks that each person starts; ``now`` is a monotonic clock in seconds."""
 
     now: Callable[[], float]
-    _started: dict[str, deque[float]] = field(default_factory=dict)
+    _start_times: dict[str, deque[float]] = field(default_factory=dict)
 
     def allow(self, user: str) -> bool:
         """Count a task and return True, unless the person has started too many lately."""
-        since = self.now() - PERIOD_S
-        times = self._started.setdefault(user, deque())
-        while times and times[0] <= since:
+        now = self.now()
+        times = self._start_times.setdefault(user, deque())
+        while times and times[0] <= now - PERIOD_S:
             times.popleft()
         if len(times) >= MOST_TASKS:
             return False
-        times.append(self.now())
+        times.append(now)
         return True
 
 
@@ -93,14 +96,14 @@ class RateLimiter:
 
 COMMAND = "coder"
 # Types of interactions: PING, APPLICATION_COMMAND and MESSAGE_COMPONENT in Discord's API reference.
-PING, CALLED, CLICKED = 1, 2, 3
+PING, COMMAND_CALL, BUTTON_CLICK = 1, 2, 3
 
 Snowflake = Annotated[str, Field(pattern=f"^{SNOWFLAKE}$")]
 
 
 @dataclass(frozen=True)
 class Person:
-    """A member of a server (guild) with the ids of their roles; ``guild`` is "" outside of any.
+    """A user by id, in a server (``guild``, "" outside of any) with the ids of their roles there.
     ``name`` is "" unless it has the form of Discord's user names."""
 
     user: str
@@ -116,7 +119,7 @@ class Ping:
 
 @dataclass(frozen=True)
 class CommandCall:
-    """A call of ``/coder`` with its options; ``token`` allows answers for 15 minutes."""
+    """A call of ``/coder`` with its options; with ``token`` it can be answered for 15 minutes."""
 
     person: Person
     channel: str
@@ -126,13 +129,14 @@ class CommandCall:
 
 @dataclass(frozen=True)
 class ButtonClick:
-    """A click on a button of the message with the id ``message`` and the text ``content``."""
+    """A click on the button ``custom_id`` of a message with the text ``content``; with ``token`` it
+    can be answered for 15 minutes."""
 
     person: Person
     channel: str
     token: str
     custom_id: str
-    message: str
+    message_id: str
     content: str
 
 
@@ -175,8 +179,8 @@ class _Interaction(BaseModel):
 
 
 def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | ButtonClick:
-    """Parse an interaction. Raises ValueError if it is invalid, of an unknown kind, or meant for
-    another application."""
+    """Parse the body of a request. Raises ValueError if it is invalid, of an unknown kind, or meant
+    for another application."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -189,17 +193,17 @@ def read_interaction(body: bytes, application_id: str) -> Ping | CommandCall | B
         raise ValueError("no interaction of a known kind") from None
     if interaction.application_id != application_id:
         raise ValueError("an interaction of another application")
-    build = _build_click if interaction.type == CLICKED else _build_call
-    return build(interaction)
+    if interaction.type == BUTTON_CLICK:
+        return _build_click(interaction)
+    return _build_call(interaction)
 
 
 def _build_call(interaction: _Interaction) -> CommandCall:
     if interaction.data.name != COMMAND:
         raise ValueError("another command")
+    person = _build_person(interaction)
     options = {option.name: option.value for option in interaction.data.options}
-    return CommandCall(
-        _build_person(interaction), interaction.channel_id, interaction.token, options
-    )
+    return CommandCall(person, interaction.channel_id, interaction.token, options)
 
 
 def _build_click(interaction: _Interaction) -> ButtonClick:
@@ -251,22 +255,21 @@ def _read_text(options: Mapping[str, Any], name: str) -> str:
 
 # --- requests to Discord --------------------------------------------------------------------------
 
-URL = "https://discord.com/api/v10"
-AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
-"""The ``User-Agent``. Discord asks for a URL in it, but takes any text; the project has no page of
-its own yet."""
+API_URL = "https://discord.com/api/v10"
+USER_AGENT = f"DiscordBot (gitlab-nightshift, {__version__})"
+"""Discord asks for a URL in it, but accepts any text; the project has no page yet."""
 TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 1.0
 PATIENCE_S = 90.0
-"""Seconds for all tries of a request; Discord may ask for pauses of a minute."""
+"""Seconds for a request with all retries; Discord may ask for pauses of a minute."""
 _TRANSIENT = frozenset({429, 500, 502, 503, 504})
 
 Json = Mapping[str, Any]
 
 
 class DiscordError(NightshiftError, RemoteFailure):
-    """Discord refused a request, or did not answer (``status`` None); ``retry_after_s``: how long
-    it asks to wait, in seconds."""
+    """Discord refused a request, or did not answer (``status`` None). It asks to wait
+    ``retry_after_s`` seconds."""
 
     def __init__(self, message: str, status: int | None, retry_after_s: float = 0.0) -> None:
         super().__init__(Code.CONFIG, message)
@@ -274,43 +277,46 @@ class DiscordError(NightshiftError, RemoteFailure):
 
 
 class Discord:
-    """The application at Discord. No error quotes an address: addresses contain tokens."""
+    """Discord's REST API, for one application. No error quotes a URL: URLs contain tokens."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, application_id: str, bot_token: str, url: str = URL
+        self,
+        session: aiohttp.ClientSession,
+        application_id: str,
+        bot_token: str,
+        url: str = API_URL,
     ) -> None:
         self._session, self._application_id, self._url = session, application_id, url
-        self._as_bot = {"Authorization": f"Bot {bot_token}"}
+        self._bot_headers = {"Authorization": f"Bot {bot_token}"}
 
     async def edit_answer(self, token: str, message: Json) -> str:
-        """Replace the answer to an interaction with a message; returns the message's id.
-
-        The answer to a button is the message with the button.
-        """
+        """Replace the answer to an interaction with a message; returns the message's id. For a
+        button click, that is the message with the button."""
         path = f"/webhooks/{self._application_id}/{token}/messages/@original"
         answer = await self._send("PATCH", path, message, {}, "an answer")
         return str(answer.get("id", ""))
 
     async def post(self, channel: str, message: Json, reply_to: str) -> None:
-        """Post a message in a channel, as the bot: an interaction's token expires after 15
-        minutes."""
-        # If somebody has deleted that message, this one is posted all the same.
+        """Post a message in a channel, as a reply to the message with the id ``reply_to`` ("" for
+        none). It is the bot's, as an interaction's token expires after 15 minutes."""
         reference = {"message_id": reply_to, "fail_if_not_exists": False}
         body = {**message, "message_reference": reference} if reply_to else message
-        await self._send("POST", f"/channels/{channel}/messages", body, self._as_bot, "a message")
+        path = f"/channels/{channel}/messages"
+        await self._send("POST", path, body, self._bot_headers, "a message")
 
     async def register(self, guild: str, command: Json) -> None:
-        """Make or renew a slash command in one server."""
+        """Create or replace a slash command in one server."""
         path = f"/applications/{self._application_id}/guilds/{guild}/commands"
-        await self._send("POST", path, command, self._as_bot, "the command")
+        await self._send("POST", path, command, self._bot_headers, "the command")
 
     async def _send(
         self, method: str, path: str, body: Json, headers: Mapping[str, str], what: str
     ) -> dict[str, Any]:
-        """Send a request and return the answer. Raises :class:`DiscordError`."""
-        # Discord's limits of requests are per route, and tell how long to wait (429, Retry-After).
-        patience = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
-        return await patience.await_with_retries(
+        """Send a request and return the answer. Raises :class:`DiscordError`, which calls the
+        request ``what``."""
+        # Discord limits requests per route, and says how long to wait (429, Retry-After).
+        policy = RetryPolicy(time.monotonic() + PATIENCE_S, first_s=FIRST_PAUSE_S)
+        return await policy.await_with_retries(
             lambda: self._send_once(method, path, body, headers, what),
             lambda error: error.status is None or error.status in _TRANSIENT,
             asyncio.sleep,
@@ -324,7 +330,7 @@ class Discord:
                 method,
                 self._url + path,
                 json=body,
-                headers={**headers, "User-Agent": AGENT},
+                headers={**headers, "User-Agent": USER_AGENT},
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 allow_redirects=False,
             ) as response:
@@ -338,8 +344,7 @@ class Discord:
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
     try:
-        # Any type: a proxy on the way answers in HTML, which is a ValueError here, and not an error
-        # of its own.
+        # Without a check of the content type: HTML from a proxy shall raise ValueError.
         answer = await response.json(content_type=None)
     except ValueError:
         return {}

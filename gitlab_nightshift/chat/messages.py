@@ -1,5 +1,5 @@
-"""The service's answers and messages in Discord's JSON. Text from elsewhere is made harmless: it
-pings nobody, links nowhere, hides nothing."""
+"""The service's answers and messages in Discord's JSON. Text from agents and people is made
+harmless: it pings nobody, links nowhere, hides nothing."""
 
 import hashlib
 import hmac
@@ -23,9 +23,9 @@ Redact = Callable[[str], str]
 
 NO_MENTIONS: Json = {"parse": []}
 """Pings nobody, whatever a text says."""
-# Types of interaction responses (Discord's API reference, "Interaction Callback Type"): PONG; a new
-# message, or another text for the message with the button; and the same two deferred: then Discord
-# shows that an answer is being prepared, until it is edited.
+# Types of interaction responses (Discord's API reference, "Interaction Callback Type"): pong; a new
+# message, or an update of the message with the button; and both deferred: Discord shows that an
+# answer is being prepared, until it is edited.
 PONG: Json = {"type": 1}
 _MESSAGE, _UPDATE = 4, 7
 DEFERRED: Json = {"type": 5}
@@ -34,10 +34,11 @@ MOST_FILES, MOST_COMMANDS = 10, 5
 LONGEST_PATCH = 900
 """Characters; the whole patch is in the artifacts."""
 # Discord's numbers (its API documentation): the message flag EPHEMERAL, the component types action
-# row and button, the button styles success and danger, the option types string and boolean, the
-# context of a command in a server.
+# row and button, the button styles success and danger, the type of a slash command, the option
+# types string and boolean, the context of a command in a server.
 _EPHEMERAL = 1 << 6
 _ROW, _BUTTON, _SUCCESS, _DANGER = 1, 2, 3, 4
+_CHAT_INPUT = 1
 _STRING, _BOOLEAN = 3, 5
 _GUILD = 0
 _BUTTON_ID = compile_lazily(r"ns:(approve|refuse):([0-9]{1,19}):([0-9a-f]{32})")
@@ -50,24 +51,22 @@ HEADLINES = {
     Outcome.APPROVAL_REQUIRED: "A gate asks for an approval",
     Outcome.FAILED: "Failed",
 }
-
-
 LONGEST_MESSAGE = 1900
 """Characters of a message, as Discord counts them; it takes 2000."""
-_CUT = "…"
+_ELLIPSIS = "…"
 CUT_NOTE = "The rest is in the artifacts: bundle/change.patch"
 _ZERO_WIDTH = "\N{ZERO WIDTH SPACE}"
 _MARKDOWN = compile_lazily(r"[\\*_~`|<>\[\]()#]")
 
 
 def build_private_answer(text: str) -> Json:
-    """An answer that only the person sees."""
+    """An answer that only the person who asked sees."""
     data = {"content": format_message([text]), "flags": _EPHEMERAL, "allowed_mentions": NO_MENTIONS}
     return {"type": _MESSAGE, "data": data}
 
 
-def build_content(lines: list[str], components: list[Json] | None = None) -> Json:
-    """A message; an edit removes its old buttons unless they are given again."""
+def build_message(lines: list[str], components: list[Json] | None = None) -> Json:
+    """A message; if it replaces another one, the other's buttons are removed."""
     return {
         "content": format_message(lines),
         "allowed_mentions": NO_MENTIONS,
@@ -76,66 +75,62 @@ def build_content(lines: list[str], components: list[Json] | None = None) -> Jso
 
 
 def describe_start(command: TaskCommand, user: str, pipeline: Pipeline, redact: Redact) -> Json:
-    """The task and where it runs."""
+    """The task, and the pipeline that runs it."""
     lines = [f"<@{user}>: {escape_text(redact(command.task), 500)}"]
     if flags := _describe_flags(command, redact):
         lines.append(flags)
-    return build_content(
-        [*lines, f"Pipeline {format_link(pipeline.web_url, parse_origin(pipeline))} is started."]
-    )
+    link = format_link(pipeline.web_url, parse_origin(pipeline))
+    return build_message([*lines, f"Pipeline {link} is started."])
 
 
 def describe_start_failure(command: TaskCommand, why: str, redact: Redact) -> Json:
     """The task and why there is no pipeline."""
-    lines = [
-        escape_text(redact(command.task), 300),
-        f"No pipeline: {escape_text(redact(why), 600)}",
-    ]
-    return build_content(lines)
+    reason = escape_text(redact(why), 600)
+    return build_message([escape_text(redact(command.task), 300), f"No pipeline: {reason}"])
 
 
 def describe_missing_result(pipeline: Pipeline, why: str) -> Json:
-    """Why there is no result."""
-    return build_content([f"{why} {format_link(pipeline.web_url, parse_origin(pipeline))}"])
+    """Why there is no result, and the pipeline."""
+    return build_message([f"{why} {format_link(pipeline.web_url, parse_origin(pipeline))}"])
 
 
 def describe_result(run: EndedRun, pipeline: Pipeline, buttons: list[Json], redact: Redact) -> Json:
-    """The run's change, its tests and its result."""
+    """The run's result, change and tests."""
 
-    def redact_line(text: str, most: int) -> str:
-        return escape_text(redact(text), most)
+    def clean_line(text: str, limit: int) -> str:
+        return escape_text(redact(text), limit)
 
     result, gitlab_url = run.result, parse_origin(pipeline)
     reason = result.reason or result.summary
-    error = f" ({redact_line(result.error_code, 40)})" if result.error_code else ""
+    error = f" ({clean_line(result.error_code, 40)})" if result.error_code else ""
     lines = [f"**{HEADLINES[result.outcome]}**{error}"]
     if result.mr_url:
         lines.append(format_link(redact(result.mr_url), gitlab_url))
     if run.title:
-        lines.append(redact_line(run.title, 200))
+        lines.append(clean_line(run.title, 200))
     if reason:
-        lines.append(redact_line(reason, 500))
+        lines.append(clean_line(reason, 500))
     lines += [*_describe_change(run, redact), *_describe_commands(run, redact)]
     lines.append(f"{_describe_usage(run)}{format_link(pipeline.web_url, gitlab_url)}")
     if run.patch:
         lines.append(format_diff(redact(run.patch.decode("utf-8", "replace")), LONGEST_PATCH))
-    return build_content(lines, buttons)
+    return build_message(lines, buttons)
 
 
 def describe_approval(text: str, user: str) -> Json:
-    """The message after Approve: its buttons are gone; ``text`` is its former text."""
-    return build_content([f"Approved by <@{user}>, is being published.", *text.split("\n")])
+    """The message that replaces one with the former ``text`` and buttons, after Approve."""
+    return build_message([f"Approved by <@{user}>, is being published.", *text.split("\n")])
 
 
 def build_refusal(text: str, user: str) -> Json:
-    """The answer to Refuse: the message without buttons; ``text`` is its former text."""
+    """The answer to Refuse: it replaces the message with the former ``text`` and buttons."""
     line = f"Refused by <@{user}>: nothing is published. The job that waits stays in the pipeline."
-    return {"type": _UPDATE, "data": build_content([line, *text.split("\n")])}
+    return {"type": _UPDATE, "data": build_message([line, *text.split("\n")])}
 
 
 def describe_approval_failure(why: str, redact: Redact) -> Json:
     """Why GitLab refused the approval."""
-    return build_content([f"Not approved: {escape_text(redact(why), 600)}"])
+    return build_message([f"Not approved: {escape_text(redact(why), 600)}"])
 
 
 def parse_origin(pipeline: Pipeline) -> str:
@@ -146,16 +141,19 @@ def parse_origin(pipeline: Pipeline) -> str:
 def _describe_flags(command: TaskCommand, redact: Redact) -> str:
     test = " ".join((command.test_id, *command.test_args))
     flags = {"provider": command.provider, "model": command.model, "test": test}
-    words = [f"{name} {format_code(redact(value), 200)}" for name, value in flags.items() if value]
-    return ", ".join([*words, *(["dry run"] if command.dry_run else [])])
+    texts = [f"{name} {format_code(redact(value), 200)}" for name, value in flags.items() if value]
+    if command.dry_run:
+        texts.append("dry run")
+    return ", ".join(texts)
 
 
 def _describe_change(run: EndedRun, redact: Redact) -> list[str]:
-    if not (size := run.change).files:
+    files = run.change.files
+    if not files:
         return []
-    lines = [f"{count_words(len(size.files), 'file')} changed, {size.delta}:"]
-    lines += [f"- {format_code(redact(name), 120)}" for name in size.files[:MOST_FILES]]
-    more = len(size.files) - MOST_FILES
+    lines = [f"{count_words(len(files), 'file')} changed, {run.change.delta}:"]
+    lines += [f"- {format_code(redact(name), 120)}" for name in files[:MOST_FILES]]
+    more = len(files) - MOST_FILES
     return [*lines, f"- and {more} more"] if more > 0 else lines
 
 
@@ -177,17 +175,16 @@ def _describe_commands(run: EndedRun, redact: Redact) -> list[str]:
 def _describe_usage(run: EndedRun) -> str:
     cost, seconds = run.result.total_cost_usd, run.result.total_duration_s
     bound: Bound = "at most" if run.result.assumed_tokens else ""
-    parts = [] if cost is None else [format_usd(cost, bound)]
-    parts += [] if seconds is None else [f"{seconds / 60:.0f} min"]
-    return ", ".join(parts) + ", " if parts else ""
+    text = "" if cost is None else f"{format_usd(cost, bound)}, "
+    return text if seconds is None else f"{text}{seconds / 60:.0f} min, "
 
 
 # --- buttons --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Press:
-    """A click on one of our buttons."""
+class Decision:
+    """A click on Approve (else Refuse) for a pipeline."""
 
     approve: bool
     pipeline: int
@@ -199,23 +196,24 @@ def build_buttons(pipeline: int, key: bytes) -> list[Json]:
         {
             "type": _BUTTON,
             "style": style,
-            "label": label,
+            "label": verb.capitalize(),
             "custom_id": _sign_button_id(verb, pipeline, key),
         }
-        for verb, label, style in (("approve", "Approve", _SUCCESS), ("refuse", "Refuse", _DANGER))
+        for verb, style in (("approve", _SUCCESS), ("refuse", _DANGER))
     ]
     return [{"type": _ROW, "components": buttons}]
 
 
-def read_press(custom_id: str, key: bytes) -> Press | None:
-    """The click on a button by its id; None if this service did not make the button."""
+def parse_button_id(custom_id: str, key: bytes) -> Decision | None:
+    """The decision of a click on this button; None if its id was not signed with ``key``."""
     match = _BUTTON_ID.fullmatch(custom_id)
-    # The id comes back from the person's own client, which may send any.
-    if not match or not hmac.compare_digest(
-        _sign_button_id(match[1], int(match[2]), key), custom_id
-    ):
+    if not match:
         return None
-    return Press(match[1] == "approve", int(match[2]))
+    # The id comes from the person's client, which may send any.
+    verb, pipeline = match[1], int(match[2])
+    if not hmac.compare_digest(_sign_button_id(verb, pipeline, key), custom_id):
+        return None
+    return Decision(verb == "approve", pipeline)
 
 
 def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
@@ -228,7 +226,7 @@ def _sign_button_id(verb: str, pipeline: int, key: bytes) -> str:
 
 def build_command(name: str) -> Json:
     """The slash command to register."""
-    choices = [{"name": each, "value": each} for each in list_requestable_agents()]
+    choices = [{"name": agent, "value": agent} for agent in list_requestable_agents()]
     options = [
         _build_option("task", "What is to be done, in words", required=True, max_length=4000),
         _build_option("provider", "The coding agent", choices=choices),
@@ -238,48 +236,55 @@ def build_command(name: str) -> Json:
             "test", "The id of a test that must pass, and its arguments", max_length=1000
         ),
     ]
-    text = "Give the night shift a task: it opens a merge request"
-    return {"name": name, "type": 1, "description": text, "contexts": [_GUILD], "options": options}
+    return {
+        "name": name,
+        "type": _CHAT_INPUT,
+        "description": "Give the night shift a task: it opens a merge request",
+        "contexts": [_GUILD],
+        "options": options,
+    }
 
 
-def _build_option(name: str, description: str, kind: int = _STRING, **more: Any) -> Json:
-    return {"name": name, "description": description, "type": kind, **more}
+def _build_option(name: str, description: str, kind: int = _STRING, **fields: Any) -> Json:
+    return {"name": name, "description": description, "type": kind, **fields}
 
 
 # --- harmless text --------------------------------------------------------------------------------
 
 
-def escape_text(text: str, most: int) -> str:
-    """One line of at most ``most`` characters (before escaping), shown literally."""
-    line = " ".join(_clean_text(text).split())
-    line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
+def escape_text(text: str, limit: int) -> str:
+    """The text on one line of at most ``limit`` characters (before escaping), shown literally."""
     # A space of no width after @ and within :// keeps Discord from a mention and a link.
-    line = _MARKDOWN.sub(r"\\\g<0>", line)
+    line = _MARKDOWN.sub(r"\\\g<0>", _fit_line(text, limit))
     return line.replace("@", f"@{_ZERO_WIDTH}").replace("://", f":{_ZERO_WIDTH}//")
 
 
-def format_code(text: str, most: int) -> str:
-    """One line of at most ``most`` characters, as inline code."""
-    line = " ".join(_clean_text(text).split()).replace("`", "'")
-    line = line if len(line) <= most else line[: most - 1].rstrip() + _CUT
-    return f"`{line.replace('@', f'@{_ZERO_WIDTH}') or ' '}`"
+def format_code(text: str, limit: int) -> str:
+    """The text on one line of at most ``limit`` characters, as inline code."""
+    line = _fit_line(text, limit).replace("`", "'").replace("@", f"@{_ZERO_WIDTH}")
+    return f"`{line or ' '}`"
 
 
-def format_diff(patch: str, most: int) -> str:
-    """A patch as a code block of about ``most`` characters, with a note if it is cut."""
-    kept: list[str] = []
+def _fit_line(text: str, limit: int) -> str:
+    line = " ".join(_clean_text(text).split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + _ELLIPSIS
+
+
+def format_diff(patch: str, limit: int) -> str:
+    """A patch as a code block of about ``limit`` characters, with a note if it is cut."""
+    shown: list[str] = []
     # A backquote could end the code block.
     lines = [_clean_text(line).replace("`", "'") for line in patch.rstrip().split("\n")]
     for line in lines:
-        if sum(map(len, kept)) + len(kept) + len(line) > most:
+        if sum(map(len, shown)) + len(shown) + len(line) > limit:
             break
-        kept.append(line.replace("@", f"@{_ZERO_WIDTH}"))
-    note = [CUT_NOTE] if len(kept) < len(lines) else []
-    return "\n".join([*(["```diff", *kept, "```"] if kept else []), *note])
+        shown.append(line.replace("@", f"@{_ZERO_WIDTH}"))
+    block = ["```diff", *shown, "```"] if shown else []
+    return "\n".join(block if len(shown) == len(lines) else [*block, CUT_NOTE])
 
 
 def format_link(url: str, gitlab_url: str) -> str:
-    """A link to this site (``https://host``) without a preview; another address as plain text."""
+    """A link without a preview, if it is to this GitLab (``https://host``); else plain text."""
     if re.fullmatch(r"https?://[\w./:~%+@=&?#-]+", url) and url.startswith(f"{gitlab_url}/"):
         # Discord shows no preview of a link in angle brackets.
         return f"<{url}>"
@@ -288,14 +293,14 @@ def format_link(url: str, gitlab_url: str) -> str:
 
 def format_message(lines: list[str]) -> str:
     """The lines as one message; "…" replaces those that do not fit."""
-    kept: list[str] = []
+    shown: list[str] = []
     for line in lines:
-        # In UTF-16 units, as Discord's own clients count.
-        units = len("\n".join([*kept, line, _CUT]).encode("utf-16-le", "replace")) // 2
-        if units > LONGEST_MESSAGE:
-            return "\n".join([*kept, _CUT])
-        kept.append(line)
-    return "\n".join(kept)
+        # Discord counts UTF-16 units.
+        message = "\n".join([*shown, line, _ELLIPSIS])
+        if len(message.encode("utf-16-le", "replace")) // 2 > LONGEST_MESSAGE:
+            return "\n".join([*shown, _ELLIPSIS])
+        shown.append(line)
+    return "\n".join(shown)
 
 
 def _clean_text(text: str) -> str:

@@ -1,7 +1,7 @@
 """The service's calls to GitLab: start a run, follow it, read its result, approve it.
 
-Artifacts are hostile data, perhaps written by an agent. Imports the GitLab library, in the thread
-that starts the service: threads that import it at the same time may see it half initialized.
+Artifacts are hostile data, perhaps written by an agent. This module imports the GitLab library at
+once: threads that import it at the same time may see it half initialized.
 """
 
 import json
@@ -49,7 +49,7 @@ class Result(BaseModel):
     reported: list[ExecutedCommand] = []
 
 
-_NOTHING = ChangeSize((), 0, 0)
+_NO_CHANGE = ChangeSize((), 0, 0)
 
 
 class _Draft(BaseModel):
@@ -57,7 +57,7 @@ class _Draft(BaseModel):
 
 
 class _Proposal(BaseModel):
-    change: ChangeSize = _NOTHING
+    change: ChangeSize = _NO_CHANGE
     draft: _Draft = _Draft()
 
 
@@ -67,33 +67,33 @@ class _Bundle(BaseModel):
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that ended: its result, the title and size of its change, and the change of a dry run
-    as a patch."""
+    """A run that ended: its result, the title and size of its change, and the ``patch`` of a dry
+    run."""
 
     result: Result
     title: str = ""
-    change: ChangeSize = _NOTHING
+    change: ChangeSize = _NO_CHANGE
     patch: bytes = b""
 
 
 def read_ended_run(result: bytes, bundle: bytes | None) -> EndedRun | None:
-    """A run by its ``result.json`` and ``bundle.json``; None if the first is not a result."""
-    parsed = _parse(Result, result)
-    if parsed is None:
+    """A run by its ``result.json`` and ``bundle.json``; None for an invalid result."""
+    parsed_result = _parse(Result, result)
+    if parsed_result is None:
         return None
     parsed_bundle = _parse(_Bundle, bundle) if bundle else None
-    proposal = parsed_bundle.proposal if parsed_bundle else None
-    if proposal is None:
-        return EndedRun(parsed)
-    return EndedRun(parsed, proposal.draft.title, proposal.change)
+    if parsed_bundle is None or parsed_bundle.proposal is None:
+        return EndedRun(parsed_result)
+    proposal = parsed_bundle.proposal
+    return EndedRun(parsed_result, proposal.draft.title, proposal.change)
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def _parse(kind: type[_Model], data: bytes) -> _Model | None:
+def _parse(model: type[_Model], data: bytes) -> _Model | None:
     try:
-        return kind.model_validate(json.loads(data))
+        return model.model_validate(json.loads(data))
     except (ValueError, ValidationError, RecursionError):
         return None
 
@@ -101,11 +101,12 @@ def _parse(kind: type[_Model], data: bytes) -> _Model | None:
 # --- GitLab ---------------------------------------------------------------------------------------
 
 TIMEOUT_S, PATIENCE_S = 15.0, 40.0
-"""Seconds for one request, and for all retries of one step."""
+"""Seconds for one request, and for a request with all retries."""
 LARGEST_FILE = 4_000_000
+"""Bytes."""
 MOST_JOBS = 10
 LAST_JOBS = (APPROVE_JOB, "nightshift:publish", "nightshift")
-"""The jobs that end a run; the result of the first one that has any counts."""
+"""The jobs that end a run; a result of an earlier one in this list is preferred."""
 _RESULTS = ("nightshift/result.json", "nightshift/published.json")
 _BUNDLE = "nightshift/bundle/bundle.json"
 _PATCH = "nightshift/bundle/change.patch"
@@ -124,44 +125,45 @@ class GitLab:
         variables = build_pipeline_variables(command)
         return self._open_project().pipelines.start(self.settings.ref, variables)
 
-    def fetch_pipeline(self, number: int) -> Pipeline:
+    def fetch_pipeline(self, pipeline_id: int) -> Pipeline:
         """A pipeline of the project."""
-        return self._open_project().pipelines.get(number)
+        return self._open_project().pipelines.get(pipeline_id)
 
-    def list_jobs(self, pipeline: int) -> tuple[Job, ...]:
+    def list_jobs(self, pipeline_id: int) -> tuple[Job, ...]:
         """The jobs of a pipeline."""
-        return self._open_project().pipelines.list_jobs(pipeline)
+        return self._open_project().pipelines.list_jobs(pipeline_id)
 
-    def find_result(self, jobs: Sequence[Job], only: str = "") -> EndedRun | None:
-        """The result of these jobs, or of the one named ``only``; None if there is none."""
+    def find_result(self, jobs: Sequence[Job], job_name: str = "") -> EndedRun | None:
+        """The result of these jobs, or only of the named one; None if there is none."""
         project = self._open_project()
-        for job in sort_ended_jobs(select_jobs(jobs, only))[:MOST_JOBS]:
-            for name in _RESULTS:
-                result = _read_artifact(project, job.id, name)
-                bundle = result and _read_artifact(project, job.id, _BUNDLE)
-                ended = result and read_ended_run(result, bundle)
+        for job in sort_ended_jobs(select_jobs(jobs, job_name))[:MOST_JOBS]:
+            for file in _RESULTS:
+                result = _read_artifact(project, job.id, file)
+                if not result:
+                    continue
+                ended = read_ended_run(result, _read_artifact(project, job.id, _BUNDLE))
                 if ended and ended.result.outcome is Outcome.MR_READY:
                     return replace(ended, patch=_read_artifact(project, job.id, _PATCH) or b"")
                 if ended:
                     return ended
         return None
 
-    def approve(self, pipeline: int) -> Job:
+    def approve(self, pipeline_id: int) -> Job:
         """Start the manual job that publishes, and return it."""
-        project = self._open_project()
-        waiting = [job for job in project.pipelines.list_jobs(pipeline) if can_approve(job)]
-        if not waiting:
-            text = f"no job {APPROVE_JOB} waits in pipeline {pipeline}: was it already decided?"
+        pipelines = self._open_project().pipelines
+        job = next((job for job in pipelines.list_jobs(pipeline_id) if can_approve(job)), None)
+        if job is None:
+            text = f"no job {APPROVE_JOB} waits in pipeline {pipeline_id}: was it already decided?"
             raise NightshiftError(Code.CONFIG, text)
-        project.pipelines.play(waiting[0].id)
-        return waiting[0]
+        pipelines.play(job.id)
+        return job
 
-    def record_approval(self, ended: EndedRun, who: str) -> None:
-        """Comment on the merge request who approved it in the chat: GitLab only knows that this
-        service started the job."""
+    def record_approval(self, ended: EndedRun, approver: str) -> None:
+        """Say in a comment on the merge request who approved it in the chat: GitLab only knows that
+        this service started the job."""
         match = re.search(r"/-/merge_requests/([0-9]{1,9})$", ended.result.mr_url)
         if match:
-            text = f"Approved in Discord by {who}."
+            text = f"Approved in Discord by {approver}."
             self._open_project().threads.add_comment("merge_requests", int(match[1]), text)
 
     def _open_project(self) -> Project:
@@ -185,11 +187,11 @@ def select_jobs(jobs: Sequence[Job], name: str) -> Sequence[Job]:
     return [job for job in jobs if name in ("", job.name)]
 
 
-def has_ended(jobs: Sequence[Job], only: str = "") -> bool:
-    """True if the run has ended: the job ``only``, else its last job, else all jobs if none has a
+def has_ended(jobs: Sequence[Job], job_name: str = "") -> bool:
+    """True if the named job has ended; for "" the last job of the run, or all jobs if none has a
     name from the template."""
-    if only:
-        return all(job.finished for job in select_jobs(jobs, only))
+    if job_name:
+        return all(job.finished for job in select_jobs(jobs, job_name))
     last_jobs = [job for job in jobs if job.name in LAST_JOBS and job.name != APPROVE_JOB]
     if last_jobs:
         return all(job.finished for job in last_jobs)
@@ -197,8 +199,8 @@ def has_ended(jobs: Sequence[Job], only: str = "") -> bool:
 
 
 def can_approve(job: Job) -> bool:
-    """True if this is the job that publishes and it can be started, now or in a moment."""
-    # GitLab makes a waiting job manual only some time after the job before it has ended.
+    """True if this is the job that publishes after an approval, and it can be started."""
+    # GitLab turns a created job into a manual one some time after the job before it has ended.
     return job.name == APPROVE_JOB and job.status in (MANUAL, "created")
 
 

@@ -1,9 +1,10 @@
-"""``nightshift patch`` and ``execute``: SEARCH/REPLACE blocks, proposed by a model that reads the
-checkout without changing it, and applied to the checkout, all or none.
+"""SEARCH/REPLACE blocks: ``nightshift patch`` has a model propose them, which reads the checkout
+and changes nothing; ``execute`` applies them to the checkout, all or none.
 """
 
 import contextlib
 import difflib
+import io
 import json
 import os
 import tempfile
@@ -22,7 +23,7 @@ from gitlab_nightshift.agents.model.loop import AgentLoop, ContextTooSmallError,
 from gitlab_nightshift.agents.model.texts import NO_BLOCKS
 from gitlab_nightshift.agents.model.tools import Toolbox
 from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
-from gitlab_nightshift.commands.options import keep_to_row
+from gitlab_nightshift.commands.options import drop_privileges
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.policy.path_patterns import within
@@ -49,6 +50,7 @@ from gitlab_nightshift.stages.work.gateway_access import (
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
 from gitlab_nightshift.system.network_settings import NETWORK
+from gitlab_nightshift.text.printable_text import pluralize
 from gitlab_nightshift.text.secret_texts import is_secret_file
 
 TASK = """\
@@ -66,8 +68,8 @@ amount of comment, indentation.
 
 @dataclass(frozen=True)
 class PatchRequest:
-    """The arguments of ``patch``; None for those of the settings. ``files`` are those that the
-    model is told to begin with."""
+    """The arguments of ``patch``; ``task`` and ``model`` are None for those of the settings. The
+    prompt names ``files``, as the user did, to begin with."""
 
     task: str | None
     model: str | None
@@ -76,7 +78,8 @@ class PatchRequest:
 
 @dataclass(frozen=True)
 class PatchProposal:
-    """The model's edits, each of which fits its file; without edits, ``reason`` is the model's."""
+    """The model's edits, each of which fits its file; ``reason`` says why there are none, else
+    ""."""
 
     edits: tuple[Edit, ...]
     model: str
@@ -87,10 +90,11 @@ class PatchProposal:
 def propose(
     call: Invocation, request: PatchRequest, report: Callable[[str], None]
 ) -> PatchProposal:
-    """Let the model work on the checkout without writing its edits; ``report`` gets each step.
+    """Ask a model for edits of the checkout, without writing them; ``report`` gets a line for each
+    step.
 
     Raises NightshiftError: ``E_CONFIG``, ``E_PROVIDER_UNAVAILABLE``, ``E_BUDGET``,
-    ``E_PARSE_ERROR`` (its answers cannot be used), ``E_APPLY_FAILED`` (outside ``paths``).
+    ``E_PARSE_ERROR`` (unusable answers), ``E_APPLY_FAILED`` (edits outside ``paths``).
     """
     with (
         _open_settings(call, request.model) as (top, git, loaded),
@@ -103,7 +107,7 @@ def propose(
         provider = Model(settings)
         provider.check(call.env)
         check_bounds(settings, provider, call.env)
-        # All that the gateway gets of the job's environment: the key, and the way to the network.
+        # The gateway gets the model key and the network settings from the environment, no more.
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
         emit = _build_note_reporter(report)
@@ -112,9 +116,9 @@ def propose(
         with open_gateway(config, env, emit) as gateway:
             run_access = open_access(provider, env, RunEgress(), gateway, sockets / "gateway", emit)
             with run_access.open_bead("patch", settings.models.implement, limit) as access:
-                # Rights are given up once the gateway listens, before the model's first answer.
+                # Only now, as this process starts the gateway; but before the first answer.
                 port = urlsplit(access.env[BASE_URL]).port
-                keep_to_row(PATCH, call.env, top, ports=(port,) if port else ())
+                drop_privileges(PATCH, call.env, top, ports=(port,) if port else ())
                 loop = _PatchLoop(top, git, settings, call, request, task, access, report)
                 report(f"asking {settings.models.implement or 'the model'}")
                 return loop.request_proposal()
@@ -123,16 +127,16 @@ def propose(
 @contextlib.contextmanager
 def _open_settings(call: Invocation, model: str | None) -> Iterator[tuple[Path, Git, Settings]]:
     """The checkout's top, a git for it, and its settings; ``model`` overrides theirs."""
-    named = {"models.implement": model} if model else {}
+    model_override = {"models.implement": model} if model else {}
     top = find_checkout_top(call.folder)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         git = build_isolated_git(Path(home), build_search_path(call.env, top))
         file, _ = read_config_file(call, top, git)
-        yield top, git, load_settings(call.env, file, {**call.overrides, **named})
+        yield top, git, load_settings(call.env, file, {**call.overrides, **model_override})
 
 
 def _with_one_model(settings: Settings) -> Settings:
-    """The settings with one model for all beads: that of Implement, "" if none is set."""
+    """The settings with Implement's model for all beads, "" if none is set."""
     name = settings.models.implement
     models = Models(analyze=name, implement=name, verify=name, mr=name)
     return settings.with_values(models=models)
@@ -160,10 +164,11 @@ class _PatchLoop:
     report: Callable[[str], None]
 
     def request_proposal(self) -> PatchProposal:
-        model, proposed = self.settings.models.implement, dict[str, Edit]()
-        address, key = self.access.env[BASE_URL], self.access.env[KEY]
-        chat = ChatClient(address, key, model, on_repeat=self.report)
-        workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=self._is_hidden)
+        model = self.settings.models.implement
+        base_url, key = self.access.env[BASE_URL], self.access.env[KEY]
+        chat = ChatClient(base_url, key, model, on_repeat=self.report)
+        proposed: dict[str, Edit] = {}
+        workspace = Workspace(self.top, self.git, proposed=proposed, is_hidden=_is_hidden)
         limits = LoopLimits(self.settings.max_answer_tokens, tokens=self.settings.max_tokens)
         loop = AgentLoop(chat, Toolbox(workspace, None), limits, None, self._report_event)
         try:
@@ -173,31 +178,27 @@ class _PatchLoop:
         except ContextTooSmallError as error:
             raise build_config_error(f"{error}: name smaller files") from None
         except EndpointError as error:
-            raise self._to_error(error) from None
+            raise self._convert_endpoint_error(error) from None
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
         if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
         state = self.access.read_state()
-        used = state.usage if state else UNKNOWN_USAGE
-        return PatchProposal(edits, model, used, "" if edits else answer)
-
-    def _is_hidden(self, path: str) -> bool:
-        return is_secret_file(path) or is_secret_file(f"{path}/")
+        usage = state.usage if state else UNKNOWN_USAGE
+        return PatchProposal(edits, model, usage, "" if edits else answer)
 
     def _report_event(self, event: Mapping[str, Any]) -> None:
         if event.get("type") == "call":
-            given = event["input"]
-            self.report(
-                f"{event['tool']} {given.get('path') or given.get('pattern') or ''}".strip()
-            )
+            arguments = event["input"]
+            target = arguments.get("path") or arguments.get("pattern") or ""
+            self.report(f"{event['tool']} {target}".strip())
 
     def _render_task(self) -> str:
-        files = list(_resolve_files(self.top, self.call.folder, self.request.files))
+        files = _resolve_files(self.top, self.call.folder, self.request.files)
+        file_list = "".join(f"- {file}\n" for file in files)
         task = INJECTION_MITIGATION_PREAMBLE + SEPARATOR + TASK.format(task=self.task)
-        named = "".join(f"- {file}\n" for file in files)
-        return f"{task}\nFiles to begin with:\n\n{named}" if named else task
+        return f"{task}\nFiles to begin with:\n\n{file_list}" if file_list else task
 
-    def _to_error(self, error: EndpointError) -> NightshiftError:
+    def _convert_endpoint_error(self, error: EndpointError) -> NightshiftError:
         state = self.access.read_state()
         if state and state.exhausted:
             return NightshiftError(Code.BUDGET, "the request does not fit into the budget")
@@ -207,18 +208,22 @@ class _PatchLoop:
         return NightshiftError(Code.PROVIDER_UNAVAILABLE, why or str(error))
 
 
-def _resolve_files(top: Path, folder: Path, files: Iterable[str]) -> Iterator[str]:
-    """The paths from the top of files that are named relative to the call's folder."""
-    for name in files:
-        place = Path(os.path.normpath(folder.resolve() / name))
-        if not place.is_relative_to(top):
+def _is_hidden(path: str) -> bool:
+    return is_secret_file(path) or is_secret_file(f"{path}/")
+
+
+def _resolve_files(top: Path, folder: Path, names: Iterable[str]) -> Iterator[str]:
+    """Paths relative to ``top`` of files that were named relative to ``folder``."""
+    for name in names:
+        file = Path(os.path.normpath(folder.resolve() / name))
+        if not file.is_relative_to(top):
             raise build_config_error(f"{name}: outside the checkout {top}")
-        path = str(place.relative_to(top))
+        path = str(file.relative_to(top))
         if is_secret_file(path):
             raise build_config_error(
                 f"{name}: its name says that it holds secrets; no model is shown it"
             )
-        if not place.is_file():
+        if not file.is_file():
             raise build_config_error(f"{name}: no such file; a new one is named in the task")
         yield path
 
@@ -261,7 +266,7 @@ def _refuse_dirty(call: Invocation, top: Path, edits: Iterable[Edit]) -> None:
 
 
 def to_nightshift_error(error: MalformedError | NotApplicableError) -> NightshiftError:
-    """The error of blocks that cannot be used, a line for each problem."""
+    """The NightshiftError for unusable blocks, with a line for each problem."""
     code = Code.PARSE_ERROR if isinstance(error, MalformedError) else Code.APPLY_FAILED
     return NightshiftError(code, str(error))
 
@@ -269,14 +274,14 @@ def to_nightshift_error(error: MalformedError | NotApplicableError) -> Nightshif
 # --- printing -------------------------------------------------------------------------------------
 
 
-def format_proposal(proposal: PatchProposal, form: str) -> str:
-    """The blocks, a unified diff or JSON of a proposal (``form``: blocks, diff, json)."""
-    if form == "diff":
+def format_proposal(proposal: PatchProposal, output_format: str) -> str:
+    """The proposal as ``blocks``, as a unified ``diff``, or as ``json``."""
+    if output_format == "diff":
         return "".join(map(format_diff, proposal.edits))
     blocks = render_blocks(write_blocks(proposal.edits))
-    if form != "json":
+    if output_format == "blocks":
         return blocks
-    whole = {
+    data = {
         "blocks": blocks,
         "files": _build_rows(proposal.edits),
         "reason": proposal.reason,
@@ -286,23 +291,23 @@ def format_proposal(proposal: PatchProposal, form: str) -> str:
         "assumed_tokens": proposal.usage.assumed_tokens,
         "assumed_usd": proposal.usage.assumed_usd,
     }
-    return json.dumps(whole, indent=2) + "\n"
+    return json.dumps(data, indent=2) + "\n"
 
 
-def format_proposal_line(proposal: PatchProposal) -> str:
-    """The model's result and cost, for a person."""
+def summarize_proposal(proposal: PatchProposal) -> str:
+    """A line with the number of changed files, or the reason for none, and the cost."""
     count = len(proposal.edits)
-    found = f"{count} file{'s' if count != 1 else ''}" if count else f"no change: {proposal.reason}"
-    return f"{proposal.model}: {found} ({format_cost(proposal.usage)})"
+    result = f"{count} {pluralize('file', count)}" if count else f"no change: {proposal.reason}"
+    return f"{proposal.model}: {result} ({format_cost(proposal.usage)})"
 
 
 def format_edits(edits: Iterable[Edit], *, dry_run: bool, as_json: bool) -> str:
     """The edits that ``execute`` made, or would make."""
     if as_json:
-        whole = {"applied": not dry_run, "dry_run": dry_run, "files": _build_rows(edits)}
-        return json.dumps(whole, indent=2) + "\n"
-    would = "would be " if dry_run else ""
-    return "".join(f"{would}{e.action} {e.path} (+{e.added} -{e.deleted})\n" for e in edits)
+        data = {"applied": not dry_run, "dry_run": dry_run, "files": _build_rows(edits)}
+        return json.dumps(data, indent=2) + "\n"
+    auxiliary = "would be " if dry_run else ""
+    return "".join(f"{auxiliary}{e.action} {e.path} (+{e.added} -{e.deleted})\n" for e in edits)
 
 
 def _build_rows(edits: Iterable[Edit]) -> list[dict[str, object]]:
@@ -313,20 +318,16 @@ def _build_rows(edits: Iterable[Edit]) -> list[dict[str, object]]:
 
 def format_diff(edit: Edit) -> str:
     """A unified diff of one text file, for reading; ``execute`` takes blocks."""
-    before, after = (_split_lines(data) for data in (edit.before, edit.after))
+    before, after = _split_lines(edit.before), _split_lines(edit.after)
     old = "/dev/null" if edit.before is None else f"a/{edit.path}"
     new = "/dev/null" if edit.after is None else f"b/{edit.path}"
     lines = difflib.unified_diff(before, after, old, new)
     # Incomplete lines as diff(1) shows them (GNU diffutils manual, "Incomplete Lines").
-    ended = (
+    return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return "".join(ended)
 
 
 def _split_lines(data: bytes | None) -> list[str]:
-    """Lines with their line feeds: other characters do not end a line, as in git."""
-    text = (data or b"").decode("utf-8", "replace")
-    return [f"{line}\n" for line in text.split("\n")[:-1]] + list(
-        filter(None, [text.split("\n")[-1]])
-    )
+    """Lines with their line feeds; as in git, no other character ends a line."""
+    return list(io.StringIO((data or b"").decode("utf-8", "replace"), newline="\n"))

@@ -13,15 +13,14 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     chat = commands.add_parser(
         "chat",
         help="take tasks from a chat, as a service",
         formatter_class=options.build_formatter,
     )
-    chats = chat.add_subparsers(metavar="discord", required=True)
-    text = "serve Discord's interactions endpoint for /coder; docs/chat-discord.md"
-    discord = options.add_command(chats, "discord", text, serve_discord, examples=EXAMPLES)
+    services = chat.add_subparsers(metavar="discord", required=True)
+    summary = "serve Discord's interactions endpoint for /coder; docs/chat-discord.md"
+    discord = options.add_command(services, "discord", summary, serve_discord, examples=EXAMPLES)
     discord.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8080", help="default: 127.0.0.1:8080"
     )
@@ -31,7 +30,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def serve_discord(args: argparse.Namespace, env: Env) -> int:
-    """Serve until a signal comes; with ``--register`` only register the command."""
+    """Serve until SIGINT or SIGTERM; with ``--register`` only register the command."""
     from gitlab_nightshift.chat import chat_settings
 
     if args.register:
@@ -48,6 +47,6 @@ def serve_discord(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_places import find_rights
     from gitlab_nightshift.sandbox.process_table import CHAT
 
-    restrict_to(find_rights(CHAT, {}, env))  # it handles agents' text as long as it runs
+    restrict_to(find_rights(CHAT, {}, env))  # before it reads text that agents wrote
     serve(settings, address, lambda line: print(line, file=sys.stderr, flush=True))
     return 0

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     else:
         folders = [(Path.cwd() / file).parent for file in formats.values() if file]
         # Before any byte of the change is read: parsers read what an agent wrote.
-        options.keep_to_row(CHECK, env, output=folders)
+        options.drop_privileges(CHECK, env, output=folders)
         judgement = check(request)
     print(write_formats(judgement, formats, Path.cwd(), options.has_colour(env)))
     if judgement.failed:
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 def _judge_by_running(request: "CheckRequest") -> "Judgement":
     from gitlab_nightshift.commands.check_commit import check_and_run
 
-    options.check_linux()
+    options.require_linux()
     return check_and_run(request, _print_progress)
 
 

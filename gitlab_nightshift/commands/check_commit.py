@@ -1,4 +1,4 @@
-"""``check --run``: the red flags of a commit, and what only running it shows."""
+"""``nightshift check --run``: judges a commit by its red flags and by running its tests."""
 
 import dataclasses
 import tempfile
@@ -35,39 +35,38 @@ from gitlab_nightshift.system.raw_logs import build_logs
 def check_and_run(request: CheckRequest, emit: Emit) -> Judgement:
     """Judge the checked-out commit, then run its tests in the sandbox of a night.
 
-    Raises NightshiftError as ``check``; E_WORKSPACE_DIRTY if the judged commit is not checked out,
-    or files differ from it.
+    Raises NightshiftError as ``check``; ``E_WORKSPACE_DIRTY`` if the judged commit is not checked
+    out, or files differ from it.
     """
     judgement = check(request)
     with tempfile.TemporaryDirectory(prefix="nightshift-") as folder:
-        return _add_runs(request, judgement, Path(folder), emit)
-
-
-def _add_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: Emit) -> Judgement:
-    private = folder / "private"
-    private.mkdir(mode=0o700)
-    git = build_isolated_git(private / "git", build_search_path(request.env, judgement.top))
-    commit = _require_checked_out(git, judgement)
-    work = _build_work_context(request, judgement, git, private, emit)
-    # No model and no budget: the gateway only opens the hosts that the settings name.
-    gateway_config = build_gateway_config(work.settings, (), request.env, SpendingLimit(0.0, 0))
-    with open_gateway(gateway_config, request.env, emit) as gateway:
-        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
-        trial = try_commit(
-            sandbox_context, judgement.base, commit, judgement.context, judgement.findings
+        private = Path(folder, "private")
+        private.mkdir(mode=0o700)
+        git = build_isolated_git(private / "git", build_search_path(request.env, judgement.top))
+        commit = _require_checked_out(git, judgement)
+        context = _build_work_context(request, judgement, git, private, emit)
+        # No model and no budget: the gateway only opens the hosts that the settings name.
+        config = build_gateway_config(context.settings, (), request.env, SpendingLimit(0.0, 0))
+        with open_gateway(config, request.env, emit) as gateway:
+            trial = try_commit(
+                SandboxContext(context, gateway, "check", (), lambda: context.seconds),
+                judgement.base,
+                commit,
+                judgement.context,
+                judgement.findings,
+            )
+        return dataclasses.replace(
+            judgement,
+            findings=map_texts(trial.findings, context.redact),
+            ran=True,
+            commands=map_texts(trial.commands, context.redact),
+            checks=map_texts(trial.checks, context.redact),
+            incomplete=context.redact(trial.incomplete),
         )
-    return dataclasses.replace(
-        judgement,
-        findings=map_texts(trial.findings, work.redact),
-        ran=True,
-        commands=map_texts(trial.commands, work.redact),
-        checks=map_texts(trial.checks, work.redact),
-        incomplete=work.redact(trial.incomplete),
-    )
 
 
 def _require_checked_out(git: Git, judgement: Judgement) -> str:
-    """The checked-out commit. Raises ``E_WORKSPACE_DIRTY`` if it is not what was judged."""
+    """The checked-out commit. Raises ``E_WORKSPACE_DIRTY`` if another state was judged."""
     commit = read_head(git, judgement.top)
     tree = git.run("rev-parse", "--verify", "HEAD^{tree}", cwd=judgement.top).decode().strip()
     if judgement.commit not in (None, commit) or tree != judgement.tree:
@@ -79,7 +78,7 @@ def _require_checked_out(git: Git, judgement: Judgement) -> str:
 def _build_work_context(
     request: CheckRequest, judgement: Judgement, git: Git, private: Path, emit: Emit
 ) -> WorkContext:
-    """The context of a night's work, for this checkout and without a job."""
+    """The context of a night's work stage, for a checkout outside a night."""
     redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
     home = Path(request.env.get("HOME", "/"))
     folders = JobFolders(home, judgement.top, private)

@@ -28,27 +28,30 @@ _COLOURS = {"fail": "31", "warn": "33", "note": "36"}
 
 
 def as_json(judgement: Judgement) -> str:
-    """The judgement for a program; ``commit`` is null for the working tree. The results of running
-    the tests are in it only if they ran."""
+    """The judgement for a program: ``commit`` is null for the working tree, and the results of
+    commands are left out if none ran."""
     keys = ("name", "level", "file", "line", "detail")
-    flags = [{key: getattr(f, key) for key in keys} for f in judgement.findings]
-    whole: dict[str, Any] = {"flags": flags, "base": judgement.base, "commit": judgement.commit}
-    whole["ran"] = judgement.ran
+    data: dict[str, Any] = {
+        "flags": [{key: getattr(f, key) for key in keys} for f in judgement.findings],
+        "base": judgement.base,
+        "commit": judgement.commit,
+        "ran": judgement.ran,
+    }
     if judgement.ran:
-        whole["commands"] = [asdict(result) for result in judgement.commands]
-        whole["checks"] = [asdict(check) for check in judgement.checks]
-        whole["incomplete"] = judgement.incomplete
-    return json.dumps(whole, indent=2)
+        data["commands"] = [asdict(result) for result in judgement.commands]
+        data["checks"] = [asdict(check) for check in judgement.checks]
+        data["incomplete"] = judgement.incomplete
+    return json.dumps(data, indent=2)
 
 
-def as_text(judgement: Judgement, colour: bool) -> str:
+def as_text(judgement: Judgement, *, colour: bool) -> str:
     """The judgement for a person: results of commands, findings by file, why each flag matters,
     counts."""
     lines = [*_format_runs(judgement)]
     if not judgement.findings:
         return "\n".join([*lines, f"No red flags ({_describe_comparison(judgement)})."])
     for file in dict.fromkeys(finding.file for finding in judgement.findings):
-        lines += (_format_row(f, colour) for f in judgement.findings if f.file == file)
+        lines += (_format_finding(f, colour) for f in judgement.findings if f.file == file)
         lines.append("")
     names = dict.fromkeys(finding.name for finding in judgement.findings)
     width = max(map(len, names))
@@ -69,18 +72,19 @@ def _format_runs(judgement: Judgement) -> Iterator[str]:
         yield ""
 
 
-def _format_row(finding: Finding, colour: bool) -> str:
-    place = f"{finding.file}:{finding.line}" if finding.line else finding.file
-    level = finding.level
-    shown = f"\033[{_COLOURS[level]}m{level}\033[0m" if colour else level
-    return f"{place}  {shown}  {finding.name}  {finding.detail}"
+def _format_finding(finding: Finding, colour: bool) -> str:
+    location = f"{finding.file}:{finding.line}" if finding.line else finding.file
+    level = str(finding.level)
+    if colour:
+        level = f"\033[{_COLOURS[level]}m{level}\033[0m"
+    return f"{location}  {level}  {finding.name}  {finding.detail}"
 
 
 def _format_counts(judgement: Judgement) -> str:
     counts = Counter[str](finding.level for finding in judgement.findings)
-    named = ("fail", "warn", "note") if counts["note"] else ("fail", "warn")
-    counted = ", ".join(f"{counts[level]} {level}" for level in named)
-    return f"{counted} ({_describe_comparison(judgement)})."
+    levels = ("fail", "warn", "note") if counts["note"] else ("fail", "warn")
+    totals = ", ".join(f"{counts[level]} {level}" for level in levels)
+    return f"{totals} ({_describe_comparison(judgement)})."
 
 
 def _describe_comparison(judgement: Judgement) -> str:
@@ -89,14 +93,14 @@ def _describe_comparison(judgement: Judgement) -> str:
 
 
 def as_codequality(judgement: Judgement) -> str:
-    """GitLab's Code Quality report, which is shown in a merge request's diff."""
+    """GitLab's Code Quality report, which GitLab shows in a merge request's diff."""
     counts: Counter[tuple[str, str, str]] = Counter()
     issues = []
     for finding in judgement.findings:
         key = (finding.name, finding.file, finding.detail)
         counts[key] += 1
         # GitLab compares reports by fingerprint: without the line, an issue that moved is not new.
-        # Equal findings of a file are numbered, as equal fingerprints would count as one.
+        # Equal findings in a file are numbered: equal fingerprints would count as one.
         text = json.dumps([*key, counts[key]])
         issues.append(
             {
@@ -112,7 +116,7 @@ def as_codequality(judgement: Judgement) -> str:
 
 
 def as_sarif(judgement: Judgement) -> str:
-    """SARIF 2.1.0."""
+    """The judgement as SARIF 2.1.0."""
     names = dict.fromkeys(finding.name for finding in judgement.findings)
     rules = [{"id": name, "shortDescription": {"text": FLAGS[name].why}} for name in names]
     driver = {"name": "nightshift", "version": __version__, "rules": rules}
@@ -129,49 +133,49 @@ def _build_sarif_result(finding: Finding) -> dict[str, Any]:
     }
     if finding.file:
         uri = quote(finding.file, errors="surrogateescape")
-        place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+        location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
         if finding.line:
-            place["region"] = {"startLine": finding.line}
-        result["locations"] = [{"physicalLocation": place}]
+            location["region"] = {"startLine": finding.line}
+        result["locations"] = [{"physicalLocation": location}]
     return result
 
 
-def parse_formats(asked: Sequence[str]) -> dict[str, str]:
-    """Formats with the file that each goes to, "" for stdout. Raises ``E_CONFIG``."""
-    found: dict[str, str] = {}
-    for text in asked:
-        name, equals, file = text.partition("=")
+def parse_formats(values: Sequence[str]) -> dict[str, str]:
+    """Format → file, "" for stdout, by the values of ``--format``. Raises ``E_CONFIG``."""
+    files: dict[str, str] = {}
+    for value in values:
+        name, equals, file = value.partition("=")
         if name not in FORMATS or (equals and not file):
-            known = ", ".join(FORMATS)
-            raise build_config_error(f"--format {text}: expected one of {known}, or NAME=FILE")
-        found[name] = file
-    if sum(not file for file in found.values()) > 1:
+            names = ", ".join(FORMATS)
+            raise build_config_error(f"--format {value}: expected one of {names}, or NAME=FILE")
+        files[name] = file
+    if list(files.values()).count("") > 1:
         raise build_config_error("--format: only one goes to stdout; name files: NAME=FILE")
-    # A job that writes files still has its log to show.
-    return found if "" in found.values() else {**found, "text": ""}
+    # A job that writes files shows the text in its log.
+    return files if "" in files.values() else {**files, "text": ""}
 
 
 def write_formats(judgement: Judgement, formats: dict[str, str], folder: Path, colour: bool) -> str:
-    """Write the files, relative to ``folder``, and return what goes to stdout.
+    """Write the files, relative to ``folder``, and return the text for stdout.
 
     Raises ``E_CONFIG`` for a file that cannot be written.
     """
-    printed = ""
+    for_stdout = ""
     for name, file in formats.items():
         text = _render_format(judgement, name, colour and not file)
         if not file:
-            printed = text
+            for_stdout = text
             continue
         try:
             (folder / file).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise build_config_error(f"--format: {file}: {error.strerror}") from None
-    return printed
+    return for_stdout
 
 
 def _render_format(judgement: Judgement, name: str, colour: bool) -> str:
     if name == "text":
-        return as_text(judgement, colour)
+        return as_text(judgement, colour=colour)
     render = {"json": as_json, "codequality": as_codequality, "sarif": as_sarif}[name]
     return render(judgement)
 
@@ -206,7 +210,7 @@ def _format_flag(name: str, flag: FlagEntry) -> Iterator[str]:
         yield f"  It is only a warning if {flag.warn_if}."
     yield f"A night's change: {_LEVEL_MEANINGS[flag.level]}."
     others = [category for category, level in flag.levels.items() if level != flag.level]
-    if others:  # a flag has one other level for all of them
+    if others:  # the same level in all of them
         yield f"In {', '.join(others)}: {_LEVEL_MEANINGS[flag.levels[others[0]]]}."
     if not flag.rule:
         yield "Only running the change shows it (--run)."

@@ -1,4 +1,4 @@
-"""``nightshift config``: the settings in force, and the schemas of files."""
+"""``nightshift config``: shows the settings in force, and the schemas of files."""
 
 import argparse
 
@@ -14,7 +14,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the commands to the command line."""
     config = commands.add_parser(
         "config",
         help="show the settings or their schema",
@@ -27,8 +26,8 @@ def register(commands: "options.Commands") -> None:
     )
     show.add_argument("--all", action="store_true", help="every setting")
     options.add_settings_options(show)
-    text = "print the JSON Schema of nightshift.yaml, for editors, or of result.json"
-    schema = options.add_command(subcommands, "schema", text, show_schema)
+    summary = "print the JSON Schema of nightshift.yaml, for editors, or of result.json"
+    schema = options.add_command(subcommands, "schema", summary, show_schema)
     schema.add_argument("file", nargs="?", choices=("settings", "result"), default="settings")
 
 
@@ -36,7 +35,7 @@ def show_settings(args: argparse.Namespace, env: Env) -> int:
     """Print a line per setting."""
     from gitlab_nightshift.commands.config_show import format_settings
 
-    print(format_settings(options.build_invocation(args, env), every=args.all))
+    print(format_settings(options.build_invocation(args, env), show_all=args.all))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``nightshift config show``: every value, and where it came from."""
+"""``nightshift config show``: the value of each setting, and where it came from."""
 
 import json
 import re
@@ -19,56 +19,55 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.system.environment import build_search_path
 
-MAIN = (
-    *("verify_commands", "reviewer", "category_schedule", "timezone", "enabled", "paths"),
-    *("exclude_paths", "instructions", "agent", "agent_env", "agent_paths"),
-    *("policy.egress_hosts", "accept_partial", "max_budget_usd", "max_diff_lines", "notify"),
-    "log_issue",
+COMMON_SETTINGS = tuple(
+    "verify_commands reviewer category_schedule timezone enabled paths exclude_paths instructions"
+    " agent agent_env agent_paths policy.egress_hosts accept_partial max_budget_usd max_diff_lines"
+    " notify log_issue".split()
 )
 """The settings that most teams change, as in docs/configuration.md; others are shown if set."""
 SECRET_NAMES = ("GITLAB_TOKEN", *MODEL_KEYS, "CONFLUENCE_TOKEN")
 """Variables that are shown as set or not, never by value."""
 
 
-def format_settings(call: Invocation, *, every: bool = False) -> str:
-    """A line per setting: key, value, source; without ``every`` only those of ``MAIN`` and those
-    that differ from the default. Secrets are shown as ``[set]``."""
+def format_settings(call: Invocation, *, show_all: bool = False) -> str:
+    """A line per setting: key, value, source; without ``show_all`` only those of
+    ``COMMON_SETTINGS`` and those that differ from the default. Secrets are shown as ``[set]``."""
     loaded = read_settings(call)
     settings = choose_agent(loaded, build_search_env(call)).settings
     values = settings.flatten_values()
     if loaded.agent == "auto":
         values["agent"] = f"auto (here {settings.agent})"
-    rows = [
-        (key, _format_value(key, value), settings.find_source(key)) for key, value in values.items()
-    ]
-    left_out = [row for row in rows if not every and row[0] not in MAIN and row[2] == "default"]
-    rows = [row for row in rows if row not in left_out]
+    rows, hidden = [], 0
+    for key, value in values.items():
+        source = settings.find_source(key)
+        if show_all or key in COMMON_SETTINGS or source != "default":
+            rows.append((key, _format_value(key, value), source))
+        else:
+            hidden += 1
     rows += [(name, "[set]" if call.env.get(name) else "-", "variable") for name in SECRET_NAMES]
-    faults = _list_faults(settings, call)
-    more = (
-        [f"{len(left_out)} more settings have their default: --all shows them"] if left_out else []
-    )
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    # A value longer than 60 characters does not widen the column for all.
-    lines = (
-        f"{key:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {source}"
-        for key, value, source in rows
-    )
-    return "\n".join((*lines, *more, *faults))
+    key_width = max(len(key) for key, _, _ in rows)
+    # A longer value does not widen the column for all.
+    value_width = min(max(len(value) for _, value, _ in rows), 60)
+    lines = [f"{key:<{key_width}}  {value:<{value_width}}  {source}" for key, value, source in rows]
+    if hidden:
+        lines.append(f"{hidden} more settings have their default: --all shows them")
+    if error := _find_error(settings, call):
+        lines.append(f"a night would end with {error.code.value}: {error.message}")
+    return "\n".join(lines)
 
 
-def _list_faults(settings: Settings, call: Invocation) -> tuple[str, ...]:
-    """A line with the error that these settings would end a night with; none without one."""
+def _find_error(settings: Settings, call: Invocation) -> NightshiftError | None:
+    """The error with which these settings would end a night, if any."""
     try:
         check_bounds(settings, build_provider(settings), call.env)
     except NightshiftError as error:
-        return (f"a night would end with {error.code.value}: {error.message}",)
-    return ()
+        return error
+    return None
 
 
 def read_settings(call: Invocation) -> Settings:
     """The settings that a run would use, also outside a checkout."""
-    return load_settings(call.env, _find_config_file(call), call.overrides)
+    return load_settings(call.env, _read_config(call), call.overrides)
 
 
 def build_search_env(call: Invocation) -> Mapping[str, str]:
@@ -80,8 +79,8 @@ def build_search_env(call: Invocation) -> Mapping[str, str]:
     return {**call.env, "PATH": build_search_path(call.env, checkout)}
 
 
-def _find_config_file(call: Invocation) -> ConfigFile | None:
-    """The file as a run would read it; outside a checkout, the one in the folder."""
+def _read_config(call: Invocation) -> ConfigFile | None:
+    """The file as a run would read it; outside a checkout, the one in the current folder."""
     try:
         checkout = find_checkout_top(call.folder)
     except NightshiftError:

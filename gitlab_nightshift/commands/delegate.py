@@ -1,4 +1,4 @@
-"""``nightshift delegate``: one task for another program."""
+"""``nightshift delegate``: does one task for another program."""
 
 import argparse
 import sys
@@ -16,7 +16,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     parser = options.add_command(
         commands,
         "delegate",
@@ -26,22 +25,22 @@ def register(commands: "options.Commands") -> None:
         agents_in_job=True,
     )
     parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
-    instead = parser.add_mutually_exclusive_group()
-    instead.add_argument(
+    actions = parser.add_mutually_exclusive_group()
+    actions.add_argument(
         "--status",
         metavar="RUN",
         help="how far a run has got, as JSON; RUN is an id or a folder's name",
     )
-    instead.add_argument(
+    actions.add_argument(
         "--cancel", metavar="RUN", help="end a run as SIGTERM would, and print its result"
     )
-    instead.add_argument(
+    actions.add_argument(
         "--schema", action="store_true", help="print the JSON Schemas of task and result"
     )
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Do the task, or report on one; stdout is one JSON object."""
+    """Do the task, or report on another run; stdout is one JSON object."""
     import json
 
     from gitlab_nightshift import api
@@ -52,16 +51,18 @@ def run(args: argparse.Namespace, env: Env) -> int:
         print(json.dumps(api.build_schemas(), indent=2))
         return 0
     try:
-        if (run_name := args.cancel if args.status is None else args.status) is not None:
-            cancel = args.cancel is not None
-            print(json.dumps(api.show_delegation(run_name, env, cancel=cancel)))
+        if args.status is not None:
+            print(json.dumps(api.show_delegation(args.status, env, cancel=False)))
+            return 0
+        if args.cancel is not None:
+            print(json.dumps(api.show_delegation(args.cancel, env, cancel=True)))
             return 0
         result = api.delegate_file(args.payload, sys.stdin.buffer, env, sys.stderr)
     except NightshiftError as error:
-        # Programs read stdout, people stderr: both learn of it.
+        # Programs read stdout, people read stderr.
         result = build_refused_result(error.code, error.message)
         print(f"nightshift: {error.code}: {error.message}", file=sys.stderr)
-    except Interruption as stop:  # before anything was started
-        result = build_refused_result(stop.code, "stopped by a signal; nothing was started")
+    except Interruption as signal:  # before anything was started
+        result = build_refused_result(signal.code, "stopped by a signal; nothing was started")
     print(json.dumps(api.as_json(result)))
     return api.exit_status(result)

@@ -1,4 +1,4 @@
-"""``nightshift doctor``: would a night start here."""
+"""``nightshift doctor``: checks whether a night would start here."""
 
 import argparse
 
@@ -18,7 +18,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
         commands, "doctor", summary, run, examples=EXAMPLES, agents_in_job=True
@@ -35,24 +34,26 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Examine this machine; 0 only if a night would start, else the status it would end with."""
+    """Check everything, or the sandbox; the exit status is 0 if a night would start, else the
+    night's."""
     from gitlab_nightshift.commands.doctor_boundary import examine, format_examination
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
     # GitLab's job log shows ANSI colours although it is no terminal.
     colour = options.has_colour(env) or (env.get("GITLAB_CI") == "true" and not env.get("NO_COLOR"))
     if args.boundary:
-        found = examine(call)
-        print(format_examination(found, verbose=args.verbose, colour=colour))
-        return found.exit_status
-    return _examine_all(args, call, colour)
+        examination = examine(call)
+        print(format_examination(examination, verbose=args.verbose, colour=colour))
+        return examination.exit_status
+    return _print_rows(call, as_json=args.json, colour=colour)
 
 
-def _examine_all(args: argparse.Namespace, call: "Invocation", colour: bool) -> int:
+def _print_rows(call: "Invocation", *, as_json: bool, colour: bool) -> int:
     from gitlab_nightshift.commands.doctor_rows import (
         describe_outcome,
         examine_night,
+        find_exit_status,
         format_json,
         format_row,
     )
@@ -60,7 +61,7 @@ def _examine_all(args: argparse.Namespace, call: "Invocation", colour: bool) -> 
     rows = []
     for row in examine_night(call):
         rows.append(row)
-        if not args.json:
+        if not as_json:
             print(format_row(row, colour=colour), flush=True)
-    print(format_json(rows) if args.json else describe_outcome(rows))
-    return next((row.exit_status for row in rows if row.exit_status), 0)
+    print(format_json(rows) if as_json else describe_outcome(rows))
+    return find_exit_status(rows)

@@ -1,7 +1,7 @@
 """``nightshift doctor --boundary``: would a night start here, and what would confine its agent?
 
-The work stage itself opens its sandbox with this job's settings and proves it, but starts no agent.
-So the tier is the one that a night would get, and every printed result was tried.
+The work stage opens its sandbox with this job's settings and proves it, but starts no agent. So the
+tier is the one that a night would get, and every printed result was tried.
 """
 
 import contextlib
@@ -58,26 +58,31 @@ class _ConfinementTrial:
     """The confinement chosen, and the result of its proof."""
 
     chosen: ConfinementChoice
-    row: ProbeSummary
+    summary: ProbeSummary
 
 
 @dataclass
 class Examination:
     """The result of trying the sandbox. ``chosen`` and ``proven`` are the run's events, None if it
-    did not get that far. In the folders ``planted``, the proof has put code that this program must
-    not load; ``refused`` are the reasons for which a night would not start, in order."""
+    did not get that far. ``planted_folders`` have code of the proof that this program must not
+    load; ``refusals`` are the errors that would end a night, in order."""
 
     chosen: BoundaryChosen | None = None
     proven: BoundaryProven | None = None
     notes: list[Note] = field(default_factory=list)
-    planted: tuple[str, ...] = ()
+    planted_folders: tuple[str, ...] = ()
     risks: tuple[Risk, ...] | None = None
-    refused: list[NightshiftError] = field(default_factory=list)
+    refusals: list[NightshiftError] = field(default_factory=list)
 
     @property
     def exit_status(self) -> int:
         """0 only if a night would start, else the status that it would end with."""
-        return self.refused[0].exit_status if self.refused else 0
+        return self.refusals[0].exit_status if self.refusals else 0
+
+    @property
+    def probe_summaries(self) -> tuple[ProbeSummary, ...]:
+        """What the proof found, empty without one."""
+        return self.proven.rows if self.proven else ()
 
     @property
     def guarantees(self) -> tuple[Strength, ...]:
@@ -97,74 +102,85 @@ class Examination:
 
 def examine(call: Invocation) -> Examination:
     """Open the sandbox of a night and examine it. Only bugs of this program raise."""
-    examined = Examination()
+    examination = Examination()
     try:
         with open_run(call) as session:
-            _examine_session(dataclasses.replace(session, emit=examined), examined)
+            _examine_session(dataclasses.replace(session, emit=examination), examination)
     except NightshiftError as error:
-        examined.refused.append(error)
-    return examined
+        examination.refusals.append(error)
+    return examination
 
 
-def _examine_session(session: Session, examined: Examination) -> None:
+def _examine_session(session: Session, examination: Examination) -> None:
     settings = session.settings
-    needed = ("GITLAB_TOKEN", *MODEL_KEYS)
-    examined.risks = find_risks(session.env, session.checkout, needed, settings.agent_env)
+    expected = ("GITLAB_TOKEN", *MODEL_KEYS)
+    examination.risks = find_risks(session.env, session.checkout, expected, settings.agent_env)
     work_context = _build_examination_context(session)
     top = session.checkout.resolve()
     folders = (str(path.resolve().relative_to(top)) for path in work_context.named_folders)
-    examined.planted = tuple(dict.fromkeys(folders))
-    tools = _prepare_tools(work_context, examined)
-    base = read_head(session.git, session.checkout)
-    today = datetime.now(UTC).date().isoformat()
-    limits = session.settings.max_diff_lines, session.settings.max_budget_usd
-    plan = Plan(session.job.run_id, today, base, "", "", (), *limits)
+    examination.planted_folders = tuple(dict.fromkeys(folders))
+    agent_setup = _prepare_agent(work_context, examination)
+    plan = Plan(
+        run_id=session.job.run_id,
+        date=datetime.now(UTC).date().isoformat(),
+        base_sha=read_head(session.git, session.checkout),
+        target_branch="",
+        scheduled="",
+        categories=(),
+        max_diff_lines=settings.max_diff_lines,
+        max_budget_usd=settings.max_budget_usd,
+    )
     ledger = open_ledger(plan, None)
     config = configure_gateway(
-        work_context.settings, tools.provider, work_context.model_env, plan.limit
+        work_context.settings, agent_setup.provider, work_context.model_env, plan.limit
     )
     with open_gateway(config, work_context.model_env, work_context.emit) as gateway:
-        run_workflow(plan, work_context, tools, ledger, NO_WORK, gateway)
-    if examined.chosen:
-        _prove_reader(session, examined, examined.chosen)
+        run_workflow(plan, work_context, agent_setup, ledger, NO_WORK, gateway)
+    if examination.chosen:
+        _prove_work_confinement(session, examination, examination.chosen)
         refuse_weaker(
-            Tier(examined.chosen.tier), examined.chosen.guarantees, settings.accept_partial
+            Tier(examination.chosen.tier), examination.chosen.guarantees, settings.accept_partial
         )
 
 
-def _prove_reader(session: Session, examined: Examination, chosen: BoundaryChosen) -> None:
-    """Prove the confinement of the process that reads agents' output: a night has one, this command
-    starts it only for this proof."""
+def _prove_work_confinement(
+    session: Session, examination: Examination, chosen: BoundaryChosen
+) -> None:
+    """Prove the confinement of a night's work process, which reads agents' output. This command
+    starts one only for the proof."""
     if chosen.tier == Tier.NONE:
         return
-    # Tiers are tried from the strongest, namespaces, on.
+    # Namespaces, the strongest tier, are tried first.
     namespace_failure = next((why for _, why in chosen.passed_over), "")
-    if (tried := _try_confinement(session, namespace_failure)) is None:
+    trial = _try_confinement(session, namespace_failure)
+    if trial is None:
         return
-    if tried.row.state is GuaranteeState.BROKEN or tried.chosen.mode is ConfinementMode.NONE:
-        weaker = Strength("secrets", tried.row.state, f"{CONFINED.title}: {tried.row.how}")
-        strengths = tuple(
-            weaker if each.name == "secrets" else each for each in examined.guarantees
+    summary = trial.summary
+    if summary.state is GuaranteeState.BROKEN or trial.chosen.mode is ConfinementMode.NONE:
+        secrets = Strength("secrets", summary.state, f"{CONFINED.title}: {summary.how}")
+        guarantees = tuple(
+            secrets if each.name == "secrets" else each for each in examination.guarantees
         )
-        examined.chosen = chosen = dataclasses.replace(chosen, guarantees=strengths)
-    if examined.proven:
-        examined.proven = BoundaryProven(chosen.guarantees, (*examined.proven.rows, tried.row))
+        examination.chosen = chosen = dataclasses.replace(chosen, guarantees=guarantees)
+    if examination.proven:
+        rows = (*examination.proven.rows, summary)
+        examination.proven = BoundaryProven(chosen.guarantees, rows)
 
 
 def _build_examination_context(session: Session) -> WorkContext:
-    """The night's context, but it continues with partial guarantees and records nothing."""
+    """The night's context, except that it accepts partial guarantees and records nothing."""
     work_context = build_work_context(session)
-    looking = work_context.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
-    return dataclasses.replace(work_context, settings=looking)
+    settings = work_context.settings.with_values(accept_partial=EVERY_PROMISE, record_dir=None)
+    return dataclasses.replace(work_context, settings=settings)
 
 
-def _prepare_tools(work_context: WorkContext, examined: Examination) -> AgentSetup:
-    """The night's tools. An unusable agent is a reason against a night, but the boundary can be
-    examined without one."""
+def _prepare_agent(work_context: WorkContext, examination: Examination) -> AgentSetup:
+    """The night's agent. An unusable one would end a night, but the boundary can be examined
+    without it."""
     try:
         return prepare_agent(work_context)
     except NightshiftError as error:
-        examined.refused.append(error)
+        examination.refusals.append(error)
         return AgentSetup(build_provider(work_context.settings), {})
 
 
@@ -197,18 +213,17 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
         return _ConfinementTrial(
             chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
         )
-    row = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in attempts])
+    summary = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in attempts])
     if chosen.mode is ConfinementMode.NONE:
-        row = ProbeSummary(
-            row.title, row.attempts, GuaranteeState.PARTIAL, f"not confined: {chosen.reason}"
+        summary = dataclasses.replace(
+            summary, state=GuaranteeState.PARTIAL, how=f"not confined: {chosen.reason}"
         )
-    return _ConfinementTrial(chosen, row)
+    return _ConfinementTrial(chosen, summary)
 
 
 MOST_NAMES = 5
-"""Names of a kind of risky variables that are shown without ``--verbose``."""
-WIDTH = 1000
-"""Characters of a line."""
+"""Risky variables of one kind that are named without ``--verbose``."""
+LONGEST_LINE = 1000
 _MARKS = {
     GuaranteeState.HELD: "held:",
     GuaranteeState.PARTIAL: "partly:",
@@ -220,39 +235,43 @@ _Line = tuple[GuaranteeState | None, str]
 """A line, and the state that its colour shows."""
 
 
-def format_examination(examined: Examination, *, verbose: bool, colour: bool) -> str:
+def format_examination(examination: Examination, *, verbose: bool, colour: bool) -> str:
     """The lines for a person; ``verbose`` adds the evidence of each row, and all names."""
-    rows = [
-        *(_format_boundary(examined) if examined.chosen else ()),
-        *((GuaranteeState.PARTIAL, note.text) for note in examined.notes if note.warning),
-        *(_format_evidence(examined) if verbose else ()),
-        *(() if examined.risks is None else ((None, _describe_risks(examined.risks, verbose)),)),
-        (_compute_state(examined), describe_verdict(examined)),
-    ]
-    lines = ((state, format_line(text, WIDTH)) for state, text in rows)
-    return "\n".join(_paint(state, text) if colour else text for state, text in lines)
+    lines = []
+    for state, text in _list_lines(examination, verbose):
+        line = format_line(text, LONGEST_LINE)
+        lines.append(f"\x1b[{_COLOURS[state]}m{line}\x1b[0m" if colour and state else line)
+    return "\n".join(lines)
 
 
-def _paint(state: GuaranteeState | None, text: str) -> str:
-    return f"\x1b[{_COLOURS[state]}m{text}\x1b[0m" if state else text
+def _list_lines(examination: Examination, verbose: bool) -> Iterator[_Line]:
+    if examination.chosen:
+        yield from _format_boundary(examination, examination.chosen)
+    yield from ((GuaranteeState.PARTIAL, note.text) for note in examination.notes if note.warning)
+    if verbose:
+        yield from _format_evidence(examination)
+    if examination.risks is not None:
+        yield None, _describe_risks(examination.risks, verbose)
+    yield _find_verdict_state(examination), describe_verdict(examination)
 
 
 def _format_row(title: str, state: GuaranteeState, text: str) -> _Line:
     return state, f"{title:<24} {_MARKS[state]:<8}{text}"
 
 
-def _format_boundary(examined: Examination) -> Iterator[_Line]:
-    assert examined.chosen is not None
-    yield None, _describe_selection(examined.chosen)
-    yield None, _describe_needs(examined.chosen)
-    if examined.chosen.tier == Tier.NONE:
+def _format_boundary(examination: Examination, chosen: BoundaryChosen) -> Iterator[_Line]:
+    yield None, _describe_selection(chosen)
+    yield None, _describe_needs(chosen)
+    if chosen.tier == Tier.NONE:
         return
-    for each in examined.guarantees:
+    for each in examination.guarantees:
         yield _format_row(each.name, each.state, each.reason)
-    yield from _format_own_code(examined)
-    for row in examined.proven.rows if examined.proven else ():
-        if row.title == CONFINED.title:
-            yield _format_row(row.title, row.state, row.how)
+    for summary in examination.probe_summaries:
+        if summary.title == OWN_CODE.title:
+            yield _format_own_code(summary, examination.planted_folders)
+    for summary in examination.probe_summaries:
+        if summary.title == CONFINED.title:
+            yield _format_row(summary.title, summary.state, summary.how)
 
 
 def _describe_selection(chosen: BoundaryChosen) -> str:
@@ -269,67 +288,59 @@ def _describe_needs(chosen: BoundaryChosen) -> str:
     )
 
 
-def _format_own_code(examined: Examination) -> Iterator[_Line]:
-    rows = (
-        [row for row in examined.proven.rows if row.title == OWN_CODE.title]
-        if examined.proven
-        else []
-    )
-    for row in rows:
-        if row.state is GuaranteeState.HELD:
-            places = " and ".join("the checkout" if p == "." else p for p in examined.planted)
-            text = f"{row.attempts} attempts, nothing planted in {places} was loaded"
-        else:
-            text = row.how
-        yield _format_row(row.title, row.state, text)
+def _format_own_code(summary: ProbeSummary, planted_folders: Iterable[str]) -> _Line:
+    text = summary.how
+    if summary.state is GuaranteeState.HELD:
+        folders = " and ".join("the checkout" if each == "." else each for each in planted_folders)
+        text = f"{summary.attempts} attempts, nothing planted in {folders} was loaded"
+    return _format_row(summary.title, summary.state, text)
 
 
-def _format_evidence(examined: Examination) -> Iterator[_Line]:
+def _format_evidence(examination: Examination) -> Iterator[_Line]:
     """The evidence of each row, and the notes that a night starts with."""
-    for row in examined.proven.rows if examined.proven else ():
-        yield row.state, f"{row.title:<33}{_MARKS[row.state]:<8}{row.attempts} tried: {row.how}"
-    yield from ((None, note.text) for note in examined.notes if not note.warning)
+    for each in examination.probe_summaries:
+        text = f"{each.title:<33}{_MARKS[each.state]:<8}{each.attempts} tried: {each.how}"
+        yield each.state, text
+    yield from ((None, note.text) for note in examination.notes if not note.warning)
 
 
 def _describe_risks(risks: Iterable[Risk], verbose: bool) -> str:
-    parts = [_describe_risk(risk, verbose) for risk in risks]
-    return f"Risky variables of this job: {'; '.join(parts) or 'none'}"
+    texts = [_describe_risk(risk, verbose) for risk in risks]
+    return f"Risky variables of this job: {'; '.join(texts) or 'none'}"
 
 
 def _describe_risk(risk: Risk, verbose: bool) -> str:
-    shown = risk.names if verbose else risk.names[:MOST_NAMES]
-    more = f" and {len(risk.names) - len(shown)} more" if len(shown) < len(risk.names) else ""
-    given = f"; agent_env gives {', '.join(risk.given)} to agents" if risk.given else ""
-    return f"{', '.join(shown)}{more} ({risk.what}{given})"
+    names = risk.names if verbose else risk.names[:MOST_NAMES]
+    more = f" and {len(risk.names) - len(names)} more" if len(names) < len(risk.names) else ""
+    passed_on = f"; agent_env gives {', '.join(risk.passed_on)} to agents" if risk.passed_on else ""
+    return f"{', '.join(names)}{more} ({risk.kind}{passed_on})"
 
 
-def _compute_state(examined: Examination) -> GuaranteeState:
-    if examined.refused:
+def _find_verdict_state(examination: Examination) -> GuaranteeState:
+    if examination.refusals:
         return GuaranteeState.BROKEN
-    return (
-        GuaranteeState.PARTIAL
-        if examined.chosen and examined.chosen.tier == Tier.NONE
-        else GuaranteeState.HELD
-    )
+    if examination.chosen and examination.chosen.tier == Tier.NONE:
+        return GuaranteeState.PARTIAL
+    return GuaranteeState.HELD
 
 
-def describe_verdict(examined: Examination) -> str:
+def describe_verdict(examination: Examination) -> str:
     """A sentence: would a night start here?"""
-    if examined.refused:
-        reasons = (error.message.replace("\n", "; ") for error in examined.refused)
+    if examination.refusals:
+        reasons = (error.message.replace("\n", "; ") for error in examination.refusals)
         return f"No night would start here: {'; also: '.join(reasons)}"
-    if examined.chosen and examined.chosen.tier == Tier.NONE:
+    if examination.chosen and examination.chosen.tier == Tier.NONE:
         return (
             "A night would start here without a sandbox (isolation: none): its agent can read every"
             " secret of this job."
         )
-    partly = [each.name for each in examined.guarantees if each.state is GuaranteeState.PARTIAL]
-    if partly:
-        names = " and ".join(partly)
+    partial = [each.name for each in examination.guarantees if each.state is GuaranteeState.PARTIAL]
+    if partial:
+        names = " and ".join(partial)
         return f"A night would start here with {names} only partly held, as accept_partial allows."
-    hosts = examined.chosen.hosts if examined.chosen else ()
-    but = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
+    hosts = examination.chosen.hosts if examination.chosen else ()
+    exception = f" but for {', '.join(hosts)}, which policy.egress_hosts opens" if hosts else ""
     return (
-        f"A night here is sealed{but}: files, secrets, network and lifetime are held, and this"
-        " program loads nothing that an agent writes."
+        f"A night here is sealed{exception}: files, secrets, network and lifetime are held, and"
+        " this program loads nothing that an agent writes."
     )

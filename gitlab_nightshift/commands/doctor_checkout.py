@@ -1,5 +1,5 @@
-"""``DoctorRow``, and the rows about this machine: the checkout, the pipeline
-file, the agent, its model."""
+"""``DoctorRow``, and the rows of ``nightshift doctor`` about this machine: the checkout, the
+pipeline file, the agent, its model."""
 
 import re
 import shutil
@@ -12,6 +12,7 @@ from gitlab_nightshift.commands.provider_table import list_providers
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.model_list import ProbedModel, ask_for_model
+from gitlab_nightshift.onboarding.project_files import is_external
 from gitlab_nightshift.records.usage import SpendingLimit
 from gitlab_nightshift.repository.git import read_committed_file
 from gitlab_nightshift.run.process_inputs import find_verify_commands
@@ -25,8 +26,8 @@ RowState = Literal["ok", "warn", "fail", "not known"]
 
 @dataclass(frozen=True)
 class DoctorRow:
-    """One checked point: its state, and in ``text`` what was found and what to do. ``exit_status``
-    is that of a night that would end because of it, 0 if none would."""
+    """The result of one check; ``text`` says what was found and what to do. ``exit_status`` is that
+    of a night that would end because of it, else 0."""
 
     name: str
     state: RowState
@@ -39,17 +40,16 @@ def build_fail_row(name: str, error: NightshiftError) -> DoctorRow:
     return DoctorRow(name, "fail", error.message, error.exit_status)
 
 
-def try_rows(name: str, look: Callable[[], Iterable[DoctorRow]]) -> Iterator[DoctorRow]:
-    """The rows of ``look``; an error becomes a row too, so that the next checks still run."""
+def try_rows(name: str, check: Callable[[], Iterable[DoctorRow]]) -> Iterator[DoctorRow]:
+    """The rows of ``check``; an error becomes a row too, so that the next checks still run."""
     try:
-        yield from look()
+        yield from check()
     except NightshiftError as error:
         yield build_fail_row(name, error)
 
 
-HERE = "this machine"
-JOBS_MACHINE = "the runner's machine"
-"""Named in place of the image, which jobs of a shell or SSH executor do not have."""
+# Shown instead of an image, which jobs of a shell or SSH executor do not have.
+THIS_MACHINE, RUNNERS_MACHINE = "this machine", "the runner's machine"
 LEAST_CONTEXT = 32_768
 """Tokens of context that a model should have (docs/providers.md)."""
 CERTIFICATE_FILES = ("CI_SERVER_TLS_CA_FILE", *CA_FILES)
@@ -81,8 +81,8 @@ def _describe_history(session: Session) -> Iterator[DoctorRow]:
 
 
 def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
-    """A warning if the file is not committed, as jobs read only the commit. For changes that are
-    not committed, the row ``history`` has an error."""
+    """A warning if the file is not committed: jobs read only the commit. Uncommitted changes of a
+    committed file are an error of the row ``history``."""
     exists = (session.checkout / FILE_NAME).is_file()
     if exists and not read_committed_file(session.git, session.checkout, "HEAD", FILE_NAME):
         text = f"{FILE_NAME} is not committed, so nights do not read it: commit and push it"
@@ -91,7 +91,7 @@ def _describe_settings_file(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_pipeline_file(session: Session) -> Iterator[DoctorRow]:
     name = session.job.ci_config_path
-    if "@" in name or "://" in name:
+    if is_external(name):
         yield DoctorRow("pipeline file", "not known", f"{name} is not in this project")
     elif missing := find_missing_include(session):
         yield DoctorRow("pipeline file", "warn", missing)
@@ -103,7 +103,7 @@ def find_missing_include(session: Session) -> str:
     """Why the committed pipeline file has no include of this program, and the next step; "" if
     it has one, or is not in this project."""
     name = session.job.ci_config_path
-    if "@" in name or "://" in name:
+    if is_external(name):
         return ""
     committed = read_committed_file(session.git, session.checkout, "HEAD", name)
     file = session.checkout / name
@@ -117,10 +117,10 @@ def find_missing_include(session: Session) -> str:
 
 
 def _describe_proof(session: Session) -> Iterator[DoctorRow]:
-    found = find_verify_commands(session)
-    source = "found in the build files" if found.implied else "verify_commands"
-    if found.commands:
-        yield DoctorRow("proof", "ok", f"{', '.join(found.commands)} ({source})")
+    verify = find_verify_commands(session)
+    source = "found in the build files" if verify.implied else "verify_commands"
+    if verify.commands:
+        yield DoctorRow("proof", "ok", f"{', '.join(verify.commands)} ({source})")
         return
     text = (
         "no command tests this project: set verify_commands, or nights change only comments and"
@@ -131,30 +131,33 @@ def _describe_proof(session: Session) -> Iterator[DoctorRow]:
 
 def _describe_image(session: Session) -> Iterator[DoctorRow]:
     """Check that the image has the programs of the proof's commands."""
-    image = session.env.get("CI_JOB_IMAGE") or (JOBS_MACHINE if session.job.in_ci else HERE)
-    programs = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
-    path = session.env.get("PATH")
+    machine = RUNNERS_MACHINE if session.job.in_ci else THIS_MACHINE
+    image = session.env.get("CI_JOB_IMAGE") or machine
+    words = dict.fromkeys(c.split()[0] for c in find_verify_commands(session).commands)
     # A path, such as ./mvnw, is in the checkout, not in the image.
-    bare = [each for each in programs if re.fullmatch(r"[\w.+-]+", each)]
-    if missing := [each for each in bare if shutil.which(each, path=path) is None]:
-        step = "install it, also in the nights' image" if image == HERE else "use another image"
+    programs = [word for word in words if re.fullmatch(r"[\w.+-]+", word)]
+    search_path = session.env.get("PATH")
+    if missing := [each for each in programs if shutil.which(each, path=search_path) is None]:
+        step = "use another image"
+        if image == THIS_MACHINE:
+            step = "install it, also in the nights' image"
         text = f"{image} lacks {', '.join(missing)}, which verify_commands run: {step}"
         yield DoctorRow("image", "warn", text)
-    elif image == HERE:
+    elif image == THIS_MACHINE:
         text = "this is not a CI job, so what the nights' image contains cannot be seen from here"
         yield DoctorRow("image", "not known", text)
     else:
-        yield DoctorRow("image", "ok", f"{image} has {', '.join(bare) or 'what a night needs'}")
+        yield DoctorRow("image", "ok", f"{image} has {', '.join(programs) or 'what a night needs'}")
 
 
 def _describe_certificates(session: Session) -> Iterator[DoctorRow]:
-    named = [name for name in CERTIFICATE_FILES if session.env.get(name)]
-    for name in named:
+    names = [name for name in CERTIFICATE_FILES if session.env.get(name)]
+    for name in names:
         if not read_certificates(session.env[name], session.checkout):
             text = f"{name} names no readable file, so connections may fail"
             yield DoctorRow("CA", "warn", f"{text}: correct it, or unset it")
             return
-    more = f", and those of {', '.join(named)}" if named else ""
+    more = f", and those of {', '.join(names)}" if names else ""
     yield DoctorRow("CA", "ok", f"trusts the machine's certificates{more}")
 
 
@@ -170,9 +173,8 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
     settings = choose_agent(session.settings, session.search_env).settings
     provider = build_provider(settings)
     if provider.find_cloud_variables(session.env):
-        yield DoctorRow(
-            "model", "not known", "the agent uses a cloud provider's service: not tried"
-        )
+        text = "the agent uses a cloud provider's service: not tried"
+        yield DoctorRow("model", "not known", text)
         return
     config = build_gateway_config(settings, provider.keys, session.env, SpendingLimit())
     if config is None or config.upstream is None:
@@ -185,11 +187,11 @@ def _describe_models(session: Session) -> Iterator[DoctorRow]:
         # A local endpoint may need no key, a provider's own does.
         if status in (401, 403) and not any(session.env.get(name) for name in provider.keys):
             provider.check(session.env)  # raises the error of the agent's row if it needs a key
-            yield _build_model_failure(
-                f"{base_url} asks for a key ({status}): set {provider.keys[0]}"
-            )
+            text = f"{base_url} asks for a key ({status}): set {provider.keys[0]}"
+            yield _build_model_failure(text)
             return
-        yield (row := _judge_answer(model, base_url, answer))
+        row = _judge_answer(model, base_url, answer)
+        yield row
         if row.exit_status:  # the endpoint fails, so the next model would, too
             return
 
@@ -202,18 +204,18 @@ def _judge_answer(model: str, base_url: str, answer: ProbedModel) -> DoctorRow:
         )
         return DoctorRow("model", "warn", f"{text} {LEAST_CONTEXT} (docs/providers.md)")
     if status == 200:
-        known = f", with a context of {answer.context} tokens" if answer.context else ""
-        return DoctorRow("model", "ok", f"{base_url} accepts the key and has {model}{known}")
+        context = f", with a context of {answer.context} tokens" if answer.context else ""
+        return DoctorRow("model", "ok", f"{base_url} accepts the key and has {model}{context}")
     if status in (401, 403):
         return _build_model_failure(f"{base_url} rejects the key ({status}): set another")
     if not status:
         return _build_model_failure(
             f"{base_url} cannot be reached: {answer.why} (docs/how-to/company-network.md)"
         )
-    if status == 404:  # some endpoints list no models and serve them all the same
-        has = f"; it has {', '.join(answer.listed)}" if answer.listed else ""
-        text = f"{base_url} does not have {model}, or does not list its models: correct models{has}"
-        return DoctorRow("model", "warn", text)
+    if status == 404:  # some endpoints serve models that they do not list
+        models = f"; it has {', '.join(answer.listed)}" if answer.listed else ""
+        text = f"{base_url} does not have {model}, or does not list its models: correct models"
+        return DoctorRow("model", "warn", f"{text}{models}")
     return DoctorRow("model", "not known", f"{base_url} answers {status} when asked for {model}")
 
 

@@ -41,8 +41,6 @@ from gitlab_nightshift.text.secret_texts import is_secret_name
 
 ROLES = {40: "Maintainer", 50: "Owner"}
 """GitLab's access levels (lib/gitlab/access.rb)."""
-A_NIGHT = timedelta(days=1)
-"""A token is judged by the next night, not by today."""
 _ENVIRONMENT = "nightshift"
 """The environment of the template's jobs that get the token."""
 _MOST_NAMES = 5
@@ -51,59 +49,52 @@ _MOST_NAMES = 5
 
 def list_gitlab_rows(session: Session) -> Iterator[DoctorRow]:
     """The rows about GitLab; only the first if there is no token that GitLab accepts."""
-    project: Project | None = None
-
-    def open_row() -> Iterator[DoctorRow]:
-        nonlocal project
-        if (candidate := find_project(session)) is None:
-            raise _build_missing_token(session)
-        project = candidate
-        yield _describe_access(session, candidate)
-
-    yield from try_rows("GitLab", open_row)
-    if project is None:
+    try:
+        project = _open_project(session)
+    except NightshiftError as error:
+        yield build_fail_row("GitLab", error)
         return
-    opened = project  # not None any more, which a closure over a reassigned name does not show
-    yield from try_rows("token expiry", lambda: _describe_expiry(opened))
-    yield from try_rows("project", lambda: _describe_project(opened))
-    yield from try_rows("branches", lambda: _describe_branches(session, opened))
-    yield from try_rows("reviewer", lambda: _describe_reviewers(session, opened))
-    yield from try_rows("push rule", lambda: _describe_push_rule(session, opened))
-    yield from try_rows("pipeline", lambda: describe_pipeline(session, opened))
-    yield from try_rows("job token", lambda: describe_job_token(session, opened))
-    yield from try_rows("schedule", lambda: _describe_schedules(session, opened))
-    yield from try_rows("variables", lambda: _describe_variables(session, opened))
+    yield from try_rows("GitLab", lambda: _describe_access(session, project))
+    yield from try_rows("token expiry", lambda: _describe_expiry(project))
+    yield from try_rows("project", lambda: _describe_project(project))
+    yield from try_rows("branches", lambda: _describe_branches(session, project))
+    yield from try_rows("reviewer", lambda: _describe_reviewers(session, project))
+    yield from try_rows("push rule", lambda: _describe_push_rule(session, project))
+    yield from try_rows("pipeline", lambda: describe_pipeline(session, project))
+    yield from try_rows("job token", lambda: describe_job_token(session, project))
+    yield from try_rows("schedule", lambda: _describe_schedules(session, project))
+    yield from try_rows("variables", lambda: _describe_variables(session, project))
 
 
-def _build_missing_token(session: Session) -> NightshiftError:
-    """The error for a missing token: in a job a night would fail, on a person's machine less can be
-    checked."""
+def _open_project(session: Session) -> Project:
+    """The project. Raises NightshiftError for a missing token: in a job a night would fail, on a
+    person's machine less can be checked."""
+    if project := find_project(session):
+        return project
     if session.job.in_ci:
-        return build_missing_token_error()
+        raise build_missing_token_error()
     text = "is not set in this environment: with an api token more can be checked from here"
-    return build_config_error(f"{TOKEN} {text}")
+    raise build_config_error(f"{TOKEN} {text}")
 
 
-def _describe_access(session: Session, project: Project) -> DoctorRow:
+def _describe_access(session: Session, project: Project) -> Iterator[DoctorRow]:
     access = project.check_access()
-    scopes = f", scopes {' '.join(access.scopes)}" if access.scopes else ""
     role = "administrator" if access.level is None else ROLES.get(access.level, "Developer")
-    text = (
-        f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role}"
-        f"{scopes}; it may push branches and open merge requests"
-    )
+    text = f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role}"
     if access.fine_grained:
-        text = (
-            f"{session.job.server_url} accepts {TOKEN}: {access.kind} of @{access.login}, {role};"
-            " it may read what nights read; a rehearsal shows whether it may write"
+        text += (
+            "; it may read what nights read; a rehearsal shows whether it may write"
             " (NIGHTSHIFT_REHEARSE = true), which creates the night's label with it"
         )
-        return DoctorRow("GitLab", "not known", text)
-    return DoctorRow("GitLab", "ok", text)
+        yield DoctorRow("GitLab", "not known", text)
+        return
+    scopes = f", scopes {' '.join(access.scopes)}" if access.scopes else ""
+    text += f"{scopes}; it may push branches and open merge requests"
+    yield DoctorRow("GitLab", "ok", text)
 
 
 def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
-    notes = check_expiry(project, datetime.now(UTC) + A_NIGHT)
+    notes = check_expiry(project, datetime.now(UTC) + timedelta(days=1))  # at the next night
     day = project.check_access().expires_on
     text = f"{TOKEN} expires on {day}" if day else f"GitLab shows no expiry date for {TOKEN}"
     yield DoctorRow("token expiry", "warn" if notes else "ok", notes[0] if notes else text)
@@ -120,10 +111,8 @@ def _describe_project(project: Project) -> Iterator[DoctorRow]:
 def _describe_branches(session: Session, project: Project) -> Iterator[DoctorRow]:
     notes = check_protection(session.settings, project.list_protected_patterns())
     prefix = session.settings.branch_prefix
-    text = (
-        notes[0] if notes else f"{prefix}… is not protected, so protected variables do not reach it"
-    )
-    yield DoctorRow("branches", "not known" if notes else "ok", text)
+    text = f"{prefix}… is not protected, so protected variables do not reach it"
+    yield DoctorRow("branches", "not known" if notes else "ok", notes[0] if notes else text)
 
 
 def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRow]:
@@ -138,7 +127,7 @@ def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRow]:
-    # Push rules need Premium; on Free, GitLab answers like for a missing permission.
+    # Push rules need Premium; on Free, GitLab answers as for a missing permission.
     rule = project.ci_settings.read_push_rule()
     if rule is None:
         text = "this token may not read it, or this GitLab tier has none"
@@ -157,7 +146,7 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     except NightshiftError as error:
         if session.job.in_ci or session.settings.commit_author == "token":
             yield build_fail_row("commit author", error)
-        else:  # elsewhere git's identity decides, and a job has another one
+        else:  # git's identity decides, and a job has another one than this machine
             text = "git has none here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
@@ -170,18 +159,17 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
 
 
 def _describe_schedules(session: Session, project: Project) -> Iterator[DoctorRow]:
-    listed, name = project.ci_settings.list_schedules(), session.job.ci_config_path
+    schedules, name = project.ci_settings.list_schedules(), session.job.ci_config_path
     file = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
     try:
         marks = find_marks(file.decode(errors="replace"), name)
-    except NightshiftError:  # the pipeline's row reports it
+    except NightshiftError:  # the row "pipeline" reports it
         marks = NightMarks()
-    active = [(each, is_night(each, marks)) for each in listed or () if each.active]
-    nights = [each for each, night in active if night]
-    unsure = [each for each, night in active if night is None]
-    if listed is None:
+    active = [(each, is_night(each, marks)) for each in schedules or () if each.active]
+    nights = [schedule for schedule, starts_night in active if starts_night]
+    if schedules is None:
         yield DoctorRow("schedule", "not known", "this token may not read the schedules")
-    elif not nights and unsure:
+    elif not nights and any(starts_night is None for _, starts_night in active):
         text = "cannot see whether one is for nights: only its owner and Maintainers see variables"
         yield DoctorRow("schedule", "not known", text)
     elif not nights:
@@ -209,7 +197,7 @@ def _describe_night(schedule: Schedule) -> DoctorRow:
 
 
 def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRow]:
-    """The project's variables and its groups'; an instance's are only shown to administrators."""
+    """The project's and its groups' variables; only administrators see those of the instance."""
     own = project.ci_settings.list_variables()
     if own is None:
         text = "this token may not read them (Maintainers may), so cannot see what branches get"
@@ -217,31 +205,21 @@ def _describe_variables(session: Session, project: Project) -> Iterator[DoctorRo
         return
     inherited = project.ci_settings.list_inherited_variables(project.facts.path)
     if inherited is None:
-        yield DoctorRow(
-            "variables", "not known", "this GitLab does not show the variables of its groups"
+        text = "this GitLab does not show the variables of its groups"
+        yield DoctorRow("variables", "not known", text)
+    variables = (*own, *(inherited or ()))
+    # A project's variable overrides a group's.
+    if token := next((each for each in variables if each.key == TOKEN), None):
+        yield _describe_token(token, session, project)
+    else:
+        where = "the project" if inherited is None else "the project or its groups"
+        text = (
+            f"no {TOKEN} in {where}, and without it a night opens no merge request: add it"
+            " (Settings > CI/CD > Variables), masked, hidden and protected"
         )
-    all_variables = (*own, *(inherited or ()))
-    tokens = [each for each in all_variables if each.key == TOKEN]
-    if not tokens:
-        yield _describe_missing_token(inherited is None)
-    for each in tokens[:1]:  # a project's variable overrides a group's
-        yield _describe_token(each, session, project)
-    yield _describe_exposed(
-        [each for each in all_variables if each.key != TOKEN and _is_exposed(each)]
-    )
-
-
-def _describe_missing_token(unsure: bool) -> DoctorRow:
-    where = "the project" if unsure else "the project or its groups"
-    text = (
-        f"no {TOKEN} in {where}, and without it a night opens no merge request: add it"
-        " (Settings > CI/CD > Variables), masked, hidden and protected"
-    )
-    return DoctorRow("variables", "warn", text)
-
-
-def _is_exposed(variable: CiVariable) -> bool:
-    return is_secret_name(variable.key) and not variable.protected and variable.scope == "*"
+        yield DoctorRow("variables", "warn", text)
+    secrets = [each for each in variables if each.key != TOKEN and is_secret_name(each.key)]
+    yield _describe_exposed([each for each in secrets if not each.protected and each.scope == "*"])
 
 
 def _describe_exposed(exposed: Sequence[CiVariable]) -> DoctorRow:
@@ -295,21 +273,21 @@ def describe_pipeline(session: Session, project: Project) -> Iterator[DoctorRow]
         text = f"{project.facts.path} has no commit in GitLab yet: push the first one"
         yield build_fail_row("pipeline", build_config_error(text))
         return
-    checked = project.ci_settings.check_pipeline_file()
-    if checked is None:
+    validation = project.ci_settings.check_pipeline_file()
+    if validation is None:
         text = f"this token may not have GitLab validate {name}"
         yield DoctorRow("pipeline", "not known", text)
         return
-    if any(NO_FILE in error for error in checked.errors):
+    if any(NO_FILE in error for error in validation.errors):
         missing = find_missing_include(session) or f"{name} is not in GitLab: push it"
         yield build_fail_row("pipeline", build_config_error(f"no pipeline starts: {missing}"))
         return
-    if checked.errors:
-        why = "; ".join(checked.errors[:MOST_ERRORS])
+    if validation.errors:
+        why = "; ".join(validation.errors[:MOST_ERRORS])
         text = f"no pipeline starts, because GitLab finds {name} invalid: {why}: fix it"
         yield build_fail_row("pipeline", build_config_error(text))
         return
-    config = parse_config(checked.merged, name)
+    config = parse_config(validation.merged, name)
     yield _judge_workflow(find_scheduled_jobs(config, branch).excluded, name)
 
 
@@ -322,9 +300,10 @@ def _judge_workflow(excluded: bool | None, name: str) -> DoctorRow:
         return build_fail_row("pipeline", build_config_error(text))
     if excluded is None:
         text = (
-            f"{name} is valid; cannot see whether its workflow rules let a scheduled pipeline start"
+            f"{name} is valid; cannot see whether its workflow rules let a scheduled pipeline"
+            " start, as they depend on other variables"
         )
-        return DoctorRow("pipeline", "not known", f"{text}, as they depend on other variables")
+        return DoctorRow("pipeline", "not known", text)
     return DoctorRow("pipeline", "ok", f"GitLab finds {name} valid, and schedules can start it")
 
 
@@ -332,20 +311,20 @@ def describe_job_token(session: Session, project: Project) -> Iterator[DoctorRow
     """Check that jobs may fetch this program from the project that the template names."""
     # A job token reads another project if the job's project is on that project's allowlist
     # (docs.gitlab.com/ci/jobs/ci_job_token).
-    name, here = session.job.ci_config_path, project.facts
-    data = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
-    source = find_source(data.decode(errors="replace"), name, here.path)
+    name, facts = session.job.ci_config_path, project.facts
+    file = read_committed_file(session.git, session.checkout, "HEAD", name) or b""
+    source = find_source(file.decode(errors="replace"), name, facts.path)
     if not source or "://" in source:
         yield DoctorRow("job token", "ok", f"not needed: the program comes from {source or name}")
         return
-    source = source.replace("$CI_PROJECT_ROOT_NAMESPACE", here.path.split("/")[0])
-    allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
+    source = source.replace("$CI_PROJECT_ROOT_NAMESPACE", facts.path.split("/")[0])
+    allowed = source == facts.path or project.setup.is_job_token_allowed(source, facts)
     where = "there (Settings > CI/CD > Job token permissions)"
     if allowed is None:
         text = f"only a Maintainer of {source} can see {where} whether jobs may fetch the program"
         yield DoctorRow("job token", "not known", text)
     elif not allowed:
-        text = f"jobs may not fetch the program from {source}: allow {here.path} {where}"
+        text = f"jobs may not fetch the program from {source}: allow {facts.path} {where}"
         yield DoctorRow("job token", "warn", text)
     else:
         text = f"jobs may fetch the program from {source}, if the schedule's owner may read it"

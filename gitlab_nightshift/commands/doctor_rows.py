@@ -1,4 +1,4 @@
-"""All rows of ``nightshift doctor`` and their formats; the verdict is the last line."""
+"""All rows of ``nightshift doctor``, the verdict that follows from them, and their formats."""
 
 import dataclasses
 import json
@@ -6,19 +6,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gitlab_nightshift.commands.doctor_boundary import WIDTH, describe_verdict, examine
+from gitlab_nightshift.commands.doctor_boundary import LONGEST_LINE, describe_verdict, examine
 from gitlab_nightshift.commands.doctor_checkout import (
     DoctorRow,
     RowState,
+    build_fail_row,
     list_checkout_rows,
     try_rows,
 )
 from gitlab_nightshift.commands.doctor_gitlab import list_gitlab_rows
+from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState
 from gitlab_nightshift.repository.git import read_head
 from gitlab_nightshift.run.session_opening import locate_project, open_run
 from gitlab_nightshift.run_folder import Invocation
-from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.report.job_log import JobLog, format_line
 
 # ANSI (ECMA-48, SGR): green, yellow, red, cyan.
@@ -26,8 +27,8 @@ _COLOURS: dict[RowState, str] = {"ok": "32", "warn": "33", "fail": "31", "not kn
 
 
 def examine_night(call: Invocation) -> Iterator[DoctorRow]:
-    """The rows for all that a night needs, each as soon as it is known; a problem that several rows
-    would show is shown by the first. Only bugs of this program raise."""
+    """The rows for everything that a night needs, each as soon as it is known. Only the first row
+    shows a problem that several have. Only bugs of this program raise."""
     reported: list[str] = []
     for row in try_rows("settings", lambda: _list_rows(call)):
         if row.state not in ("fail", "warn"):
@@ -51,38 +52,36 @@ def _list_rows(call: Invocation) -> Iterator[DoctorRow]:
         log = JobLog(sections=False, colour=False, redact=opened.redact, stream=sys.stderr)
         session = dataclasses.replace(locate_project(opened), emit=log)
         yield DoctorRow("settings", "ok", "valid (nightshift config show lists them)")
-        refusals = list(try_rows("history", lambda: _require_commit(session)))
-        yield from refusals
-        if not refusals:
-            yield from list_gitlab_rows(session)
-            yield from list_checkout_rows(session)
-
-
-def _require_commit(session: Session) -> Iterator[DoctorRow]:
-    """No rows; raise ``E_CONFIG`` for an empty project, about which nothing else can be checked."""
-    read_head(session.git, session.checkout)
-    return iter(())
+        try:
+            read_head(session.git, session.checkout)
+        except NightshiftError as error:  # an empty project, of which nothing else can be checked
+            yield build_fail_row("history", error)
+            return
+        yield from list_gitlab_rows(session)
+        yield from list_checkout_rows(session)
 
 
 def _examine_sandbox(call: Invocation, reported: Iterable[str]) -> DoctorRow:
-    """The row of the sandbox, without reasons against a night that earlier rows have shown."""
-    examined = examine(call)
-    examined.refused[:] = [
-        error for error in examined.refused if not _is_reported(error.message, reported)
+    """The row of the sandbox, without the errors that earlier rows have reported."""
+    examination = examine(call)
+    examination.refusals = [
+        error for error in examination.refusals if not _is_reported(error.message, reported)
     ]
-    if not (examined.refused or examined.chosen):
+    if not (examination.refusals or examination.chosen):
         return DoctorRow("sandbox", "not known", "not tried: fix the above first")
-    is_partial = any(each.state is not GuaranteeState.HELD for each in examined.guarantees)
-    state: RowState = "fail" if examined.refused else "warn" if is_partial else "ok"
-    return DoctorRow("sandbox", state, describe_verdict(examined), examined.exit_status)
+    state: RowState = "ok"
+    if any(each.state is not GuaranteeState.HELD for each in examination.guarantees):
+        state = "warn"
+    if examination.refusals:
+        state = "fail"
+    return DoctorRow("sandbox", state, describe_verdict(examination), examination.exit_status)
 
 
 def describe_outcome(rows: Sequence[DoctorRow]) -> str:
     """A sentence: would a night start here and find all it needs?"""
     counts = Counter(row.state for row in rows)
-    unknown = (
-        f"; {counts['not known']} could not be checked from here" if counts["not known"] else ""
-    )
+    not_known = counts["not known"]
+    unknown = f"; {not_known} could not be checked from here" if not_known else ""
     review = f", {counts['warn']} to review" if counts["warn"] else ""
     if counts["fail"]:
         return f"A night would fail here: {counts['fail']} to fix{review}{unknown}."
@@ -93,14 +92,22 @@ def describe_outcome(rows: Sequence[DoctorRow]) -> str:
 
 def format_row(row: DoctorRow, *, colour: bool) -> str:
     """A row for a person, on one line."""
-    mark = f"{row.state:<10}"
-    shown = f"\x1b[{_COLOURS[row.state]}m{mark}\x1b[0m" if colour else mark
-    return f"{shown}{row.name:<14} {format_line(row.text, WIDTH)}"
+    state = f"{row.state:<10}"
+    if colour:
+        state = f"\x1b[{_COLOURS[row.state]}m{state}\x1b[0m"
+    return f"{state}{row.name:<14} {format_line(row.text, LONGEST_LINE)}"
+
+
+def find_exit_status(rows: Iterable[DoctorRow]) -> int:
+    """The status of a night that would end here, 0 if none would."""
+    return next((row.exit_status for row in rows if row.exit_status), 0)
 
 
 def format_json(rows: Sequence[DoctorRow]) -> str:
     """``{"rows": [{"name", "state", "text", "exit_status"}], "verdict", "exit_status"}``."""
-    status = next((row.exit_status for row in rows if row.exit_status), 0)
-    found = {"rows": [dataclasses.asdict(row) for row in rows]}
-    whole = {**found, "verdict": describe_outcome(rows), "exit_status": status}
-    return json.dumps(whole, ensure_ascii=False, indent=2)
+    data = {
+        "rows": [dataclasses.asdict(row) for row in rows],
+        "verdict": describe_outcome(rows),
+        "exit_status": find_exit_status(rows),
+    }
+    return json.dumps(data, ensure_ascii=False, indent=2)

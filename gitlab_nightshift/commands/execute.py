@@ -1,4 +1,4 @@
-"""``nightshift execute``: blocks applied to the checkout."""
+"""``nightshift execute``: applies SEARCH/REPLACE blocks to the checkout."""
 
 import argparse
 
@@ -18,9 +18,8 @@ exit status: 9 a block does not fit, 10 no blocks, 11 a file has uncommitted cha
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
-    text = "apply SEARCH/REPLACE blocks, all or none"
-    parser = options.add_command(commands, "execute", text, run, examples=EXAMPLES)
+    summary = "apply SEARCH/REPLACE blocks, all or none"
+    parser = options.add_command(commands, "execute", summary, run, examples=EXAMPLES)
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="default: stdin")
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument(
@@ -30,7 +29,7 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Apply the blocks; print what has changed, or would."""
+    """Apply the blocks, and print which files changed, or would."""
     from gitlab_nightshift.commands.block_edits import execute, format_edits
 
     text = options.read_input(args.file, args.file)

@@ -7,7 +7,7 @@ from gitlab_nightshift.commands.options import Env
 
 TYPE_CHECKING = False  # instead of typing's, whose import takes 6 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from gitlab_nightshift.fleet.onboarding import OnboardingRow
@@ -18,18 +18,16 @@ examples:
   nightshift fleet init                      show which projects would be asked, and why others not
   nightshift fleet init --yes                ask them
   nightshift fleet init --yes --model-key ANTHROPIC_API_KEY   where no group holds the key"""
-REQUIRED = "a Maintainer's token, scope api: a person's or a service account's"
-ACTED = ("ask", "complete")
-"""States of projects that ``--yes`` does something for."""
-LEFT_OUT = ("CI", "GITLAB_", "NIGHTSHIFT_")
-"""Prefixes of variables that describe the control project's job or set its settings: a project's
-own setup must not see them."""
+STATES_TO_SET_UP = ("ask", "complete")
+"""States of the projects that ``--yes`` sets up."""
+CONTROL_JOB_PREFIXES = ("CI", "GITLAB_", "NIGHTSHIFT_")
+"""Prefixes of variables that describe the control project's job, or are settings of it: the setup
+of another project must not see them."""
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
-    text = "set up projects: a merge request for each, and what GitLab needs"
-    parser = options.add_command(commands, "init", text, run, examples=EXAMPLES)
+    summary = "set up projects: a merge request for each, and what GitLab needs"
+    parser = options.add_command(commands, "init", summary, run, examples=EXAMPLES)
     fleet_options.add_fleet_option(parser)
     parser.add_argument("--yes", action="store_true", help="do it; without this it is only shown")
     parser.add_argument("--source", metavar="PROJECT", help="as for nightshift init")
@@ -39,16 +37,17 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Show the table, act on it; the exit status is 13 where a project could not be set up."""
+    """Print the table; with ``--yes`` set the projects up. The exit status is 13 if one failed."""
     from gitlab_nightshift.errors import Code, NightshiftError
     from gitlab_nightshift.fleet.discovery import discover_all
     from gitlab_nightshift.fleet.onboarding import choose_projects, read_requests
 
-    options.check_linux()
-    file, api = fleet_options.read_fleet(args), fleet_options.open_connection(env, REQUIRED)
-    fleet_projects = discover_all(api, file).projects
-    asked = [each for each in fleet_projects if not each.set_up]
-    rows = choose_projects(fleet_projects, read_requests(api, asked), file.settings)
+    options.require_linux()
+    file = fleet_options.read_fleet(args)
+    api = fleet_options.open_connection(env, fleet_options.MAINTAINER_RIGHTS)
+    projects = discover_all(api, file).projects
+    requests = read_requests(api, [each for each in projects if not each.set_up])
+    rows = choose_projects(projects, requests, file.settings)
     for line in _format_rows(rows):
         print(line, flush=True)
     if not args.yes:
@@ -56,8 +55,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
         return 0
     status = 0
     for row in rows:
+        if row.state not in STATES_TO_SET_UP:
+            continue
         try:
-            for line in _set_up(args, env, row) if row.state in ACTED else ():
+            for line in _set_up(args, env, row.project):
                 print(f"{row.project.path}: {line}", flush=True)
         except NightshiftError as error:
             print(f"{row.project.path}: failed       {error.message}", flush=True)
@@ -65,19 +66,18 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return status
 
 
-def _format_rows(rows: "Iterable[OnboardingRow]") -> "Iterator[str]":
+def _format_rows(rows: "Sequence[OnboardingRow]") -> "Iterator[str]":
     from collections import Counter
 
-    rows = list(rows)
     yield from (f"{row.state:<10} {row.project.path}  {row.why}".rstrip() for row in rows)
     counts = Counter(row.state for row in rows)
     yield ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "no projects"
 
 
-def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> "Iterator[str]":
-    """Set the project up as ``init`` does, in a copy of its default branch; yields the lines. No
-    code of the project runs: its files are read as data, and git runs no filters. Raises
-    NightshiftError."""
+def _set_up(args: argparse.Namespace, env: Env, project: "FleetProject") -> "Iterator[str]":
+    """Set the project up as ``init`` does, in a clone of its default branch; yields the lines that
+    ``init`` prints. No code of the project runs: its files are read as data, and git runs no
+    filters. Raises NightshiftError."""
     import tempfile
     from pathlib import Path
 
@@ -94,12 +94,12 @@ def _set_up(args: argparse.Namespace, env: Env, row: "OnboardingRow") -> "Iterat
     )
     with tempfile.TemporaryDirectory(prefix="nightshift-fleet-") as folder:
         checkout = Path(folder) / "checkout"
-        _fetch_copy(env, row.project, checkout)
-        call = Invocation(_build_env(env, row.project), checkout, None, {}, False)
+        _fetch_project(env, project, checkout)
+        call = Invocation(_build_env(env, project), checkout, None, {}, False)
         yield from set_up_project(call, request)
 
 
-def _fetch_copy(env: Env, project: "FleetProject", checkout: "Path") -> None:
+def _fetch_project(env: Env, project: "FleetProject", checkout: "Path") -> None:
     from gitlab_nightshift.errors import Code, NightshiftError
     from gitlab_nightshift.repository.git import build_isolated_git
     from gitlab_nightshift.repository.private_repository import Repository
@@ -111,16 +111,17 @@ def _fetch_copy(env: Env, project: "FleetProject", checkout: "Path") -> None:
     git.run("init", "--quiet", f"--initial-branch={project.branch}", cwd=checkout)
     url = f"{env['CI_SERVER_URL'].rstrip('/')}/{project.path}.git"
     server = GitServer(url, env["GITLAB_TOKEN"].strip(), env=env)
-    done = fetch(Repository(git, checkout / ".git"), server, project.branch)
-    if not done.ok:
-        raise NightshiftError(Code.PUBLISH, f"cannot fetch {project.branch}: {done.message}")
-    git.run("reset", "--quiet", "--hard", done.commit, cwd=checkout)
+    fetched = fetch(Repository(git, checkout / ".git"), server, project.branch)
+    if not fetched.ok:
+        raise NightshiftError(Code.PUBLISH, f"cannot fetch {project.branch}: {fetched.message}")
+    git.run("reset", "--quiet", "--hard", fetched.commit, cwd=checkout)
 
 
 def _build_env(env: Env, project: "FleetProject") -> dict[str, str]:
-    kept = {name: value for name, value in env.items() if not name.startswith(LEFT_OUT)}
+    """The environment as a job of the project would have it."""
+    shared = {name: text for name, text in env.items() if not name.startswith(CONTROL_JOB_PREFIXES)}
     server = env["CI_SERVER_URL"]
-    return kept | {
+    return shared | {
         "GITLAB_TOKEN": env["GITLAB_TOKEN"],
         "CI_SERVER_URL": server,
         "CI_PROJECT_ID": str(project.id),

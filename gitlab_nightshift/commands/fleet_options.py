@@ -1,4 +1,4 @@
-"""Shared by the fleet's commands: their options, the file, the connection."""
+"""Helpers of the fleet's commands: their options, fleet.yaml, the connection to GitLab."""
 
 import argparse
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.project import Project
 
 FLEET_FILE = "fleet.yaml"
+MAINTAINER_RIGHTS = "a Maintainer's token, scope api: a person's or a service account's"
+"""The token that a command needs, in words, for ``open_connection``."""
 
 
 def add_fleet_option(parser: "argparse._ActionsContainer") -> None:
@@ -24,7 +26,7 @@ def add_fleet_option(parser: "argparse._ActionsContainer") -> None:
 
 
 def open_control_project(env: Env) -> "Project":
-    """The control project, which has fleet.yaml: that of this job. Raises ``E_CONFIG``."""
+    """This job's project, which has fleet.yaml. Raises ``E_CONFIG``."""
     from gitlab_nightshift.gitlab.project import open_project
 
     return open_project(
@@ -36,9 +38,9 @@ def open_control_project(env: Env) -> "Project":
 
 def add_group_options(parser: argparse.ArgumentParser) -> None:
     """``--fleet`` and ``--group``, for a command that acts on whole groups."""
-    target = parser.add_mutually_exclusive_group()
-    add_fleet_option(target)
-    target.add_argument(
+    source = parser.add_mutually_exclusive_group()
+    add_fleet_option(source)
+    source.add_argument(
         "--group", action="append", metavar="PATH", help="default: fleet.yaml's top-level groups"
     )
 
@@ -54,18 +56,19 @@ def find_groups(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def print_switch_lines(lines: "Iterable[SwitchLine]") -> int:
-    """Print each line as it is known; 13 where one failed, else 0."""
+    """Print each line as soon as it is known; returns the exit status, 13 if one failed."""
     from gitlab_nightshift.errors import Code
 
     status = 0
     for line in lines:
         print(f"{line.word:<12} {line.text}", flush=True)
-        status = Code.INCOMPLETE.exit_status if line.failed else status
+        if line.failed:
+            status = Code.INCOMPLETE.exit_status
     return status
 
 
 def read_fleet(args: argparse.Namespace) -> "FleetFile":
-    """The fleet's settings. Raises ``E_CONFIG`` with every mistake."""
+    """The settings in fleet.yaml. Raises ``E_CONFIG`` with every mistake."""
     from pathlib import Path
 
     from gitlab_nightshift.fleet.fleet_settings import read_fleet_file
@@ -88,7 +91,7 @@ def open_connection(env: Env, needed: str) -> "FleetApi":
 
 
 def read_control_job(env: Env) -> "ControlJob | None":
-    """The control project's job that this process runs in; None outside a pipeline."""
+    """The control project's job, which this process runs in; None outside a pipeline."""
     from gitlab_nightshift.gitlab.fleet_api import ControlJob
 
     names = ("CI_PROJECT_ID", "CI_COMMIT_REF_NAME", "CI_PIPELINE_ID")

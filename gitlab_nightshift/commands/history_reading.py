@@ -1,7 +1,7 @@
-"""The history of a project or a group as ``nightshift report`` shows it."""
+"""Reads the history of a project's or a group's nights from GitLab, for ``nightshift report``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
@@ -22,9 +22,10 @@ MOST_NIGHTS, MOST_DAYS = 100, 3650
 
 
 def read_figures(
-    settings: Settings, env: Mapping[str, str], name: str | None, group: str | None, days: int
+    settings: Settings, env: Mapping[str, str], path: str | None, group: str | None, days: int
 ) -> HistoryFigures:
-    """The figures of a project (``name``, else the job's) or of a group over the last ``days``.
+    """The figures over the last ``days`` of a group, else of the project at ``path``, else of the
+    job's project.
 
     Raises ``E_CONFIG``, and ``E_PUBLISH`` if GitLab does not answer.
     """
@@ -34,75 +35,62 @@ def read_figures(
         raise build_config_error("GITLAB_TOKEN is not set: the scope read_api is enough for this")
     today = str(datetime.now(UTC).date())
     if group:
-        history, silent = _read_group(settings, job, token, group, since)
-        return compute_figures(group, str(since), today, history, silent)
-    project = open_project(job.server_url, name or job.project_id, token)
-    wanted = HistoryRequest(
+        history, without_night = _read_group(settings, job, token, group, since)
+        return compute_figures(group, str(since), today, history, without_night)
+    project = open_project(job.server_url, path or job.project_id, token)
+    request = HistoryRequest(
         since=since,
         most_nights=MOST_NIGHTS,
         prefix=settings.branch_prefix,
-        label=_find_label(settings),
+        # Settings with labels of their own may leave this one out.
+        label=NIGHT_LABEL if settings.labels is None else "",
         result_path=f"{settings.output_dir}/result.json",
     )
-    dashboard = _DashboardRequest(token, settings.log_issue)
-    history = _complete_nights(project.read_history(wanted), project, dashboard)
-    shown = name or job.project_path or project.facts.path
-    return compute_figures(shown, str(since), today, history)
+    history = _complete_nights(project.read_history(request), project, token, settings.log_issue)
+    title = path or job.project_path or project.facts.path
+    return compute_figures(title, str(since), today, history)
 
 
 def find_first_day(days: int) -> date:
-    """The first of these last days (UTC). Raises ``E_CONFIG``."""
+    """The first of the last ``days`` days (UTC). Raises ``E_CONFIG``."""
     if not 1 <= days <= MOST_DAYS:
         raise build_config_error(f"--days {days}: expected a number from 1 to {MOST_DAYS}")
     return datetime.now(UTC).date() - timedelta(days=days)
 
 
-def _find_label(settings: Settings) -> str:
-    """The label that nights' merge requests surely have; "" if the settings choose the labels."""
-    return NIGHT_LABEL if settings.labels is None else ""
-
-
 def _read_group(
     settings: Settings, job: JobFacts, token: str, group: str, since: date
 ) -> tuple[NightHistory, tuple[str, ...]]:
-    """The history of all projects of a group, as of a fleet, and those without a night."""
+    """The history of the group's projects, read like a fleet's, and the projects without a
+    night."""
     budget = FleetBudget(night_usd=1.0)  # required, without effect: nothing is started
-    label = _find_label(settings) or (settings.labels or (NIGHT_LABEL,))[0]
+    label = settings.labels[0] if settings.labels else NIGHT_LABEL
     fleet = FleetSettings(groups=[group], budget=budget, label=label)
-    found = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
-    if found.found.missing_groups:
+    fleet_history = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
+    if fleet_history.found.missing_groups:
         text = f"--group {group}: GitLab has none, or this token does not see it"
         raise build_config_error(text)
-    return found.history, found.silent
-
-
-@dataclass(frozen=True)
-class _DashboardRequest:
-    """The dashboard to read: its ``issue``, as the setting ``log_issue`` names it, and the
-    token."""
-
-    token: str = field(repr=False)
-    issue: int | str
+    return fleet_history.history, fleet_history.silent
 
 
 def _complete_nights(
-    history: NightHistory, project: Project, dashboard: _DashboardRequest
+    history: NightHistory, project: Project, token: str, issue: int | str
 ) -> NightHistory:
-    """Take from the dashboard what is missing of nights whose artifacts have expired."""
-    if all(each.outcome for each in history.nights):
+    """Complete nights whose artifacts have expired with what the dashboard ``issue`` says."""
+    if all(night.outcome for night in history.nights):
         return history
     try:
-        kept = read_kept_nights(project, dashboard.token, dashboard.issue)
+        dashboard_nights = read_kept_nights(project, token, issue)
     except NightshiftError as error:
         text = f"the dashboard of {project.name}: {error.message}"
         return replace(history, unknown=(*history.unknown, text))
-    by_run = {each.run_id: each for each in kept}
-    nights = tuple(_complete(each, by_run.get(each.run_id)) for each in history.nights)
+    by_run = {each.run_id: each for each in dashboard_nights}
+    nights = tuple(_complete_night(each, by_run.get(each.run_id)) for each in history.nights)
     return replace(history, nights=nights)
 
 
-def _complete(night: PastNight, kept: DashboardNight | None) -> PastNight:
-    if night.outcome or kept is None:
+def _complete_night(night: PastNight, shown: DashboardNight | None) -> PastNight:
+    if night.outcome or shown is None:
         return night
-    outcome, cost = kept.outcome.value, kept.cost_usd
-    return replace(night, outcome=outcome, category=kept.category, cost_usd=cost)
+    outcome, cost = shown.outcome.value, shown.cost_usd
+    return replace(night, outcome=outcome, category=shown.category, cost_usd=cost)

@@ -1,5 +1,5 @@
-"""``nightshift init``: a project's first nightshift.yaml, and the include of the template. For what
-it does see ``project_init.py``, for the two files ``onboarding/project_files.py``."""
+"""``nightshift init``: writes a project's first nightshift.yaml, and the include of the template
+(``project_init.py``, ``onboarding/project_files.py``)."""
 
 import argparse
 
@@ -16,7 +16,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
         commands, "init", summary, run, examples=EXAMPLES, agents_in_job=True
@@ -56,15 +55,15 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Set the project up; the exit status is 0 if everything that a night needs was found."""
+    """Set the project up, and print a line for each step."""
     import dataclasses
 
     from gitlab_nightshift.commands.init_records import InitRequest
     from gitlab_nightshift.commands.project_init import set_up_project
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
-    # Here --dry-run is about init: it must not become the setting of this name.
+    # --dry-run of this command is not the setting `dry_run`.
     overrides = {key: value for key, value in call.overrides.items() if key != "dry_run"}
     request = InitRequest(
         source=args.source or "",
@@ -73,15 +72,15 @@ def run(args: argparse.Namespace, env: Env) -> int:
         merge_request=args.merge_request,
         model_key=args.model_key or "",
         dashboard=args.dashboard,
-        ask=_ask,
+        ask=_ask_yes_no,
     )
     for line in set_up_project(dataclasses.replace(call, overrides=overrides), request):
         print(line, flush=True)
     return 0
 
 
-def _ask(question: str) -> bool:
-    """A person's answer in a terminal; without a terminal, no."""
+def _ask_yes_no(question: str) -> bool:
+    """The answer of the person at the terminal; without a terminal, no."""
     import sys
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

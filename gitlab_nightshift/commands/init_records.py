@@ -1,4 +1,4 @@
-"""The data of ``nightshift init``: the request, what was found, the new files."""
+"""The data of ``nightshift init``: its arguments, the examined project, the new files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ class InitRequest:
     ``source`` is the project that holds gitlab-nightshift, "" for the default. ``gitlab``: set up
     the project in GitLab, too. ``merge_request``: as ``gitlab``, and propose the files in a merge
     request instead of writing them. ``model_key`` is the variable to store in GitLab as the model's
-    key, "" for none. ``dashboard``: switch the dashboard on (the setting ``log_issue``); None:
-    ``ask`` a yes-or-no question. ``by_fleet``: a fleet starts the nights, and the project's own
-    pipeline tries the tests, as this machine lacks what they need.
+    key, "" for none. ``dashboard``: switch the dashboard on (the setting ``log_issue``); for None,
+    ``ask`` gets the question and returns the user's yes or no. ``by_fleet``: a fleet starts the
+    nights, and the project's own pipeline tries the tests, as this machine lacks what they need.
     """
 
     source: str = ""
@@ -48,10 +48,10 @@ class NewFile:
 
 @dataclass
 class ProjectExamination:
-    """A project as ``init`` finds it, and its new files. ``versions`` are those of the include
-    before and after an upgrade, ``merged_config`` is the pipeline file with all includes, "" if
-    GitLab did not show it, ``to_do`` what people have to do for the tests, "" for nothing.
-    ``files`` has the pipeline file last."""
+    """A project as ``init`` finds it, and its new files, the pipeline file last. ``source`` is the
+    project of the include, ``versions`` are the include's before and after an upgrade,
+    ``merged_config`` is the pipeline file with all includes, "" if GitLab did not show it, and
+    ``to_do`` says what people have to do for the tests, "" for nothing."""
 
     session: Session
     request: InitRequest
@@ -68,23 +68,23 @@ class ProjectExamination:
         """The branch that nights start from: ``target_branch`` if it is set, else the default
         branch, else the checked-out one."""
         session = self.session
-        default, here = _read_branch_names(session.git, session.checkout)
-        return session.settings.target_branch or session.job.default_branch or default or here
+        return (
+            session.settings.target_branch
+            or session.job.default_branch
+            or _read_branch(session.git, session.checkout, "refs/remotes/origin/HEAD")
+            or _read_branch(session.git, session.checkout, "HEAD")
+        )
 
 
-def _read_branch_names(git: Git, checkout: Path) -> tuple[str, str]:
-    """The branch that ``origin`` has as its default, and the checked-out one; each "" if there is
-    none."""
-    found = []
-    for name in ("refs/remotes/origin/HEAD", "HEAD"):
-        try:
-            ref = git.run("symbolic-ref", "--quiet", name, cwd=checkout).decode().strip()
-        except GitError:
-            ref = ""
-        found.append(ref.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/"))
-    return found[0], found[1]
+def _read_branch(git: Git, checkout: Path, head: str) -> str:
+    """The branch that a symbolic ref names, without ``origin/``; "" for none."""
+    try:
+        ref = git.run("symbolic-ref", "--quiet", head, cwd=checkout).decode().strip()
+    except GitError:
+        return ""
+    return ref.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/")
 
 
 def format_line(name: str, text: str) -> str:
-    """A line that the command prints: a name in a column, then a text."""
+    """A line of output: a name in a column, then a text."""
     return f"{name:<12} {text}"

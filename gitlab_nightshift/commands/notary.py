@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "run verify_commands once more on a bundle's change; writes nightshift/notary.json"
     parser = options.add_command(
         commands, "notary", summary, run, examples=EXAMPLES, agents_in_job=True
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.records.notary_records import BundleOrigin
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
     origin = BundleOrigin(args.bundle, args.from_job)
     return supervise(

@@ -1,5 +1,5 @@
-"""Shared by the commands: adding one to the command line, common options and input, and dropping
-the rights that a command does not need."""
+"""Helpers of the commands: registering one, common options, input and output, and dropping the
+privileges that a command does not need."""
 
 import argparse
 import os
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.process_table import ProcessRow
 
     Commands = argparse._SubParsersAction[Any]
-"""The commands of the command line, or those below one of them."""
+    """Where a module registers its command: at the top level, or below a command such as fleet."""
 Env = Mapping[str, str]
-"""The job's environment as data."""
-Run = Callable[[argparse.Namespace, Env], int]
+"""The job's environment; commands do not read ``os.environ``."""
 LARGEST_INPUT = 4_000_000
 """Bytes of a task, or of blocks for ``execute``."""
 
@@ -28,15 +27,16 @@ def add_command(
     commands: "Commands",
     name: str,
     summary: str,
-    run: Run,
+    run: Callable[[argparse.Namespace, Env], int],
     *,
     examples: str = "",
     agents_in_job: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a command; ``run`` takes the parsed arguments and returns the exit status.
+    """Add a command; ``run`` takes the parsed arguments and the environment, and returns the exit
+    status. ``examples`` is shown below the options.
 
-    ``agents_in_job``: agents may run in the command's job, before it or during it, so it warns of
-    an import path that they could write. ``examples`` is shown below its options.
+    With ``agents_in_job``, agents may run in the command's job, before or during the command: it
+    warns of an import path that they could write.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -51,14 +51,14 @@ def add_command(
 
 
 def build_formatter(prog: str) -> argparse.HelpFormatter:
-    """Help as wide as the terminal. By default argparse imports shutil for that, which is slow."""
+    """Help as wide as the terminal; argparse's default imports shutil for that, which is slow."""
     try:
         columns = os.get_terminal_size(1).columns
     except OSError:  # no terminal
         columns = 80
     formatter = argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
-    # argparse measures commands without their second indentation, and would wrap the longest, which
-    # has 9 characters, after 4 spaces.
+    # argparse ignores the indentation of commands when it measures them, and would break the line
+    # after the longest name: 9 characters, and 4 spaces.
     formatter._action_max_length = 13
     return formatter
 
@@ -80,7 +80,7 @@ def add_category_option(parser: argparse.ArgumentParser) -> None:
 
 
 def build_invocation(args: argparse.Namespace, env: Env) -> "Invocation":
-    """The invocation of a run by these arguments. Raises NightshiftError E_CONFIG."""
+    """The arguments and the environment as an Invocation. Raises ``E_CONFIG``."""
     from pathlib import Path
 
     from gitlab_nightshift.run_folder import Invocation
@@ -105,29 +105,28 @@ def _parse_override(text: str) -> tuple[str, str]:
 
 
 def has_colour(env: Env) -> bool:
-    """True if stdout shows colours."""
+    """True if stdout is a terminal, and the user has not disabled colours."""
     return sys.stdout.isatty() and not env.get("NO_COLOR")
 
 
-def check_linux() -> None:
-    """Raise E_CONFIG if no agent can run here."""
-    # The sandbox needs namespaces or Landlock, and /proc.
+def require_linux() -> None:
+    """Raise ``E_CONFIG`` elsewhere: the sandbox needs namespaces or Landlock, and /proc."""
     if sys.platform != "linux":
         from gitlab_nightshift.errors import build_config_error
 
         raise build_config_error("agents run on Linux only; demo, config and check work here")
 
 
-def read_input(name: str, option: str) -> str:
-    """The text of a file, or of stdin for ``-``. Raises NightshiftError, which names ``option``."""
+def read_input(path: str, option: str) -> str:
+    """The text of a file, or of stdin for ``-``. Raises NightshiftError that names ``option``."""
     from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 
-    # One byte more than is allowed shows that there is more.
+    # One byte beyond the limit shows that the input is too large.
     try:
-        if name == "-":
+        if path == "-":
             data = sys.stdin.buffer.read(LARGEST_INPUT + 1)
         else:
-            with open(name, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
+            with open(path, "rb") as file:  # noqa: PTH123 - pathlib is slow to import
                 data = file.read(LARGEST_INPUT + 1)
     except OSError as error:
         raise build_config_error(f"{option}: cannot be read: {error.strerror}") from None
@@ -140,32 +139,34 @@ def read_input(name: str, option: str) -> str:
 
 
 def write_result(text: str) -> None:
-    """Write a command's result to stdout. A model may have written it, so a terminal does not get
-    its control characters; a pipe gets it unchanged."""
+    """Write a command's result to stdout, to a terminal without control characters: a model may
+    have written it."""
     from gitlab_nightshift.text.printable_text import replace_controls
 
     sys.stdout.write(replace_controls(text, "?") if sys.stdout.isatty() else text)
 
 
 def write_note(line: str) -> None:
-    """Write a line for a person to stderr; a model may have written a part of it."""
+    """Write a line to stderr without control characters: a model may have written a part of it."""
     from gitlab_nightshift.system.retry import write_notice
     from gitlab_nightshift.text.printable_text import replace_controls
 
     write_notice(replace_controls(line, "?"))
 
 
-def keep_to_row(
+def drop_privileges(
     row: "ProcessRow",
     env: Env,
     checkout: "Path | None" = None,
     output: "Collection[Path]" = (),
     ports: tuple[int, ...] = (),
 ) -> None:
-    """Give up all rights but those of ``row``, on Linux: its repository is ``checkout`` with git's
-    folders, its output the folders ``output``, its network that of the row, with
-    ``ports`` only TCP to these. Where the kernel has no Landlock, a warning is printed and nothing
-    is given up."""
+    """Restrict this process, on Linux, to the rights of its ``row`` in the process table; print a
+    warning if the kernel refuses.
+
+    The row's repository is ``checkout`` with git's folders, its output the folders ``output``. With
+    ``ports``, TCP goes to these ports only.
+    """
     if sys.platform != "linux":
         return
     import tempfile

@@ -1,4 +1,4 @@
-"""``nightshift patch``: a change asked of a model, as blocks."""
+"""``nightshift patch``: asks a model for a change, as SEARCH/REPLACE blocks."""
 
 import argparse
 
@@ -17,9 +17,8 @@ and searches the checkout by tools; no file is changed, no command run. exit sta
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
-    text = "ask a model for a change as SEARCH/REPLACE blocks; changes no file"
-    parser = options.add_command(commands, "patch", text, run, examples=EXAMPLES)
+    summary = "ask a model for a change as SEARCH/REPLACE blocks; changes no file"
+    parser = options.add_command(commands, "patch", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="a file the model is told to begin with"
@@ -32,18 +31,18 @@ def register(commands: "options.Commands") -> None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """Print the proposal; what was used and found goes to stderr."""
+    """Print the proposal to stdout, the steps and the cost to stderr."""
     from gitlab_nightshift.commands.block_edits import (
         PatchRequest,
         format_proposal,
-        format_proposal_line,
         propose,
+        summarize_proposal,
     )
 
     task = options.read_input("-", "--task") if args.task == "-" else args.task
     request = PatchRequest(task, args.model, tuple(args.files))
     proposal = propose(options.build_invocation(args, env), request, options.write_note)
-    options.write_note(format_proposal_line(proposal))
-    form = "json" if args.json else "diff" if args.diff else "blocks"
-    options.write_result(format_proposal(proposal, form))
+    options.write_note(summarize_proposal(proposal))
+    output_format = "diff" if args.diff else "json" if args.json else "blocks"
+    options.write_result(format_proposal(proposal, output_format))
     return 0

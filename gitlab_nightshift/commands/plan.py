@@ -1,4 +1,4 @@
-"""``nightshift plan``: what a night would try."""
+"""``nightshift plan``: shows what a night would try."""
 
 import argparse
 
@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
         commands, "plan", summary, run, examples=EXAMPLES, agents_in_job=True
@@ -32,8 +31,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     with open_run(options.build_invocation(args, env)) as session:
-        # The run is open: its private folder and git are in place, nothing of the project was run.
-        options.keep_to_row(JOBS, env, session.checkout)
+        # Opening the run needs more rights; nothing of the project has been executed yet.
+        options.drop_privileges(JOBS, env, session.checkout)
         check_addresses(session, single_job=False)
         plan = planning.plan_alone(session)
         prompts = planning.preview(session, plan) if args.prompts else {}

@@ -20,14 +20,14 @@ from gitlab_nightshift.system.file_names import format_path
 VERSION_S = 20.0
 """Seconds for a CLI to print its version."""
 LONGEST_VERSION = 80
-REACHED_HOSTS = "its model by the gateway; nothing else but policy.egress_hosts"
+MODEL_NETWORK = "its model by the gateway; nothing else but policy.egress_hosts"
 
 
 @dataclass(frozen=True)
 class ProviderRow:
-    """One agent on this machine. ``key`` names the variable that is set, never its value;
-    ``missing`` is why it cannot be used here, "" if it can; ``executable`` is "" for a part of this
-    package."""
+    """One agent on this machine. ``auto``: ``agent: auto`` may choose it. ``key`` is the name of
+    the model key variable that is set. ``missing`` is why the agent cannot be used here, "" if it
+    can. ``executable`` is "" for a part of this package."""
 
     name: str
     auto: bool
@@ -48,18 +48,18 @@ def list_providers(settings: Settings, env: Mapping[str, str]) -> tuple[Provider
 
 
 def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> ProviderRow:
-    chosen = settings.with_agent(name)
+    agent_settings = settings.with_agent(name)
     if settings.agent != name:  # agent_executable is the path of another agent's CLI
-        chosen = chosen.with_values(agent_executable=None)
-    provider = load_provider(name, chosen)
+        agent_settings = agent_settings.with_values(agent_executable=None)
+    provider = load_provider(name, agent_settings)
     missing = ""
     try:
         provider.check(env)
-        check_bounds(chosen, provider, env)
+        check_bounds(agent_settings, provider, env)
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
     info = provider.info
-    program = (info.program and chosen.agent_executable) or info.program
+    program = info.program and (agent_settings.agent_executable or info.program)
     executable = shutil.which(program, path=env.get("PATH", DEFAULT_PATH)) if program else ""
     return ProviderRow(
         name=name,
@@ -72,7 +72,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
         tools=info.tools,
         answer=info.answer,
         cost=info.cost,
-        network=REACHED_HOSTS if provider.keys else "none",
+        network=MODEL_NETWORK if provider.keys else "none",
     )
 
 
@@ -83,9 +83,10 @@ def _read_version(executable: str | None, env: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="nightshift-") as home:
         # A CLI gets no key and an empty HOME: printing a version needs neither.
         bare_env = {"PATH": env.get("PATH", DEFAULT_PATH), "HOME": home, "TERM": "dumb"}
-        done = capture([executable, "--version"], cwd=Path(home), env=bare_env, timeout_s=VERSION_S)
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return format_path(lines[0])[:LONGEST_VERSION] if done.ok and lines else ""
+        command = [executable, "--version"]
+        finished = capture(command, cwd=Path(home), env=bare_env, timeout_s=VERSION_S)
+    lines = finished.stdout.decode("utf-8", "replace").strip().splitlines()
+    return format_path(lines[0])[:LONGEST_VERSION] if finished.ok and lines else ""
 
 
 def format_rows(rows: tuple[ProviderRow, ...], *, as_json: bool) -> str:
@@ -97,13 +98,13 @@ def format_rows(rows: tuple[ProviderRow, ...], *, as_json: bool) -> str:
 
 def _format_row(row: ProviderRow) -> list[str]:
     state = "usable" if row.usable else f"not usable: {row.missing}"
-    part = "part of nightshift" if not row.executable and row.version else "not installed"
-    where = (
-        f"{row.executable} ({row.version or 'version not reported'})" if row.executable else part
-    )
+    if row.executable:
+        program = f"{row.executable} ({row.version or 'version not reported'})"
+    else:
+        program = "part of nightshift" if row.version else "not installed"
     return [
         f"{row.name}{' (auto)' if row.auto else ''}: {state}",
-        f"  program  {where}",
+        f"  program  {program}",
         f"  key      {f'{row.key} [set]' if row.key else '-'}",
         f"  tools    {row.tools}",
         f"  answers  {row.answer}",

@@ -12,9 +12,8 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
-    text = "list the agents installed here and what each can do"
-    parser = options.add_command(commands, "providers", text, run, examples=EXAMPLES)
+    summary = "list the agents installed here and what each can do"
+    parser = options.add_command(commands, "providers", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 

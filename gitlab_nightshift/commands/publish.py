@@ -21,7 +21,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     parser = options.add_command(
         commands,
         "publish",
@@ -55,20 +54,19 @@ def run(args: argparse.Namespace, env: Env) -> int:
     from gitlab_nightshift.sandbox.process_table import JOBS
 
     call = options.build_invocation(args, env)
-    # An ExitStack, so that ``except`` sees only errors of opening the run: these are mistakes in
-    # the settings, of which people are notified.
+    # An ExitStack, so that ``except`` catches only errors of opening the run: mistakes in settings.
     with contextlib.ExitStack() as stack:
         try:
             session = stack.enter_context(open_run(call))
         except NightshiftError as error:
-            _notify_mistake(call, error)
+            _notify_of_error(call, error)
             raise
-        # Before the bundle is read, which comes from a job that agents ran in.
-        options.keep_to_row(JOBS, env, session.checkout)
+        # Before the bundle is read: it comes from a job that agents ran in.
+        options.drop_privileges(JOBS, env, session.checkout)
         try:
             origin = BundleOrigin(args.bundle, args.from_job, args.notary_job)
             published = publishing.publish_existing(session, origin, approved=args.approved)
-        finally:  # people also learn of a night without a bundle
+        finally:  # even if there is no bundle
             _notify(session)
         return to_exit_status(published.error_code)
 
@@ -83,8 +81,8 @@ def _notify(session: "Session") -> None:
         session.emit(Note(line, warning=True))
 
 
-def _notify_mistake(call: "Invocation", error: "NightshiftError") -> None:
-    """Notify people: of the three jobs only this one does, and it also runs if plan has failed."""
+def _notify_of_error(call: "Invocation", error: "NightshiftError") -> None:
+    """Notify people also of a failed plan: of the three jobs, only this one does."""
     from gitlab_nightshift.run.supervisor.notices import notify_of_error
 
     for line in notify_of_error(call, error, dict(os.environ)):

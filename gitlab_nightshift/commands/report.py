@@ -10,20 +10,21 @@ examples:
   nightshift report                                     this project, to nightshift-history.html
   nightshift report --group acme --days 30              all projects of a group
   nightshift report --json --output -                   the same as JSON"""
-PAGE, DATA = "nightshift-history.html", "nightshift-history.json"
+HTML_FILE, JSON_FILE = "nightshift-history.html", "nightshift-history.json"
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
-    text = "show how past nights turned out, as a page or JSON"
-    parser = options.add_command(commands, "report", text, run, examples=EXAMPLES)
+    summary = "show how past nights turned out, as a page or JSON"
+    parser = options.add_command(commands, "report", summary, run, examples=EXAMPLES)
     options.add_settings_options(parser)
-    whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--project", metavar="PATH", help="default: this job's")
-    whose.add_argument("--group", metavar="PATH", help="all projects of a group")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--project", metavar="PATH", help="default: this job's")
+    scope.add_argument("--group", metavar="PATH", help="all projects of a group")
     parser.add_argument("--days", type=int, default=90, metavar="N", help="default: 90")
     parser.add_argument("--json", action="store_true", help="JSON instead of a page")
-    parser.add_argument("--output", metavar="FILE", help=f"default: {PAGE} or {DATA}; - for stdout")
+    parser.add_argument(
+        "--output", metavar="FILE", help=f"default: {HTML_FILE} or {JSON_FILE}; - for stdout"
+    )
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
@@ -36,11 +37,11 @@ def run(args: argparse.Namespace, env: Env) -> int:
     settings = read_settings(options.build_invocation(args, env))
     figures = read_figures(settings, env, args.project, args.group, args.days)
     text = to_json(figures) if args.json else render_history(figures)
-    _write(args.output or (DATA if args.json else PAGE), text)
+    _write_output(args.output or (JSON_FILE if args.json else HTML_FILE), text)
     return 0
 
 
-def _write(name: str, text: str) -> None:
+def _write_output(name: str, text: str) -> None:
     from pathlib import Path
 
     from gitlab_nightshift.errors import build_config_error

@@ -15,15 +15,8 @@ from gitlab_nightshift.sealed_start import lies_in
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import is_secret_name
 
-CODE = "runs code"
-OUTSIDE = "opens a machine or a cluster"
-CLOUD = "cloud credentials"
-TRACED = "prints every variable into the job log"
-INTO_CHECKOUT = "leads into the checkout"
-CREDENTIAL = "contains a token"
-UNMASKED = "a secret that GitLab cannot mask"
 _KINDS: Mapping[str, re.Pattern[str]] = {
-    CODE: compile_lazily(
+    "runs code": compile_lazily(
         r"""
           (?P<loader>LD_(PRELOAD|AUDIT)|BASH_ENV)                       # LD_PRELOAD
         | (?P<python>PYTHON(STARTUP|HOME|BREAKPOINT))                   # PYTHONSTARTUP
@@ -37,10 +30,10 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
         """,
         re.VERBOSE,
     ),
-    OUTSIDE: compile_lazily(
+    "opens a machine or a cluster": compile_lazily(
         r"DOCKER_(HOST|CONTEXT)|CONTAINER_HOST|SSH_AUTH_SOCK|KUBECONFIG|KUBE_\w+"
     ),
-    CLOUD: compile_lazily(
+    "cloud credentials": compile_lazily(
         r"""
           (?P<aws_key>AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN))  # AWS_SESSION_TOKEN
         | (?P<aws_more>AWS_(BEARER_TOKEN_\w+|WEB_IDENTITY_\w+))  # AWS_BEARER_TOKEN_BEDROCK
@@ -54,19 +47,17 @@ _KINDS: Mapping[str, re.Pattern[str]] = {
         re.VERBOSE,
     ),
 }
+"""Kind of risk, in words → the names of its variables."""
 # docs.gitlab.com/ci/variables: both show secrets in the job log.
 _TRACES = ("CI_DEBUG_TRACE", "CI_DEBUG_SERVICES")
 _SEARCH_PATHS = frozenset(
-    {
-        *("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "NODE_PATH", "CLASSPATH", "PERL5LIB", "RUBYLIB"),
-        *("HOME", "TMPDIR", "XDG_CONFIG_HOME"),
-    }
+    "PATH PYTHONPATH LD_LIBRARY_PATH NODE_PATH CLASSPATH PERL5LIB RUBYLIB HOME TMPDIR"
+    " XDG_CONFIG_HOME".split()
 )
-"""Variables that say where programs look for code or settings: what lies in the checkout may be an
-agent's."""
+"""Where programs look for code or settings; in the checkout, an agent may have written them."""
 _HARMLESS = compile_lazily(r"\S{8,}|\d*|true|false|yes|no|on|off", re.IGNORECASE)
 """Values that GitLab can mask (docs.gitlab.com/ci/variables, "Mask a CI/CD variable": one line,
-eight or more characters, no spaces), and values that are no secret."""
+eight or more characters, no spaces), and values too plain to be a secret."""
 _SET_FOR_JOB = compile_lazily(
     r"(CI|GITLAB_USER|FF|RUNNER|NIGHTSHIFT)_\w+|GITLAB_CI|GITLAB_FEATURES"
 )
@@ -75,46 +66,44 @@ _SET_FOR_JOB = compile_lazily(
 
 @dataclass(frozen=True)
 class Risk:
-    """Variables of one kind, by name; ``given`` are those that ``agent_env`` passes on."""
+    """Names of variables of one kind; agents get those ``passed_on`` by ``agent_env``."""
 
-    what: str
+    kind: str
     names: tuple[str, ...]
-    given: tuple[str, ...]
+    passed_on: tuple[str, ...]
 
 
 def find_risks(
-    env: Mapping[str, str], checkout: Path, needed: Collection[str], agent_env: Collection[str]
+    env: Mapping[str, str], checkout: Path, expected: Collection[str], agent_env: Collection[str]
 ) -> tuple[Risk, ...]:
-    """The risky variables of a job, each under the first matching kind. ``needed`` are names
-    that are no risk, as a night needs them: its token and its model key."""
-    found: dict[str, list[str]] = {}
-    for name in sorted(env):
-        if (
-            name not in needed
-            and env[name]
-            and (kind := _classify_variable(name, env[name], checkout))
-        ):
-            found.setdefault(kind, []).append(name)
+    """The risky variables of a job, each under the first matching kind. ``expected`` are names that
+    a night needs, which are no risk: its token and its model key."""
+    names_by_kind: dict[str, list[str]] = {}
+    for name in sorted(env.keys() - set(expected)):
+        if env[name] and (kind := _classify_variable(name, env[name], checkout)):
+            names_by_kind.setdefault(kind, []).append(name)
     return tuple(
         Risk(kind, tuple(names), tuple(name for name in names if name in agent_env))
-        for kind, names in found.items()
+        for kind, names in names_by_kind.items()
     )
 
 
 def _classify_variable(name: str, value: str, checkout: Path) -> str:
+    """The kind of risk, "" for none."""
     if name in _TRACES:
-        return TRACED if value.strip().lower() == "true" else ""
+        return "prints every variable into the job log" if value.strip().lower() == "true" else ""
     if name in _SEARCH_PATHS:
-        return INTO_CHECKOUT if _leads_into(value, checkout) else ""
+        return "leads into the checkout" if _leads_into(value, checkout) else ""
     if kind := next((kind for kind, names in _KINDS.items() if names.fullmatch(name)), ""):
         return kind
     if _SET_FOR_JOB.fullmatch(name):
         return ""
     if Redactor(())(value) != value:
-        return CREDENTIAL
-    return UNMASKED if is_secret_name(name) and not _HARMLESS.fullmatch(value) else ""
+        return "contains a token"
+    is_unmasked = is_secret_name(name) and not _HARMLESS.fullmatch(value)
+    return "a secret that GitLab cannot mask" if is_unmasked else ""
 
 
 def _leads_into(value: str, checkout: Path) -> bool:
-    """True if a folder is in the checkout. Relative ones are, too: jobs start there."""
+    """True if a folder of the search path is in the checkout, to which relative ones refer."""
     return any(lies_in(checkout / part, checkout) for part in value.split(os.pathsep))

@@ -14,7 +14,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     parser = options.add_command(
         commands,
         "run",
@@ -37,5 +36,5 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Run a night; the exit status is its outcome's."""
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    options.check_linux()
+    options.require_linux()
     return supervise(SupervisorOptions(**vars(options.build_invocation(args, env))))

@@ -12,7 +12,6 @@ examples:
 
 
 def register(commands: "options.Commands") -> None:
-    """Add the command to the command line."""
     summary = "run the agents; writes nightshift/bundle"
     parser = options.add_command(
         commands, "work", summary, run, examples=EXAMPLES, agents_in_job=True
@@ -25,6 +24,6 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Run the agents of a plan."""
     from gitlab_nightshift.run.supervisor.supervised_run import SupervisorOptions, supervise
 
-    options.check_linux()
+    options.require_linux()
     call = options.build_invocation(args, env)
     return supervise(SupervisorOptions(**vars(call), single_stage=True, plan=args.plan))

@@ -25,7 +25,7 @@ from gitlab_nightshift.settings.config_file import (
 from gitlab_nightshift.settings.load import build_mistakes_error, describe_problem
 from gitlab_nightshift.settings.notations import check_notification_url, check_time_zone, parse_date
 from gitlab_nightshift.settings.setting_groups import (
-    MOST,
+    LARGEST_NUMBER,
     Label,
     SettingsGroup,
     check_after,
@@ -59,8 +59,8 @@ FullPath = Annotated[str, check_after(check_path)]
 Pattern = Annotated[str, check_bounds(min_length=1, max_length=500)]
 TimeOfDay = Annotated[dt.time, check_before(parse_time)]
 Cadence = Literal["nightly", "weekly", "when active"]
-Usd = Annotated[float, check_bounds(gt=0, le=MOST)]
-Count = Annotated[int, check_bounds(ge=1, le=MOST)]
+Usd = Annotated[float, check_bounds(gt=0, le=LARGEST_NUMBER)]
+Count = Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)]
 
 
 @dataclass(frozen=True, kw_only=True)

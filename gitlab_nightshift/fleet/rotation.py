@@ -20,7 +20,7 @@ from gitlab_nightshift.onboarding.gitlab_steps import (
     NAME,
     TOKEN_LIFETIME,
     describe_token,
-    find_described_token,
+    parse_token_id,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _read_token_state(project: Project) -> _TokenState | Rotation:
     created = [t for t in project.setup.list_tokens() if t.name == NAME and not t.revoked]
     if not created:
         return Rotation("not ours", f"no project access token {NAME!r}: {TOKEN} is another's")
-    number = find_described_token(own[0].description)
+    number = parse_token_id(own[0].description)
     stored = next((t for t in created if t.id == number), created[0] if len(created) == 1 else None)
     return _TokenState(own[0], created, stored)
 

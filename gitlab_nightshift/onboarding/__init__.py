@@ -1,1 +1,1 @@
-"""A project's way to its first night: detecting, writing, setting up."""
+"""Onboarding of a project: detects its build, writes its files, sets it up in GitLab."""

@@ -1,4 +1,4 @@
-"""The build tools, and how each fetches dependencies, so that tests run without a network
+"""The build tools, and how each fetches dependencies in advance: tests run without a network
 (docs/how-to/).
 
 To add a tool: one row of ``STACKS``.
@@ -21,16 +21,18 @@ from gitlab_nightshift.sandbox.visible_home import CACHES, find_tool_caches
 
 @dataclass(frozen=True)
 class Stack:
-    """A build tool, recognized by a ``file`` at the root and, if there is one, a ``pattern`` in
+    """A build tool, recognized by a ``file`` at the root and, if it is not "", a ``pattern`` in
     that file. Of the stacks with the same ``installer``, a project has the first that matches.
 
-    ``fetch`` is a shell command for the night's job, run before its agent, and ``local_fetch`` its
-    variant for a person's machine, "" for the same. The test command then needs ``option``, and the
-    job ``variables``, of which agents and commands get those in ``agent_env``.
+    ``fetch`` is a shell command that gets the dependencies, run in the night's job before its
+    agent; ``local_fetch`` is its variant for a person's machine, "" for the same. Then the test
+    command needs ``option``, and the job ``variables``; agents and commands get those in
+    ``agent_env``.
 
     ``night_folder`` is the folder in ``option``, ``python`` the interpreter of the virtual
-    environment that ``fetch`` makes. ``folders`` below a person's HOME are opened besides the usual
-    caches. ``because`` names the files that led to ``fetch``, "" for ``file``.
+    environment that ``fetch`` makes. A trial on a person's machine may read ``folders`` below HOME,
+    besides the usual caches. ``sources`` names the files that ``fetch`` follows from, "" for
+    ``file``.
     """
 
     file: str
@@ -45,12 +47,12 @@ class Stack:
     pattern: str = ""
     local_fetch: str = ""
     python: str = ""
-    because: str = ""
+    sources: str = ""
 
     @property
     def needs_own_fetch(self) -> bool:
-        """True if a night keeps dependencies in another place than the project's own jobs, whose
-        ``before_script`` does not fetch them there."""
+        """True if the ``before_script`` of the project's jobs is not enough: a night has the
+        dependencies in another folder."""
         cache = self.night_folder or any(each.variable in self.variables for each in CACHES)
         return bool(self.fetch and (self.python or (cache and self.installer != "node")))
 
@@ -64,7 +66,7 @@ _COREPACK = {"COREPACK_HOME": "/opt/corepack", "COREPACK_DEFAULT_TO_LATEST": "0"
 _YARN = {**_COREPACK, "YARN_GLOBAL_FOLDER": "/opt/yarn"}
 
 
-def _build_corepack(
+def _build_corepack_stack(
     file: str, install: str, variables: Mapping[str, str], pattern: str = ""
 ) -> Stack:
     return Stack(
@@ -78,13 +80,15 @@ def _build_corepack(
     )
 
 
-def _build_bun(file: str) -> Stack:
+def _build_bun_stack(file: str) -> Stack:
     install = "bun install --frozen-lockfile"
     fetch = f"(command -v bun || npm install --global bun) && {install}"
     return Stack(file, fetch=fetch, local_fetch=install, installer="node", folders=(".bun/bin",))
 
 
-def _build_python(file: str, fetch: str = "", local_fetch: str = "", pattern: str = "") -> Stack:
+def _build_python_stack(
+    file: str, fetch: str = "", local_fetch: str = "", pattern: str = ""
+) -> Stack:
     python = f"{_VENV}/bin/python" if local_fetch else ""
     return Stack(
         file,
@@ -97,22 +101,24 @@ def _build_python(file: str, fetch: str = "", local_fetch: str = "", pattern: st
     )
 
 
-def _build_python_tool(file: str, tool: str, install: str, before: str = "") -> Stack:
+def _build_python_tool_stack(file: str, tool: str, install: str, before: str = "") -> Stack:
     """Runs the tool as a module: pip's user installs are not on PATH."""
     fetch = f"pip install {tool} && {before}python3 -m {tool} {install}"
-    return _build_python(file, fetch, f"{before}{tool} {install}")
+    return _build_python_stack(file, fetch, f"{before}{tool} {install}")
 
 
 _INSTALLABLE = r"(?m)^\[(project|build-system)\]"
-_GROUPS_PIP = "'pip>=25.1'"
+_PIP_WITH_GROUPS = "'pip>=25.1'"
 """The first pip with ``--group`` (PEP 735)."""
 
 STACKS = (
-    _build_corepack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
-    _build_corepack("yarn.lock", "yarn install --immutable", _YARN, pattern="(?m)^__metadata:"),
-    _build_corepack("yarn.lock", "yarn install --frozen-lockfile", _COREPACK),
-    _build_bun("bun.lock"),
-    _build_bun("bun.lockb"),
+    _build_corepack_stack("pnpm-lock.yaml", "pnpm install --frozen-lockfile", _COREPACK),
+    _build_corepack_stack(
+        "yarn.lock", "yarn install --immutable", _YARN, pattern="(?m)^__metadata:"
+    ),
+    _build_corepack_stack("yarn.lock", "yarn install --frozen-lockfile", _COREPACK),
+    _build_bun_stack("bun.lock"),
+    _build_bun_stack("bun.lockb"),
     Stack("package-lock.json", fetch="npm ci", installer="node"),
     Stack(
         "package.json",
@@ -165,19 +171,21 @@ STACKS = (
         variables={"BUNDLE_PATH": "/opt/bundle"},
         agent_env=("BUNDLE_PATH",),
     ),
-    _build_python_tool("uv.lock", "uv", "sync --frozen"),
+    _build_python_tool_stack("uv.lock", "uv", "sync --frozen"),
     # Poetry reads the setting only if its cache has no environment for the project. An existing
     # .venv goes before both.
-    _build_python_tool(
+    _build_python_tool_stack(
         "poetry.lock", "poetry", "install", f"{_NEW_VENV} && POETRY_VIRTUALENVS_IN_PROJECT=1 "
     ),
-    _build_python_tool("pdm.lock", "pdm", "sync"),
-    _build_python_tool("Pipfile.lock", "pipenv", "sync --dev", "PIPENV_VENV_IN_PROJECT=1 "),
-    _build_python("requirements.txt", "pip install -r requirements.txt"),
-    _build_python("pyproject.toml", "pip install -e .", pattern=_INSTALLABLE),
-    _build_python("pyproject.toml", "pip install --group", pattern=r"(?m)^\[dependency-groups\]"),
-    _build_python("setup.py", "pip install -e ."),
-    _build_python("pyproject.toml"),
+    _build_python_tool_stack("pdm.lock", "pdm", "sync"),
+    _build_python_tool_stack("Pipfile.lock", "pipenv", "sync --dev", "PIPENV_VENV_IN_PROJECT=1 "),
+    _build_python_stack("requirements.txt", "pip install -r requirements.txt"),
+    _build_python_stack("pyproject.toml", "pip install -e .", pattern=_INSTALLABLE),
+    _build_python_stack(
+        "pyproject.toml", "pip install --group", pattern=r"(?m)^\[dependency-groups\]"
+    ),
+    _build_python_stack("setup.py", "pip install -e ."),
+    _build_python_stack("pyproject.toml"),
 )
 """The images are the tools' official ones; the template's own image has Node."""
 BUILD_FILES = frozenset({"package.json", *(stack.file for stack in STACKS if stack.image)})
@@ -193,43 +201,44 @@ _RUNS_PYTHON = re.compile(
 
 
 @dataclass(frozen=True)
-class TrialPlace:
-    """The place of a trial on a person's machine, instead of a night's job: ``variables`` for the
-    commands, ``folders`` that the sandbox opens, and ``moves``, the night's folders → the local
-    ones."""
+class TrialEnvironment:
+    """The differences of a person's machine, where commands are tried, from a night's job:
+    ``variables`` for the commands, ``folders`` that the sandbox may read, and ``local_paths``, by
+    the paths in a night's job."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
-    moves: Mapping[str, str] = field(default_factory=dict)
+    local_paths: Mapping[str, str] = field(default_factory=dict)
 
-    def move(self, command: str) -> str:
-        """The command with local folders."""
-        for night, local in self.moves.items():
-            command = command.replace(night, local)
+    def use_local_paths(self, command: str) -> str:
+        """The command with local paths."""
+        for path, local_path in self.local_paths.items():
+            command = command.replace(path, local_path)
         return command
 
 
 def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
     """The build tools of a project."""
-    seen: dict[str, Stack] = {}
+    stacks: dict[str, Stack] = {}
     for stack in STACKS:
         if stack.file not in build.files:
             continue
         if not stack.pattern or re.search(stack.pattern, build.read_text(stack.file)):
-            seen.setdefault(stack.installer or stack.file, _complete_pip(stack, build))
-    return tuple(seen.values())
+            stacks.setdefault(stack.installer or stack.file, _add_test_requirements(stack, build))
+    return tuple(stacks.values())
 
 
-def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
-    """The stack, installing the tests' requirements, too: into a virtual environment if the test
-    command names an interpreter, else for the ``python`` on PATH, which a Makefile uses."""
-    kind, name = _find_test_needs(build)
+def _add_test_requirements(stack: Stack, build: BuildFiles) -> Stack:
+    """The stack, so that pip or uv also installs what the tests require: pip into a virtual
+    environment if the test command names an interpreter, else for the ``python`` on PATH, which a
+    Makefile uses."""
+    kind, name = _find_test_extra(build)
     if stack.file == "uv.lock" and name:
-        more = f" --{kind} {name}"
-        return replace(stack, fetch=stack.fetch + more, local_fetch=stack.local_fetch + more)
+        option = f" --{kind} {name}"
+        return replace(stack, fetch=stack.fetch + option, local_fetch=stack.local_fetch + option)
     if not stack.fetch.startswith("pip install -"):
         return stack
-    arguments, because = _choose_requirements(stack, build)
+    arguments, sources = _choose_requirements(stack, build)
     if not arguments:
         return replace(stack, fetch="")
     pip, steps = "pip", []
@@ -239,30 +248,31 @@ def _complete_pip(stack: Stack, build: BuildFiles) -> Stack:
         stack = replace(stack, python=f"{folder}/bin/python")
         pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
     if "--group" in arguments:
-        steps.append(f"{pip} install --upgrade {_GROUPS_PIP}")
-    return replace(
-        stack, fetch=" && ".join([*steps, f"{pip} install {arguments}"]), because=because
-    )
+        steps.append(f"{pip} install --upgrade {_PIP_WITH_GROUPS}")
+    steps.append(f"{pip} install {arguments}")
+    return replace(stack, fetch=" && ".join(steps), sources=sources)
 
 
 def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
     """The arguments of pip install, "" for none, and the names of the files that they are from."""
     if installs := _list_job_installs(build):
         return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
-    what = stack.fetch.removeprefix("pip install ").removesuffix("--group")
-    kind, name = _find_test_needs(build)
+    arguments = stack.fetch.removeprefix("pip install ").removesuffix("--group")
+    kind, name = _find_test_extra(build)
     if stack.file == "requirements.txt":
-        what += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
+        arguments += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
     elif kind == "extra":
-        what = f"-e '.[{name}]'"
-    return f"{what} --group {name}".strip() if kind == "group" else what, stack.file
+        arguments = f"-e '.[{name}]'"
+    if kind == "group":
+        arguments = f"{arguments} --group {name}".strip()
+    return arguments, stack.file
 
 
 def _list_job_installs(build: BuildFiles) -> list[str]:
     """The arguments of each ``pip install`` in the project's own pytest job."""
     jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
-    tests = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
-    return [line[1].strip() for line in _PIP_LINE.finditer(tests)]
+    test_job = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
+    return [line[1].strip() for line in _PIP_LINE.finditer(test_job)]
 
 
 _PIP_LINE = re.compile(
@@ -271,9 +281,9 @@ _PIP_LINE = re.compile(
 )
 
 
-def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
-    """``extra`` or ``group`` (PEP 735), whichever of pyproject.toml the tests need, and its name;
-    "" twice for neither."""
+def _find_test_extra(build: BuildFiles) -> tuple[str, str]:
+    """The kind, ``extra`` or ``group`` (PEP 735), and the name of the part of pyproject.toml that
+    the tests require; ("", "") for none."""
     try:
         config = tomllib.loads(build.read_text("pyproject.toml"))
         extras = config.get("project", {}).get("optional-dependencies", {})
@@ -281,12 +291,12 @@ def _find_test_needs(build: BuildFiles) -> tuple[str, str]:
         named += [("group", each) for each in config.get("dependency-groups", {})]
     except (tomllib.TOMLDecodeError, RecursionError, AttributeError, TypeError):
         return "", ""
-    known = {name.lower(): (kind, name) for kind, name in reversed(named)}
-    return next((known[each] for each in _TEST_GROUPS if each in known), ("", ""))
+    by_lower_name = {name.lower(): (kind, name) for kind, name in reversed(named)}
+    return next((by_lower_name[each] for each in _TEST_GROUPS if each in by_lower_name), ("", ""))
 
 
 def complete_command(command: str, stacks: Sequence[Stack]) -> str:
-    """An implied test command, adapted to a night's job."""
+    """A test command from the build files, adapted to what ``fetch`` installs in a night's job."""
     for stack in stacks:
         if stack.option and re.match(r"(\./)?mvnw? ", command):
             return re.sub(r" test$", f" {stack.option} test", command)
@@ -300,25 +310,21 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
     return tuple(stack.local_fetch or stack.fetch for stack in stacks if stack.fetch)
 
 
-def find_trial_place(
+def find_trial_environment(
     stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
-) -> TrialPlace:
-    """The place on this machine where the commands of these stacks are tried."""
+) -> TrialEnvironment:
+    """The environment in which this machine tries the commands of these stacks."""
     home = Path(env.get("HOME", "/"))
-    local = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
-    moves = {each.night_folder: str(local) for each in stacks if each.night_folder}
-    pythons = (
-        each.python for each in stacks if each.python and not build.is_installed(each.python)
-    )
-    folders = [str(home / each) for stack in stacks for each in stack.folders]
-    plain = {
-        name: value
-        for stack in stacks
-        for name, value in stack.variables.items()
-        if not value.startswith("/")
-    }
-    return TrialPlace(
-        plain,
-        tuple(each for each in folders if Path(each).is_dir()),
-        moves | dict.fromkeys(pythons, "python3"),
+    maven = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
+    local_paths = {each.night_folder: str(maven) for each in stacks if each.night_folder}
+    for stack in stacks:
+        if stack.python and not build.is_installed(stack.python):
+            local_paths[stack.python] = "python3"
+    variables = [pair for stack in stacks for pair in stack.variables.items()]
+    folders = [home / each for stack in stacks for each in stack.folders]
+    return TrialEnvironment(
+        # Absolute paths exist only in a night's job.
+        {name: value for name, value in variables if not value.startswith("/")},
+        tuple(str(folder) for folder in folders if folder.is_dir()),
+        local_paths,
     )

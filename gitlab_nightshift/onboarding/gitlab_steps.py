@@ -1,4 +1,4 @@
-"""The setup steps in GitLab. Each is shown before it is done, and skipped if it has been done."""
+"""The setup steps in GitLab. Each is shown before it is taken, and skipped if nothing is to do."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -19,11 +19,12 @@ from gitlab_nightshift.job.job_secrets import MODEL_KEYS, TOKEN
 from gitlab_nightshift.onboarding.pipeline_rules import NightMarks, is_night
 
 NAME = "Night shift"
+"""The name of the access token, and the description of the schedule."""
 TOKEN_LIFETIME = timedelta(days=364)
 """GitLab refuses more than 365 days ("Expires at must expire in 365 days"), by default."""
-AT_TWO = "0 2 * * "
-"""The beginning of a cron line: 2:00 on every day that the last field names."""
-_FORBIDDEN = (
+CRON_AT_TWO = "0 2 * * "
+"""Every day at 2:00, to be completed by the weekdays."""
+_VARIABLES_FORBIDDEN = (
     "GitLab takes no variables of schedules here: allow them (Settings > CI/CD > Variables >"
     " Minimum role to use pipeline variables), or set the input"
     f' `schedule_description: "{NAME}"` of the include, then run this command again'
@@ -34,10 +35,11 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 @dataclass(frozen=True)
 class SetupRequest:
-    """The setup to reach. ``scope`` is the environment scope of GITLAB_TOKEN, ``source`` the
-    project that has the program; ``days`` are the weekdays of nights. By its ``marks`` the pipeline
-    file recognizes their schedule. ``model_key`` is the name and value to store, ("", "") for none;
-    ``labels`` are created. ``by_fleet``: the schedule is inactive and a fleet plays it."""
+    """What to set up. ``scope`` is the environment scope of GITLAB_TOKEN, ``source`` the project
+    that has the program; ``branch``, ``days`` (weekdays) and ``timezone`` are the schedule's, and
+    by its ``marks`` the pipeline file recognizes it. ``model_key`` is the name and value to store,
+    ("", "") for none; ``labels`` are created. ``by_fleet``: the schedule is inactive, and a fleet
+    plays it."""
 
     scope: str
     source: str
@@ -53,8 +55,8 @@ class SetupRequest:
 
 @dataclass(frozen=True)
 class SetupStep:
-    """A step. ``act`` does it, and returns what is left to do by hand, "" for nothing. ``act`` is
-    None for a step that is done already, or that people have to do ``by_hand``."""
+    """A step. ``act`` takes it, and returns what is left to do by hand, "" for nothing; it is None
+    if nothing is to do, or people have to do it ``by_hand``."""
 
     name: str
     text: str
@@ -63,7 +65,7 @@ class SetupStep:
 
 
 def list_steps(project: Project, request: SetupRequest) -> Iterator[SetupStep]:
-    """The steps. Each looks first at what exists."""
+    """The steps, each after a look at what exists."""
     variables = project.ci_settings.list_variables() or ()
     yield _plan_token(project, request, variables)
     yield _plan_model_key(project, request, variables)
@@ -77,15 +79,16 @@ def _plan_token(
 ) -> SetupStep:
     if any(each.key == TOKEN for each in variables):
         return SetupStep("token", f"{TOKEN} exists")
-    ends = request.today + TOKEN_LIFETIME
+    expires_on = request.today + TOKEN_LIFETIME
     text = (
-        f"create a project access token (Developer, api and write_repository, until {ends}) and"
-        f" store it as {TOKEN}: masked, hidden, protected, environments {request.scope}"
+        "create a project access token (Developer, api and write_repository, until"
+        f" {expires_on}) and store it as {TOKEN}: masked, hidden, protected, environments"
+        f" {request.scope}"
     )
 
     def carry_out() -> str:
         try:
-            created = project.setup.create_token(NAME, ends)
+            created = project.setup.create_token(NAME, expires_on)
         except ApiError as error:
             # GitLab.com has project access tokens on paid tiers only.
             if error.status not in (400, 403, 404) or error.remedy:
@@ -97,9 +100,9 @@ def _plan_token(
                 f" protected, environments {request.scope}"
             )
         try:
-            text = describe_token(created.id, ends)
+            text = describe_token(created.id, expires_on)
             project.setup.create_secret(NewSecret(TOKEN, created.value, request.scope, text))
-        except BaseException:  # a signal too: a token that is not stored is lost
+        except BaseException:  # also for a signal: nobody would know the token's value
             project.setup.revoke_token(created.id)
             raise
         return ""
@@ -107,16 +110,16 @@ def _plan_token(
     return SetupStep("token", text, carry_out)
 
 
-def describe_token(number: int, ends: date) -> str:
-    """The description of the variable with an access token: it names the token, as the variable's
-    value is hidden."""
-    return f"access token {number}, until {ends}"
+def describe_token(token_id: int, expires_on: date) -> str:
+    """The description of the variable that has the access token: the value is hidden, so this is
+    how to find the token later."""
+    return f"access token {token_id}, until {expires_on}"
 
 
-def find_described_token(description: str) -> int | None:
-    """The token's number in a text by :func:`describe_token`; None for other texts."""
-    found = re.match(r"access token (\d{1,18}), until ", description)
-    return int(found[1]) if found else None
+def parse_token_id(description: str) -> int | None:
+    """The token's id in a text by :func:`describe_token`; None for other texts."""
+    match = re.match(r"access token (\d{1,18}), until ", description)
+    return int(match[1]) if match else None
 
 
 def _plan_model_key(
@@ -125,8 +128,8 @@ def _plan_model_key(
     if existing := next((each.key for each in variables if each.key in MODEL_KEYS), ""):
         return SetupStep("model key", f"{existing} exists")
     inherited = project.ci_settings.list_inherited_variables(project.facts.path) or ()
-    if held := next((each for each in inherited if each.key in MODEL_KEYS), None):
-        return SetupStep("model key", f"the group {held.group} has {held.key}")
+    if group_key := next((each for each in inherited if each.key in MODEL_KEYS), None):
+        return SetupStep("model key", f"the group {group_key.group} has {group_key.key}")
     key, value = request.model_key
     if not key:
         text = (
@@ -139,25 +142,24 @@ def _plan_model_key(
         project.setup.create_secret(NewSecret(key, value))
         return ""
 
-    return SetupStep(
-        "model key", f"store {key} from your environment: masked, hidden, protected", carry_out
-    )
+    text = f"store {key} from your environment: masked, hidden, protected"
+    return SetupStep("model key", text, carry_out)
 
 
 def _plan_job_token(project: Project, request: SetupRequest) -> SetupStep:
-    here, source = project.facts, request.source
-    allowed = source == here.path or project.setup.is_job_token_allowed(source, here)
+    facts, source = project.facts, request.source
+    allowed = source == facts.path or project.setup.is_job_token_allowed(source, facts)
     if allowed:
         return SetupStep("job token", f"jobs may fetch the program from {source}")
-    where = f"{source}: Settings > CI/CD > Job token permissions"
-    if allowed is None:
-        return SetupStep("job token", f"allow {here.path} in {where}", by_hand=True)
+    text = f"allow {facts.path} in {source}: Settings > CI/CD > Job token permissions"
+    if allowed is None:  # the token may not read the permissions
+        return SetupStep("job token", text, by_hand=True)
 
     def carry_out() -> str:
-        project.setup.allow_job_token(source, here.id)
+        project.setup.allow_job_token(source, facts.id)
         return ""
 
-    return SetupStep("job token", f"allow {here.path} in {where}", carry_out)
+    return SetupStep("job token", text, carry_out)
 
 
 def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
@@ -165,47 +167,47 @@ def _plan_schedule(project: Project, request: SetupRequest) -> SetupStep:
     if night := _find_night(schedules, request):
         text = f"{night.description} exists{_describe_existing(project, night, request)}"
         return SetupStep("schedule", text)
-    switched = project.can_set_variables() is not False
-    if not switched and not request.marks.description:
-        return SetupStep("schedule", _FORBIDDEN, by_hand=True)
-    cron = AT_TWO + build_cron_days(request.days)
+    with_variable = project.can_set_variables() is not False
+    if not with_variable and not request.marks.description:
+        return SetupStep("schedule", _VARIABLES_FORBIDDEN, by_hand=True)
+    cron = CRON_AT_TWO + build_cron_days(request.days)
     name = request.marks.description
-    if switched:
+    if with_variable:
         name = choose_schedule_name(by_fleet=request.by_fleet)
     active = not request.by_fleet
-    new = NewSchedule(name, request.branch, cron, request.timezone, switched, active)
-    own_login = project.check_access().login
-    # Created in two requests, the schedule and its variable: it is inactive until both succeeded.
+    new = NewSchedule(name, request.branch, cron, request.timezone, with_variable, active)
+    login = project.check_access().login
+    # The schedule and its variable are created in two requests; it is inactive until both succeed.
     unfinished = [
         each.id
         for each in schedules
-        if (each.description, each.owner, each.active) == (name, own_login, False)
+        if each.description == name and each.owner == login and not each.active
     ]
 
     def carry_out() -> str:
-        for each in unfinished:  # a killed try left it without its variable
-            project.setup.delete_schedule(each)
+        for schedule_id in unfinished:  # left by a setup that was killed between the requests
+            project.setup.delete_schedule(schedule_id)
         try:
             project.setup.create_schedule(new)
         except ApiError as error:
             if error.status != 403 or error.remedy:
                 raise
-            return f"{_FORBIDDEN} ({error.reason})"
+            return f"{_VARIABLES_FORBIDDEN} ({error.reason})"
         return ""
 
     text = f"create the schedule {name}: {cron} ({request.timezone}) on {request.branch}"
-    mark = "with NIGHTSHIFT = true" if switched else "which its description makes a night"
-    played = ", inactive: the fleet plays it" if request.by_fleet else ""
-    return SetupStep("schedule", f"{text}, {mark}{played}", carry_out)
+    mark = "with NIGHTSHIFT = true" if with_variable else "which its description makes a night"
+    inactive = ", inactive: the fleet plays it" if request.by_fleet else ""
+    return SetupStep("schedule", f"{text}, {mark}{inactive}", carry_out)
 
 
 def choose_schedule_name(*, by_fleet: bool) -> str:
-    """The description of a night's schedule, by which a fleet finds its own."""
+    """The description of a new schedule; a fleet recognizes its own by it."""
     return FLEET_SCHEDULE if by_fleet else NAME
 
 
 def _find_night(schedules: Iterable[Schedule], request: SetupRequest) -> Schedule | None:
-    """A night's schedule. For a fleet, an inactive one counts only if it is the fleet's own."""
+    """An existing schedule of nights. For a fleet, an inactive one must be the fleet's own."""
     nights = (each for each in schedules if is_night(each, request.marks))
     if request.by_fleet:
         nights = (each for each in nights if each.active or each.description == FLEET_SCHEDULE)
@@ -217,8 +219,8 @@ def _describe_existing(project: Project, night: Schedule, request: SetupRequest)
         return "" if night.active else " but inactive: activate it when nights should start"
     if night.active:
         return " and is active: the project starts its own nights, the fleet counts them"
-    own = project.check_access().login
-    return "" if night.owner == own else f", owned by {night.owner or 'nobody'}, not by {own}"
+    login = project.check_access().login
+    return "" if night.owner == login else f", owned by {night.owner or 'nobody'}, not by {login}"
 
 
 def _plan_labels(project: Project, request: SetupRequest) -> SetupStep:
@@ -234,5 +236,5 @@ def _plan_labels(project: Project, request: SetupRequest) -> SetupStep:
 
 
 def build_cron_days(days: tuple[str, ...]) -> str:
-    """The last field of cron for these weekdays; every day for none."""
+    """The last field of a cron line for these weekdays; no weekdays mean every day."""
     return ",".join(str(number) for number, day in enumerate(_DAYS) if day in days) or "*"

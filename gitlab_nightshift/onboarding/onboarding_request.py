@@ -12,14 +12,14 @@ from gitlab_nightshift.stages.publish.escaping import to_markdown, to_markdown_l
 
 BRANCH = "night-shift-onboarding"
 TITLE = "Switch on the night shift"
-MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
-FIRST = (
+_MESSAGE = f"{TITLE}\n\nWritten by nightshift init, from what it found and tried in this project."
+_INTRO = (
     "Merging this switches the night shift on: on each scheduled night a coding agent looks for one"
     " small improvement and at most one merge request is opened, proven by the commands in"
     " `nightshift.yaml`. Nothing runs until then."
 )
-UPDATE = "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
-_REHEARSE = (
+_UPDATE_INTRO = "Merging this moves nights to the newer version; its CHANGELOG.md says what is new."
+_MANUAL_REHEARSAL = (
     "To rehearse before the first night: Build > Pipelines > New pipeline with `NIGHTSHIFT` ="
     " `true` and `NIGHTSHIFT_REHEARSE` = `true` runs everything that costs nothing."
 )
@@ -29,10 +29,10 @@ LONGEST_ROW = 300
 @dataclass(frozen=True)
 class OnboardingFacts:
     """The facts that the description shows. ``tried`` are the test commands with their results,
-    ``rows`` (name, state, text) the checks of ``doctor``, ``first_night`` says what a first night
-    would look at, ``to_do`` is left to people. ``versions`` are the old and the new one of the
-    include, "" for a first time. ``rehearsal`` says where to see one, "" for nowhere; ``has_form``:
-    New pipeline accepts variables."""
+    ``rows`` (name, state, text) the checks of ``doctor``. ``first_night`` says what the first night
+    would look at, ``to_do`` what is left to people. ``versions`` are the include's before and after
+    an update, "" if it is new. ``rehearsal`` says where to see one, "" for nowhere.
+    ``can_set_variables``: people may start pipelines with variables."""
 
     tried: Sequence[TriedCommand]
     rows: Sequence[tuple[str, str, str]]
@@ -40,7 +40,7 @@ class OnboardingFacts:
     to_do: Sequence[str]
     versions: tuple[str, str] = ("", "")
     rehearsal: str = ""
-    has_form: bool = True
+    can_set_variables: bool = True
 
     @property
     def title(self) -> str:
@@ -50,65 +50,73 @@ class OnboardingFacts:
 
 
 def render_description(facts: OnboardingFacts) -> str:
-    """The description, in the order in which a reader asks."""
-    parts = [
-        UPDATE if facts.versions[0] else FIRST,
-        _list_section("Before you merge", facts.to_do),
-        _list_section(
-            _describe_tests(facts.tried), [f"{each.command}: {each.result}" for each in facts.tried]
+    """The description, in the order of a reader's questions."""
+    sections = [
+        _UPDATE_INTRO if facts.versions[0] else _INTRO,
+        _render_list("Before you merge", facts.to_do),
+        _render_list(
+            _choose_tests_title(facts.tried),
+            [f"{each.command}: {each.result}" for each in facts.tried],
         ),
-        f"## Rehearsal\n\n{_write_sentence(facts.rehearsal)}" if facts.rehearsal else "",
+        f"## Rehearsal\n\n{_format_sentence(facts.rehearsal)}" if facts.rehearsal else "",
         f"## The first night\n\n{to_markdown_line(facts.first_night, LONGEST_ROW)}",
         _render_rows(facts.rows),
         "## How to stop\n\nClose this merge request and nothing happens. Later: deactivate the"
         " schedule (Build > Pipeline schedules), or set `enabled: false` in `nightshift.yaml`.",
-        _REHEARSE if facts.has_form else "",
+        _MANUAL_REHEARSAL if facts.can_set_variables else "",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(filter(None, sections)) + "\n"
 
 
-def describe_rehearsal(jobs: PipelineJobs, name: str, requests: str = "each merge request") -> str:
-    """A sentence on how the template's input ``rehearse`` shows whether a night can start. ``jobs``
-    are those that the file ``name`` runs in a merge request's pipeline."""
+def describe_rehearsal(
+    jobs: PipelineJobs, name: str, merge_requests: str = "each merge request"
+) -> str:
+    """A sentence on how the template's input ``rehearse`` shows whether a night can start.
+
+    ``jobs`` are those that the file ``name`` runs in a merge request's pipeline; ``merge_requests``
+    says in which ones the rehearsal runs.
+    """
     if jobs.excluded:
         return (
             f"the workflow rules of `{name}` keep merge request pipelines from starting, in which a"
             " job would show whether a night can start: add"
             ' `- if: $CI_PIPELINE_SOURCE == "merge_request_event"`'
         )
-    condition = (
-        "if the workflow rules let merge request pipelines start, " if jobs.excluded is None else ""
-    )
-    alone = jobs.never and not jobs.sure + jobs.perhaps
+    condition = ""
+    if jobs.excluded is None:
+        condition = "if the workflow rules let merge request pipelines start, "
+    note = ""
+    if jobs.never and not jobs.sure and not jobs.perhaps:
+        note = "; none of your own jobs runs in that pipeline"
     return (
-        f"{condition}the job `nightshift:rehearse` shows, in {requests} that changes"
+        f"{condition}the job `nightshift:rehearse` shows, in {merge_requests} that changes"
         " `nightshift.yaml` or `.gitlab-ci.yml`, whether a night can start in your CI image"
-        "; expect a warning about the model key, which is protected and hidden from it"
-        f"{'; none of your own jobs runs in that pipeline' if alone else ''}"
+        f"; expect a warning about the model key, which is protected and hidden from it{note}"
     )
 
 
-def _write_sentence(line: str) -> str:
-    return f"{to_markdown(line[0].upper() + line[1:])}."
+def _format_sentence(text: str) -> str:
+    return f"{to_markdown(text[0].upper() + text[1:])}."
 
 
-def _list_section(title: str, lines: Sequence[str]) -> str:
-    rows = [f"- {to_markdown_line(line, LONGEST_ROW)}" for line in lines]
-    return "\n".join([f"## {title}", "", *rows]) if rows else ""
+def _render_list(title: str, lines: Sequence[str]) -> str:
+    items = [f"- {to_markdown_line(line, LONGEST_ROW)}" for line in lines]
+    return "\n".join([f"## {title}", "", *items]) if items else ""
 
 
-def _describe_tests(tried: Sequence[TriedCommand]) -> str:
-    run = any(each.seconds is not None or each.why for each in tried)
-    return "Tests, tried as a night would run them" if run else "Tests, not tried yet"
+def _choose_tests_title(tried: Sequence[TriedCommand]) -> str:
+    if any(each.seconds is not None or each.why for each in tried):
+        return "Tests, tried as a night would run them"
+    return "Tests, not tried yet"
 
 
 def _render_rows(rows: Sequence[tuple[str, str, str]]) -> str:
-    shown = [
+    lines = [
         f"| {name} | {state} | {to_markdown_line(text, LONGEST_ROW).replace('|', '&#124;')} |"
         for name, state, text in rows
     ]
     head = ["## What a night needs, checked from here", "", "| | | |", "|---|---|---|"]
-    return "\n".join([*head, *shown]) if rows else ""
+    return "\n".join([*head, *lines]) if lines else ""
 
 
 def open_onboarding(
@@ -119,9 +127,9 @@ def open_onboarding(
 ) -> MergeRequest:
     """Open the onboarding merge request, or update the open one.
 
-    ``base_sha`` is the commit that the files are made for; a file is its text, and true if it is
-    new; ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed the
-    merge request or pushed to its branch.
+    ``base_sha`` is the commit that the files change; ``files`` are name → text, and True for a new
+    file; ``texts`` are the title and the description. Raises ``E_CONFIG`` if somebody has closed
+    the merge request or pushed to its branch.
     """
     title, description = texts
     target = project.facts.default_branch
@@ -130,13 +138,13 @@ def open_onboarding(
     if opened is None and (closed := project.merge_requests.find_closed(BRANCH)):
         text = f"{closed.web_url} was closed: reopen it, or delete the branch {BRANCH}"
         raise NightshiftError(Code.CONFIG, text)
-    if project.has_other_commits(target, BRANCH, MESSAGE.partition("\n")[0]):
+    if project.has_other_commits(target, BRANCH, TITLE):
         text = (
             f"the branch {BRANCH} has commits by someone else: merge it, or delete it and try again"
         )
         raise NightshiftError(Code.CONFIG, text)
-    # The branch first: GitLab opens a merge request for an existing branch only.
-    project.setup.commit_files(BRANCH, base_sha, MESSAGE, files)
+    # First the branch: GitLab opens a merge request for an existing branch only.
+    project.setup.commit_files(BRANCH, base_sha, _MESSAGE, files)
     if opened:
         project.setup.update_description(opened.iid, description)
         return opened

@@ -1,4 +1,4 @@
-"""Predicts by the rules in a project's ``.gitlab-ci.yml`` what GitLab would run: the jobs of a
+"""Predicts what GitLab would run, by the rules in a project's ``.gitlab-ci.yml``: the jobs of a
 scheduled or a merge request pipeline, and which schedules start nights.
 
 Many answers have three values: True, False, and None if they depend on something unknown here.
@@ -20,16 +20,16 @@ GLOBAL_KEYWORDS = frozenset(
     "default include stages variables workflow image services cache before_script after_script"
     " spec types".split()
 )
-"""Top-level keys that are no jobs, by GitLab's CI/CD YAML reference."""
+"""Top-level keys that are not jobs, by GitLab's CI/CD YAML reference."""
 Variables = Mapping[str, str | None]
-"""Values by name; None for a variable that is certainly not set. A missing one is unknown."""
+"""Values by name; None for a variable that is not set. Whether a missing one is set is unknown."""
 _DEEPEST = 10
 """Levels of ``extends``; GitLab follows eleven (docs.gitlab.com/ci/yaml/#extends)."""
 _NEVER = ("never", "manual")
 """Values of ``when`` with which no job starts by itself."""
 _ALWAYS: list[dict[str, str]] = [{}]
-"""The rules of a file without ``workflow``: one without a condition."""
-_NO_VARIABLES: Variables = {
+"""A rule without a condition, which a file without ``workflow`` rules implies."""
+_UNSET_VARIABLES: Variables = {
     "CI_COMMIT_BRANCH": None,
     "CI_COMMIT_TAG": None,
     "CI_MERGE_REQUEST_ID": None,
@@ -37,13 +37,13 @@ _NO_VARIABLES: Variables = {
     "CI_OPEN_MERGE_REQUESTS": None,
     "CI_EXTERNAL_PULL_REQUEST_IID": None,
 }
-"""GitLab's predefined variables that some pipelines lack."""
+"""Predefined variables that GitLab sets in some pipelines only."""
 
 
 @dataclass(frozen=True)
 class PipelineJobs:
-    """Jobs that would run in a pipeline (``sure``), might (``perhaps``), or would ``never``.
-    ``excluded``: the ``workflow`` rules prevent such a pipeline (None: unknown)."""
+    """The jobs that run in a pipeline: surely, perhaps, never. ``excluded``: the ``workflow`` rules
+    prevent such a pipeline (None: unknown)."""
 
     sure: tuple[str, ...] = ()
     perhaps: tuple[str, ...] = ()
@@ -53,139 +53,145 @@ class PipelineJobs:
 
 @dataclass(frozen=True)
 class _PipelineKind:
-    """A kind of pipeline: its known ``variables``, the ``refs`` by which ``only`` may name it, and
-    whether it gets jobs without rules."""
+    """A kind of pipeline: its known ``variables``, the ``refs`` by which ``only`` and ``except``
+    may name it, and whether it runs jobs without rules."""
 
     variables: Variables
     refs: frozenset[str]
-    takes_plain_jobs: bool = True
+    runs_plain_jobs: bool = True
 
 
 def find_scheduled_jobs(
     config: Mapping[str, Any], branch: str, night_description: str = ""
 ) -> PipelineJobs:
-    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch;
-    ``night_description`` is the schedule's description if that alone makes it a night."""
+    """The jobs of a parsed ``.gitlab-ci.yml`` in a night's pipeline on this branch.
+    ``night_description`` is the description of a night's schedule, "" if the variable NIGHTSHIFT
+    marks nights."""
     variables = {
-        **_NO_VARIABLES,
+        **_UNSET_VARIABLES,
         "CI_PIPELINE_SOURCE": "schedule",
         "NIGHTSHIFT": "false" if night_description else "true",
-        **({"CI_PIPELINE_SCHEDULE_DESCRIPTION": night_description} if night_description else {}),
         "CI_COMMIT_BRANCH": branch,
         "CI_COMMIT_REF_NAME": branch,
         "CI_DEFAULT_BRANCH": branch,
     }
+    if night_description:
+        variables["CI_PIPELINE_SCHEDULE_DESCRIPTION"] = night_description
     # `only` takes a pipeline's source in the plural too (lib/gitlab/ci/build/policy/refs.rb).
     refs = frozenset({"schedules", "branches", branch})
     return _find_jobs(config, _PipelineKind(variables, refs))
 
 
-def find_request_jobs(config: Mapping[str, Any], branch: str, target: str) -> PipelineJobs:
-    """The jobs in the pipeline of a merge request from this branch into the default branch.
+def find_merge_request_jobs(config: Mapping[str, Any], branch: str, default: str) -> PipelineJobs:
+    """The jobs in the pipeline of a merge request from ``branch`` into the ``default`` branch.
 
-    ``excluded`` is unknown if the file has no ``workflow`` rules but includes others, which may.
+    ``excluded`` is None if the file has no ``workflow`` rules, but an include, which may have some.
     """
     variables = {
-        **_NO_VARIABLES,
+        **_UNSET_VARIABLES,
         "CI_PIPELINE_SOURCE": "merge_request_event",
         "NIGHTSHIFT": "false",
         "CI_COMMIT_REF_NAME": branch,
-        "CI_DEFAULT_BRANCH": target,
+        "CI_DEFAULT_BRANCH": default,
         "CI_MERGE_REQUEST_ID": "1",
         "CI_MERGE_REQUEST_IID": "1",
         "CI_OPEN_MERGE_REQUESTS": "1",
         "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": branch,
-        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": target,
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": default,
     }
     workflow = config.get("workflow")
     # Without workflow rules, a job without rules runs for branches and tags only.
-    ruled = isinstance(workflow, Mapping) and "rules" in workflow
-    predicted = _find_jobs(config, _PipelineKind(variables, frozenset({"merge_requests"}), ruled))
-    return replace(predicted, excluded=None) if "include" in config and not ruled else predicted
+    has_rules = isinstance(workflow, Mapping) and "rules" in workflow
+    kind = _PipelineKind(variables, frozenset({"merge_requests"}), runs_plain_jobs=has_rules)
+    jobs = _find_jobs(config, kind)
+    return replace(jobs, excluded=None) if "include" in config and not has_rules else jobs
 
 
 def _find_jobs(config: Mapping[str, Any], kind: _PipelineKind) -> PipelineJobs:
-    found = {
-        name: _decide_run(_merge_extended(body, config), kind) for name, body in list_jobs(config)
+    decisions = {
+        name: _decide_job(_merge_extended(job, config), kind) for name, job in list_jobs(config)
     }
     workflow = config.get("workflow")
     rules = workflow.get("rules", _ALWAYS) if isinstance(workflow, Mapping) else _ALWAYS
     starts = _apply_rules(rules, kind.variables)
     return PipelineJobs(
-        tuple(name for name, runs in found.items() if runs),
-        tuple(name for name, runs in found.items() if runs is None),
-        tuple(name for name, runs in found.items() if runs is False),
-        None if starts is None else not starts,
+        sure=tuple(name for name, runs in decisions.items() if runs),
+        perhaps=tuple(name for name, runs in decisions.items() if runs is None),
+        never=tuple(name for name, runs in decisions.items() if runs is False),
+        excluded=None if starts is None else not starts,
     )
 
 
 def list_jobs(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The jobs by name, without hidden ones and this program's own."""
-    for name, body in config.items():
-        known = str(name) in GLOBAL_KEYWORDS or str(name).startswith((".", "nightshift"))
-        if isinstance(body, Mapping) and not known:
-            yield str(name), body
+    for key, value in config.items():
+        name = str(key)
+        is_job = name not in GLOBAL_KEYWORDS and not name.startswith((".", "nightshift"))
+        if is_job and isinstance(value, Mapping):
+            yield name, value
 
 
 def _merge_extended(
-    body: Mapping[str, Any], config: Mapping[str, Any], depth: int = 0
+    job: Mapping[str, Any], config: Mapping[str, Any], depth: int = 0
 ) -> dict[str, Any]:
-    above: dict[str, Any] = {}
-    names = body.get("extends")
+    """The job with the keywords of the jobs that it extends."""
+    inherited: dict[str, Any] = {}
+    names = job.get("extends")
     for name in [names] if isinstance(names, str) else names or []:
         parent = config.get(name)
         if isinstance(parent, Mapping) and depth < _DEEPEST:
-            above |= _merge_extended(parent, config, depth + 1)
-    return {**above, **body}
+            inherited |= _merge_extended(parent, config, depth + 1)
+    return {**inherited, **job}
 
 
-def _decide_run(job: Mapping[str, Any], kind: _PipelineKind) -> bool | None:
+def _decide_job(job: Mapping[str, Any], kind: _PipelineKind) -> bool | None:
+    """True if the job starts by itself in such a pipeline; None if that is unknown."""
     if "rules" in job:
         return _apply_rules(job["rules"], kind.variables, str(job.get("when", "on_success")))
     if str(job.get("when")) in _NEVER:
         return False
-    only, without = _list_refs(job.get("only")), _list_refs(job.get("except"))
-    if without is None or only is None:
+    only, excepted = _list_refs(job.get("only")), _list_refs(job.get("except"))
+    if excepted is None or only is None:
         return None
-    if kind.refs & set(without):
+    if kind.refs & set(excepted):
         return False
     if not only:
-        return kind.takes_plain_jobs
-    return bool(kind.refs & set(only)) or (None if _contain_patterns(only) else False)
+        return kind.runs_plain_jobs
+    matches = bool(kind.refs & set(only))
+    has_patterns = any(ref.startswith(("/", "$")) or "@" in ref for ref in only)
+    return None if has_patterns and not matches else matches
 
 
 def _list_refs(value: object) -> list[str] | None:
     """The refs of ``only`` or ``except``; None if it has other conditions."""
     if isinstance(value, Mapping):
         return _list_refs(value.get("refs")) if set(value) <= {"refs"} else None
-    listed = value if isinstance(value, list) else [value] if value else []
-    return [str(each) for each in listed]
-
-
-def _contain_patterns(refs: list[str]) -> bool:
-    return any(each.startswith(("/", "$")) or "@" in each for each in refs)
+    if not value:
+        return []
+    return [str(ref) for ref in value] if isinstance(value, list) else [str(value)]
 
 
 def _apply_rules(rules: object, variables: Variables, when: str = "on_success") -> bool | None:
-    """True if the rules start the job: the first that matches decides. None if a rule before it, of
-    which it is unknown whether it matches, would decide otherwise."""
-    # What rules decide of which it is unknown whether they match.
-    unsure: set[bool] = set()
+    """True if the rules start the job: the first that matches decides. None if a rule before it may
+    match, and would decide otherwise."""
+    if not isinstance(rules, list):
+        return None
+    possible: set[bool] = set()  # the decisions of rules that may match
     # Without a push, `changes` always matches (docs.gitlab.com/ci/yaml/#ruleschanges): a schedule
     # has none. In a merge request it depends on the files.
-    unseen = ("exists", "changes") if variables["CI_MERGE_REQUEST_IID"] else ("exists",)
-    for rule in rules if isinstance(rules, list) else [None]:
+    about_files = ("exists", "changes") if variables["CI_MERGE_REQUEST_IID"] else ("exists",)
+    for rule in rules:
         if not isinstance(rule, Mapping):
             return None  # a !reference
-        holds = evaluate_condition(rule["if"], variables) if "if" in rule else True
-        if holds and any(each in rule for each in unseen):
-            holds = None
+        matches = evaluate_condition(rule["if"], variables) if "if" in rule else True
+        if matches and any(keyword in rule for keyword in about_files):
+            matches = None
         runs = str(rule.get("when", when)) not in _NEVER
-        if holds:
-            return runs if unsure <= {runs} else None
-        if holds is None:
-            unsure.add(runs)
-    return None if True in unsure else False
+        if matches:
+            return runs if possible <= {runs} else None
+        if matches is None:
+            possible.add(runs)
+    return None if True in possible else False
 
 
 # --- schedules of nights --------------------------------------------------------------------------
@@ -196,8 +202,8 @@ _INPUT = re.compile(r"\$\[\[\s*inputs\.([\w-]+)\s*\]\]")
 @dataclass(frozen=True)
 class NightMarks:
     """The marks by which a ``.gitlab-ci.yml`` recognizes a night's schedule, besides the variable
-    NIGHTSHIFT: a ``description``, a ``switch_input`` that sets the variable ("" for none of these),
-    or the ``conditions`` of the project's own rules."""
+    NIGHTSHIFT: the schedule's ``description``, the pipeline input ``switch_input`` that sets the
+    variable ("" for none), and ``conditions`` in the project's own rules for nights."""
 
     description: str = ""
     switch_input: str = ""
@@ -207,29 +213,33 @@ class NightMarks:
 def find_marks(text: str, name: str) -> NightMarks:
     """The marks in the file with this text and name. Raises ``E_CONFIG`` for invalid YAML."""
     config = parse_config(text, name)
-    variables, own = (config.get(each) for each in ("variables", RULES_JOB))
+    variables, rules_job = config.get("variables"), config.get(RULES_JOB)
     switch = variables.get(NIGHT_VARIABLE) if isinstance(variables, Mapping) else None
     value = switch.get("value") if isinstance(switch, Mapping) else switch
-    found = _INPUT.fullmatch(str(value))
-    rules = own.get("rules") if isinstance(own, Mapping) else None
-    starting = (rule for rule in rules or () if isinstance(rule, Mapping) and "if" in rule)
-    conditions = tuple(str(rule["if"]) for rule in starting if rule.get("when") != "never")
-    return NightMarks(find_schedule_description(text, name), found[1] if found else "", conditions)
+    match = _INPUT.fullmatch(str(value))
+    rules = rules_job.get("rules") if isinstance(rules_job, Mapping) else None
+    conditions = tuple(
+        str(rule["if"])
+        for rule in rules or ()
+        if isinstance(rule, Mapping) and "if" in rule and rule.get("when") != "never"
+    )
+    return NightMarks(find_schedule_description(text, name), match[1] if match else "", conditions)
 
 
 def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
-    """True if the schedule's pipelines are nights; None if only its variables could tell, and the
-    token does not see them."""
+    """True if the schedule's pipelines are nights; None if that depends on its variables, which the
+    token may not read."""
     if schedule.switched or (marks.description and schedule.description == marks.description):
         return True
     if str(schedule.inputs.get(marks.switch_input)).lower() == "true":
         return True
-    known = {
+    variables = {
         "CI_PIPELINE_SOURCE": "schedule",
         "CI_PIPELINE_SCHEDULE_DESCRIPTION": schedule.description,
-        **({} if schedule.switched is None else {NIGHT_VARIABLE: "false"}),
     }
-    if any(evaluate_condition(each, known) for each in marks.conditions):
+    if schedule.switched is not None:
+        variables[NIGHT_VARIABLE] = "false"
+    if any(evaluate_condition(condition, variables) for condition in marks.conditions):
         return True
     return schedule.switched
 
@@ -256,7 +266,7 @@ class _UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class _Value:
-    """A value: ``known`` is False for an unknown variable."""
+    """A text, a pattern, or null (None); ``known`` is False for a variable of unknown value."""
 
     text: str | None
     known: bool = True
@@ -269,56 +279,58 @@ class _Value:
 
 
 def evaluate_condition(condition: object, variables: Variables) -> bool | None:
-    """True if the condition holds; None if that is unknown, or the condition unreadable."""
+    """True if the condition holds; None if that is unknown, or its form not supported."""
     try:
         reader = _ConditionReader(_split_tokens(str(condition)), variables)
-        found = reader.read_any()
+        value = reader.read_or()
     except (_UnreadableError, RecursionError):
         return None
-    return found if reader.ended else None
+    return value if reader.ended else None
 
 
 def _split_tokens(text: str) -> list[tuple[str, str]]:
+    """The tokens with their kinds, as ``_TOKEN`` names them."""
     tokens: list[tuple[str, str]] = []
-    at, text = 0, text.strip()
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or len(tokens) > MOST_TOKENS:
+    position, text = 0, text.strip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or len(tokens) > MOST_TOKENS:
             raise _UnreadableError
-        tokens.append((str(found.lastgroup), found[str(found.lastgroup)]))
-        at = found.end()
+        kind = str(match.lastgroup)
+        tokens.append((kind, match[kind]))
+        position = match.end()
     return tokens
 
 
 class _ConditionReader:
-    """A recursive descent parser that evaluates: each method reads the part it is named after."""
+    """A recursive descent parser that evaluates what it reads; a method for each rule."""
 
     def __init__(self, tokens: list[tuple[str, str]], variables: Variables) -> None:
-        self._tokens, self._variables, self._at = tokens, variables, 0
+        self._tokens, self._variables, self._position = tokens, variables, 0
 
     @property
     def ended(self) -> bool:
-        return self._at == len(self._tokens)
+        return self._position == len(self._tokens)
 
-    def read_any(self) -> bool | None:
+    def read_or(self) -> bool | None:
         """``a || b``"""
-        found = self._read_all()
+        value = self._read_and()
         while self._take_sign("||"):
-            found = _combine_or(found, self._read_all())
-        return found
+            value = _combine_or(value, self._read_and())
+        return value
 
-    def _read_all(self) -> bool | None:
-        found = self._read_comparison()
+    def _read_and(self) -> bool | None:
+        value = self._read_comparison()
         while self._take_sign("&&"):
-            found = _combine_and(found, self._read_comparison())
-        return found
+            value = _combine_and(value, self._read_comparison())
+        return value
 
     def _read_comparison(self) -> bool | None:
         if self._take_sign("("):
-            found = self.read_any()
+            value = self.read_or()
             if not self._take_sign(")"):
                 raise _UnreadableError
-            return found
+            return value
         left = self._read_value()
         for sign in ("==", "!=", "=~", "!~"):
             if self._take_sign(sign):
@@ -328,8 +340,8 @@ class _ConditionReader:
     def _read_value(self) -> _Value:
         if self.ended:
             raise _UnreadableError
-        kind, text = self._tokens[self._at]
-        self._at += 1
+        kind, text = self._tokens[self._position]
+        self._position += 1
         if kind == "variable":
             name = text.strip("${}")
             return _Value(self._variables.get(name), name in self._variables)
@@ -342,9 +354,11 @@ class _ConditionReader:
         raise _UnreadableError
 
     def _take_sign(self, sign: str) -> bool:
-        matches = not self.ended and self._tokens[self._at] == ("sign", sign)
-        self._at += matches
-        return matches
+        """True if the next token is this sign, which is then read."""
+        if self.ended or self._tokens[self._position] != ("sign", sign):
+            return False
+        self._position += 1
+        return True
 
 
 def _compare(left: _Value, sign: str, right: _Value) -> bool | None:
@@ -354,20 +368,22 @@ def _compare(left: _Value, sign: str, right: _Value) -> bool | None:
         return (left.text == right.text) == (sign == "==")
     if not right.is_pattern:
         return None
-    body, _, flags = str(right.text)[1:].rpartition("/")
+    pattern, _, flags = str(right.text)[1:].rpartition("/")
     try:
-        found = re.search(body, left.text or "", re.IGNORECASE if "i" in flags else 0)
+        match = re.search(pattern, left.text or "", re.IGNORECASE if "i" in flags else 0)
     except re.error:
         # GitLab's patterns are RE2's (lexeme/pattern.rb), whose syntax differs a little.
         return None
-    return (found is not None) == (sign == "=~")
+    return (match is not None) == (sign == "=~")
 
 
-# Kleene's three-valued logic: the result is unknown (None) only if the other side does not decide.
+# Kleene's three-valued logic: an unknown side (None) matters only if the other does not decide.
 
 
 def _combine_or(left: bool | None, right: bool | None) -> bool | None:
-    return True if left or right else None if left is None or right is None else False
+    if left or right:
+        return True
+    return None if left is None or right is None else False
 
 
 def _combine_and(left: bool | None, right: bool | None) -> bool | None:

@@ -1,1 +1,1 @@
-"""The settings of a run: one frozen record, with the source of each value."""
+"""The settings of a run, as one frozen record that knows the source of each value."""

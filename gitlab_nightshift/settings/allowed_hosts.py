@@ -1,5 +1,5 @@
-"""The hosts and addresses that agents may connect to: hosts that the settings name, matched as
-text, and of addresses the public ones."""
+"""The hosts and addresses that agents may connect to: hosts are matched as text with those in the
+settings, and the addresses must be public, or private ones that the settings allow."""
 
 import ipaddress
 import re
@@ -28,9 +28,9 @@ _PRIVATE = tuple(
 )
 # RFC 6052: the last 32 bits are the IPv4 address to which a gateway sends the packet.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# What ``is_global`` says of these depends on Python's patch version (python/cpython#113171): "this
-# network" (RFC 1122, 3.2.1.3), protocol assignments (RFC 6890), 6to4 relays (RFC 7526), benchmarks
-# (RFC 2544), reserved (RFC 1112, 4).
+# For these, ``is_global`` depends on Python's patch version (python/cpython#113171): "this network"
+# (RFC 1122, 3.2.1.3), protocol assignments (RFC 6890), 6to4 relays (RFC 7526), benchmarks (RFC
+# 2544), reserved (RFC 1112, 4).
 _NOT_PUBLIC_4 = tuple(
     ipaddress.ip_network(text)
     for text in ("0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "240.0.0.0/4")
@@ -47,21 +47,21 @@ def explain_refusal(address: _Address, private: bool) -> str:
     ``private`` allows company networks (RFC 1918, RFC 6598, RFC 4193); metadata, loopback,
     link-local, multicast and other non-public addresses are always refused.
     """
-    target = _resolve_address(address)
+    target = _find_target(address)
     if target is None:
         return "an address that contains another one"
     if target in METADATA:
         return "a metadata address"
-    if any(target in net for net in _PRIVATE if net.version == target.version):
+    if any(target in network for network in _PRIVATE):
         return "" if private else "a private address"
     if target.is_loopback or target.is_link_local or target.is_multicast or target.is_unspecified:
         return "an address of this machine or its link"
     return "" if _is_public(target) else "not a public address"
 
 
-def _resolve_address(address: _Address) -> _Address | None:
-    """The address that packets go to: the IPv4 address inside a mapped or NAT64 one, or None for a
-    tunnel's."""
+def _find_target(address: _Address) -> _Address | None:
+    """The address that packets go to: the IPv4 address inside a mapped or NAT64 one; None for an
+    address of a tunnel, or with a scope."""
     if isinstance(address, IPv4Address):
         return address
     if address.scope_id is not None or address.sixtofour or address.teredo:
@@ -77,8 +77,8 @@ def _is_public(address: _Address) -> bool:
     if not address.is_global or address.is_reserved:
         return False
     if isinstance(address, IPv4Address):
-        return not any(address in net for net in _NOT_PUBLIC_4)
-    return address in _PUBLIC_6 and not any(address in net for net in _NOT_PUBLIC_6)
+        return not any(address in network for network in _NOT_PUBLIC_4)
+    return address in _PUBLIC_6 and not any(address in network for network in _NOT_PUBLIC_6)
 
 
 HTTPS = 443
@@ -93,9 +93,9 @@ _METADATA_NAMES = frozenset(
 
 
 @dataclass(frozen=True)
-class OpenHost:
-    """A host that agents may connect to, as text ``host:port``. ``exact``: a port is given, and no
-    wildcard; only then may it be a private address."""
+class EgressHost:
+    """An entry of ``policy.egress_hosts``. ``wildcard``: it stands for the subdomains of ``host``.
+    ``exact``: it names its port, and no wildcard; only then may it be a private address."""
 
     host: str
     port: int
@@ -112,31 +112,30 @@ class OpenHost:
         return host.endswith(f".{self.host}") if self.wildcard else host == self.host
 
 
-def parse_egress_host(text: str) -> OpenHost:
-    """An entry of ``policy.egress_hosts``: ``name``, ``*.name``, ``host:port``; the default port is
-    443. Raises ``ValueError`` for anything else, and for what is never allowed."""
-    plain = text.strip().lower()
-    wildcard = plain.startswith("*.")
-    host, port = split(plain.removeprefix("*."))
+def parse_egress_host(text: str) -> EgressHost:
+    """An entry ``name``, ``*.name`` or ``host:port``; the default port is 443. Raises ValueError
+    for anything else, and for hosts that are never allowed."""
+    text = text.strip().lower()
+    wildcard = text.startswith("*.")
+    host, port = split_host_port(text.removeprefix("*."))
     address = parse_address(host)
     if wildcard and ("." not in host or address):
         raise ValueError("a wildcard needs a domain of at least two parts after it")
-    entry = OpenHost(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
+    entry = EgressHost(host, port or HTTPS, wildcard, exact=not wildcard and port is not None)
     if is_metadata(host):
         raise ValueError("a metadata service is never open to agents")
     if address and (why := explain_refusal(address, private=entry.exact)):
-        wanted = (
-            " (needs its port, as host:port)" if not explain_refusal(address, private=True) else ""
-        )
-        raise ValueError(f"{why}{wanted} is not open to agents")
+        if not explain_refusal(address, private=True):
+            why += " (needs its port, as host:port)"
+        raise ValueError(f"{why} is not open to agents")
     return entry
 
 
-def split(text: str) -> tuple[str, int | None]:
+def split_host_port(text: str) -> tuple[str, int | None]:
     """Host (lower case, without a trailing dot) and port of ``host``, ``host:port``, ``[v6]:port``.
 
-    Raises ``ValueError`` for anything else: a user, a path, numbers that resolvers treat as
-    addresses (``0x7f.1``), characters outside ASCII.
+    Raises ValueError for anything else: a user, a path, numbers that resolvers treat as addresses
+    (``0x7f.1``), characters outside ASCII.
     """
     match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\[\]:@/\\\s]+)(?::([0-9]{1,5}))?", text)
     if not match or not text.isascii():
@@ -151,7 +150,7 @@ def split(text: str) -> tuple[str, int | None]:
 
 
 def format_host_port(host: str, port: int) -> str:
-    """``host:port``, as :func:`split` reads it."""
+    """``host:port``, as :func:`split_host_port` reads it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -1,4 +1,5 @@
-"""Reads ``nightshift.yaml``: values with their lines, and mistakes that only the text shows."""
+"""Reads ``nightshift.yaml``: the values with their lines, and the mistakes that are only visible in
+the text: repeated keys and secrets."""
 
 import re
 import typing
@@ -13,6 +14,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 FILE_NAME = "nightshift.yaml"
 ALIAS = "code_agent"
+"""A group of keys that means the same as its keys at the top."""
 KeyPath = tuple[str, ...]
 _TOKEN = compile_lazily(
     r"""
@@ -28,7 +30,7 @@ _TOKEN = compile_lazily(
     re.VERBOSE,
 )
 
-_ADVICE = "a secret; put it into a masked CI variable"
+_USE_VARIABLE = "a secret; put it into a masked CI variable"
 _CREDENTIAL = compile_lazily(r"(?=\D*\d)(?=[^A-Za-z]*[A-Za-z])[\w.-]{16,}", re.ASCII)
 """A part of a URL that looks random: 16 characters or more, with a digit and a letter."""
 
@@ -43,8 +45,9 @@ class ConfigFile:
 
 @dataclass(frozen=True)
 class Assignment:
-    """One value from one source. ``place`` tells a user where it was written: file and line, or a
-    variable; ``node`` is its YAML node."""
+    """One value. ``source`` is where it comes from, for ``config show``, and ``place`` where it was
+    written, for errors: file and line, a variable, or the command line. ``node`` is its YAML node,
+    None outside a file."""
 
     path: KeyPath
     value: Any
@@ -52,15 +55,15 @@ class Assignment:
     place: str
     node: Any = None
 
-    def find_place(self, loc: KeyPath) -> str:
+    def find_place(self, path: KeyPath) -> str:
         """The place where a part of the value was written: in a file, the line of the list item or
-        key."""
+        key. ``path`` is that of the part, from the top."""
         node, line = self.node, None
-        for name in loc[len(self.path) :]:
-            found = find_entry(node, name)
-            if found is None:
+        for name in path[len(self.path) :]:
+            entry = find_entry(node, name)
+            if entry is None:
                 break
-            line, node = found[0].start_mark.line + 1, found[1]
+            line, node = entry[0].start_mark.line + 1, entry[1]
         return f"{self.place.rpartition(':')[0]}:{line}" if line else self.place
 
 
@@ -73,22 +76,23 @@ def read_file(file: ConfigFile, mistakes: list[str]) -> list[Assignment]:
         return []
     if not isinstance(data, dict):
         raise build_config_error(f"{file.name}: expected keys and values at the top")
-    found = list(flatten_assignment(Assignment((), data, "", f"{file.name}:1", root), Settings))
-    mistakes += _find_secret_addresses(found)
-    return _resolve_alias(found, mistakes)
+    top = Assignment((), data, "", f"{file.name}:1", root)
+    assignments = list(flatten_assignment(top, Settings))
+    mistakes += _find_secret_urls(assignments)
+    return _resolve_alias(assignments, mistakes)
 
 
 def read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
-    """The file's data, and its nodes, which have line numbers. Raises ``E_CONFIG``
-    if it is not YAML."""
+    """The file's data, and its root node, whose nodes have line numbers. Raises ``E_CONFIG`` if it
+    is not YAML."""
     import yaml
 
     class ConfigLoader(yaml.SafeLoader):
-        """Dates stay text: keys that expect one check it."""
+        """Reads dates as text; the keys that expect a date parse it."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - as PyYAML declares it
-            first: [(tag, how) for tag, how in resolvers if not tag.endswith(":timestamp")]
-            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            first: [(tag, pattern) for tag, pattern in pairs if not tag.endswith(":timestamp")]
+            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
         }
 
     try:
@@ -102,26 +106,29 @@ def read_yaml(file: ConfigFile, mistakes: list[str]) -> tuple[Any, Any]:
 
 
 def _describe_yaml_error(file: ConfigFile, error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    before = file.text[: getattr(error, "position", 0)]
-    line = mark.line + 1 if mark else before.count("\n") + 1 if before else None
+    place = file.name
+    if mark := getattr(error, "problem_mark", None):
+        place += f":{mark.line + 1}"
+    elif position := getattr(error, "position", 0):
+        line = file.text[:position].count("\n") + 1
+        place += f":{line}"
     why = getattr(error, "problem", None) or getattr(error, "reason", None) or error
-    return f"{file.name}:{line}: not YAML: {why}" if line else f"{file.name}: not YAML: {why}"
+    return f"{place}: not YAML: {why}"
 
 
 def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
     """Keys that are set twice: YAML silently uses the last one."""
-    # A node is visited once: an alias (`*name`) refers to a node that stands elsewhere, too.
-    todo, seen = [root], set()
-    while todo:
-        node = todo.pop()
+    # Each node is visited once, as aliases (`*name`) may refer to it from elsewhere.
+    pending, seen = [root], set()
+    while pending:
+        node = pending.pop()
         if id(node) in seen or not isinstance(getattr(node, "value", None), list):
             continue
         seen.add(id(node))
         lines: dict[Any, int] = {}
         for entry in node.value:
             key, value = entry if isinstance(entry, tuple) else (None, entry)
-            todo.append(value)
+            pending.append(value)
             if key is None or isinstance(key.value, list):
                 continue
             line = key.start_mark.line + 1
@@ -130,76 +137,73 @@ def _find_repeated_keys(file: str, root: Any) -> Iterator[str]:
             lines[key.value] = line
 
 
-def _resolve_alias(found: list[Assignment], mistakes: list[str]) -> list[Assignment]:
+def _resolve_alias(assignments: list[Assignment], mistakes: list[str]) -> list[Assignment]:
     """The assignments with those below ``code_agent`` moved to the top."""
-    plain = {a.path for a in found}
-    result = []
-    for a in found:
+    paths = {a.path for a in assignments}
+    resolved = []
+    for a in assignments:
         if a.path == (ALIAS,):
             if a.value is not None:
                 mistakes.append(f"{a.place}: {ALIAS}: expected keys and values")
         elif a.path[0] != ALIAS:
-            result.append(a)
-        elif a.path[1:] in plain:
+            resolved.append(a)
+        elif a.path[1:] in paths:
             mistakes.append(f"{a.place}: {'.'.join(a.path[1:])} is set twice, here and at the top")
         else:
-            result.append(replace(a, path=a.path[1:]))
-    return result
+            resolved.append(replace(a, path=a.path[1:]))
+    return resolved
 
 
-def _find_secret_addresses(assignments: Iterable[Assignment]) -> Iterator[str]:
+def _find_secret_urls(assignments: Iterable[Assignment]) -> Iterator[str]:
     """Notification URLs with credentials: for most services, whoever knows the URL can post."""
     for a in assignments:
-        if a.path in (("notify",), (ALIAS, "notify")) and isinstance(a.value, list):
-            for at, text in enumerate(a.value):
-                if isinstance(text, str) and any(
-                    map(_CREDENTIAL.fullmatch, re.split(r"[/:@?&=,]", text))
-                ):
-                    place = a.find_place(("notify", str(at)))
-                    yield f"{place}: {_ADVICE}"
+        if a.path not in (("notify",), (ALIAS, "notify")) or not isinstance(a.value, list):
+            continue
+        for index, url in enumerate(a.value):
+            parts = re.split(r"[/:@?&=,]", url) if isinstance(url, str) else ()
+            if any(map(_CREDENTIAL.fullmatch, parts)):
+                yield f"{a.find_place(('notify', str(index)))}: {_USE_VARIABLE}"
 
 
 def find_secrets(file: ConfigFile) -> Iterator[str]:
     """A line for each value that looks like a secret."""
     for number, line in enumerate(file.text.split("\n"), 1):
         if _TOKEN.search(line):
-            yield f"{file.name}:{number}: {_ADVICE}"
+            yield f"{file.name}:{number}: {_USE_VARIABLE}"
 
 
-def flatten_assignment(a: Assignment, kind: Any) -> Iterator[Assignment]:
-    """Split the assignment of a group of keys into one for each key."""
-    if not isinstance(a.value, dict) or not is_group(kind):
+def flatten_assignment(a: Assignment, value_type: Any) -> Iterator[Assignment]:
+    """Split the assignment of a group of keys into one for each key; ``value_type`` is the type of
+    its value by the annotations of the settings."""
+    if not isinstance(a.value, dict) or not is_group(value_type):
         yield a
         return
     for key, value in a.value.items():
-        name = str(key)
-        inner = Settings if (*a.path, name) == (ALIAS,) else find_inner_kind(kind, name)
-        whole = (*a.path, name)
-        at = replace(a, place=a.find_place(whole))
-        at = replace(at, source=at.place) if a.node else at
-        child = find_entry(a.node, name)
-        yield from flatten_assignment(
-            replace(at, path=whole, value=value, node=child and child[1]), inner
-        )
+        path = (*a.path, str(key))
+        place, entry = a.find_place(path), find_entry(a.node, str(key))
+        source = place if a.node else a.source
+        child = Assignment(path, value, source, place, entry and entry[1])
+        child_type = Settings if path == (ALIAS,) else find_value_type(value_type, str(key))
+        yield from flatten_assignment(child, child_type)
 
 
-def is_group(kind: Any) -> bool:
-    """True for a group of keys."""
-    return isinstance(kind, type) and issubclass(kind, SettingsGroup)
+def is_group(value_type: Any) -> bool:
+    """True for the type of a group of keys."""
+    return isinstance(value_type, type) and issubclass(value_type, SettingsGroup)
 
 
-def find_inner_kind(kind: Any, name: str) -> Any:
+def find_value_type(value_type: Any, name: str) -> Any:
     """The type of the key ``name`` in a group of keys, or of a mapping's values; None if there is
     no such key."""
-    if typing.get_origin(kind) is dict:
-        return typing.get_args(kind)[1]
-    return typing.get_type_hints(kind).get(name) if is_group(kind) else None
+    if typing.get_origin(value_type) is dict:
+        return typing.get_args(value_type)[1]
+    return typing.get_type_hints(value_type).get(name) if is_group(value_type) else None
 
 
 def find_entry(node: Any, name: str) -> tuple[Any, Any] | None:
-    """The nodes of a mapping's key and value; for a list, the item twice."""
+    """The nodes of a mapping's key and value; for an index of a list, the item twice."""
     entries = node.value if isinstance(getattr(node, "value", None), list) else []
     if name.isdecimal() and int(name) < len(entries) and not isinstance(entries[0], tuple):
         return entries[int(name)], entries[int(name)]
     pairs = (entry for entry in entries if isinstance(entry, tuple))
-    return next(((key, value) for key, value in pairs if key.value == name), None)
+    return next((pair for pair in pairs if pair[0].value == name), None)

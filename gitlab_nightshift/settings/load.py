@@ -14,7 +14,7 @@ from gitlab_nightshift.settings.config_file import (
     Assignment,
     ConfigFile,
     KeyPath,
-    find_inner_kind,
+    find_value_type,
     flatten_assignment,
     is_group,
     read_file,
@@ -28,22 +28,18 @@ if TYPE_CHECKING:
 
 ENV_PREFIX = "NIGHTSHIFT_"
 TEMPLATE_VARIABLES = frozenset(
-    {
-        "NIGHTSHIFT_IMAGE",
-        "NIGHTSHIFT_VERSION",
-        "NIGHTSHIFT_SOURCE",
-        "NIGHTSHIFT_AGENT_PACKAGE",
-        "NIGHTSHIFT_TOOLS",
-    }
+    "NIGHTSHIFT_IMAGE NIGHTSHIFT_VERSION NIGHTSHIFT_SOURCE NIGHTSHIFT_AGENT_PACKAGE"
+    " NIGHTSHIFT_TOOLS".split()
 )
 """Variables of the CI template; not settings."""
 CALL_VARIABLES = frozenset({"NIGHTSHIFT_ORCHESTRATOR", "NIGHTSHIFT_WORKSPACES"})
 """Variables of a delegation's caller; not settings."""
-# Lower-case keys of these names get a hint instead of a spelling suggestion.
-SECRET_KEYS = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
+SECRET_NAMES = frozenset({TOKEN, "TOKEN", "API_KEY", "PASSWORD", *MODEL_KEYS})
+"""Unknown keys of these names, in any case, get a hint instead of a spelling suggestion."""
 NOTIFICATION_KEYS = frozenset({"notify", "notify_on", "confluence_page_id", "rehearse", "dry_run"})
 """Settings that decide whether and whom to notify."""
 LONGEST_LINE = 500
+"""Characters of a message."""
 
 
 def load_settings(
@@ -56,22 +52,23 @@ def load_settings(
     Raises :class:`NightshiftError` (``E_CONFIG``) with every mistake, one line each.
     """
     mistakes: list[str] = []
-    return _validate_settings(_read_all(env, file, overrides or {}, mistakes), mistakes)
+    return _validate_settings(_read_assignments(env, file, overrides or {}, mistakes), mistakes)
 
 
 def load_notification_settings(
     env: Mapping[str, str], file: ConfigFile | None, overrides: Mapping[str, str]
 ) -> Settings:
-    """The settings for notifications, even if others are wrong; those others have their defaults.
+    """The settings with only those of ``NOTIFICATION_KEYS`` read, so that mistakes in others do not
+    matter.
 
     A value that is not valid JSON is ignored. Raises :class:`NightshiftError` if the file cannot be
     read, or a value of these settings is invalid otherwise.
     """
-    found = _read_all(env, file, overrides, [])
-    return _validate_settings([a for a in found if a.path[0] in NOTIFICATION_KEYS], [])
+    assignments = _read_assignments(env, file, overrides, [])
+    return _validate_settings([a for a in assignments if a.path[0] in NOTIFICATION_KEYS], [])
 
 
-def _read_all(
+def _read_assignments(
     env: Mapping[str, str],
     file: ConfigFile | None,
     overrides: Mapping[str, str],
@@ -84,7 +81,7 @@ def _read_all(
 
 def _validate_settings(assignments: list[Assignment], mistakes: list[str]) -> Settings:
     if not assignments and not mistakes:
-        return Settings()  # validation would not change defaults, and pydantic loads for 60 ms
+        return Settings()  # defaults need no validation, and importing pydantic takes 60 ms
     from pydantic import ValidationError
 
     values = asdict(Settings())
@@ -114,10 +111,10 @@ def _build_adapter() -> "TypeAdapter[Settings]":
 
 
 def build_mistakes_error(lines: Iterable[str]) -> NightshiftError:
-    """``E_CONFIG`` with every mistake, one a line."""
-    plain = map(make_printable, lines)
-    short = (line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in plain)
-    return build_config_error("\n".join(dict.fromkeys(short)))
+    """``E_CONFIG`` with every mistake, one per line."""
+    printable = map(make_printable, lines)
+    cut = (line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…" for line in printable)
+    return build_config_error("\n".join(dict.fromkeys(cut)))
 
 
 def _assign(values: dict[str, Any], path: KeyPath, value: Any) -> None:
@@ -131,11 +128,12 @@ def _assign(values: dict[str, Any], path: KeyPath, value: Any) -> None:
 
 def _collect_sources(assignments: Iterable[Assignment]) -> dict[str, str]:
     """Dotted key → source; a mapping that is set as a whole replaces its earlier parts."""
-    found: dict[KeyPath, str] = {}
+    sources: dict[KeyPath, str] = {}
     for a in assignments:
-        found = {path: source for path, source in found.items() if path[: len(a.path)] != a.path}
-        found[a.path] = a.source
-    return {".".join(path): source for path, source in found.items()}
+        for path in [path for path in sources if path[: len(a.path)] == a.path]:
+            del sources[path]
+        sources[a.path] = a.source
+    return {".".join(path): source for path, source in sources.items()}
 
 
 _GROUP, _BOOL, _INTEGER = "should be keys with values", "should be true or false", "a whole number"
@@ -155,43 +153,44 @@ _SHORT_TEXTS = {
     FOLDER_NAME: "should be one folder's name: at most 100 letters, digits and . _ -",
     PAGE_ID: "should be the page's id, a number",
 }
-"""By the pattern, or pydantic's type of the error; its own texts say how it parses."""
+"""By pydantic's type of an error, or by the pattern that does not match: replaces its message."""
 
 
 def describe_problem(
     problem: Mapping[str, Any],
     assignments: Iterable[Assignment],
-    kind: type[SettingsGroup] = Settings,
+    settings_type: type[SettingsGroup] = Settings,
 ) -> str:
-    """One of pydantic's errors about settings of this kind, with its place."""
+    """One of pydantic's errors about settings of this type, with the place of the value."""
+    path = tuple(str(part) for part in problem["loc"] if part != "[key]")
+    assigned = [a for a in assignments if _overlap(a.path, path)]
+    place = f"{assigned[-1].find_place(path)}: " if assigned else ""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
-    loc = tuple(str(part) for part in problem["loc"] if part != "[key]")
-    assigned = [a for a in assignments if _overlaps(a.path, loc)]
-    place = f"{assigned[-1].find_place(loc)}: " if assigned else ""
     # For a dataclass, pydantic words its errors as for a call: "unexpected keyword argument".
     if problem["type"] == "unexpected_keyword_argument":
-        text = f"unknown key{_suggest_key(loc, kind)}"
+        text = f"unknown key{_suggest_key(path, settings_type)}"
     text = _SHORT_TEXTS.get(problem.get("ctx", {}).get("pattern", problem["type"]), text)
-    return f"{place}{'.'.join(loc)}: {text}"
+    return f"{place}{'.'.join(path)}: {text}"
 
 
-def _overlaps(path: KeyPath, loc: KeyPath) -> bool:
+def _overlap(path: KeyPath, other: KeyPath) -> bool:
     """True if one of the paths begins with the other."""
-    shared = min(len(path), len(loc))
-    return bool(shared) and path[:shared] == loc[:shared]
+    shared = min(len(path), len(other))
+    return bool(shared) and path[:shared] == other[:shared]
 
 
-def _suggest_key(loc: KeyPath, kind: type[SettingsGroup]) -> str:
-    if loc[-1].upper() in SECRET_KEYS:
+def _suggest_key(path: KeyPath, settings_type: type[SettingsGroup]) -> str:
+    *parents, key = path
+    if key.upper() in SECRET_NAMES:
         return "; secrets come from CI variables only"
-    group: Any = kind
-    for name in loc[:-1]:
-        group = find_inner_kind(group, name)
+    group: Any = settings_type
+    for name in parents:
+        group = find_value_type(group, name)
     names = [each.name for each in fields(group)] if is_group(group) else []
     import difflib
 
-    found = difflib.get_close_matches(loc[-1].lower(), names, 1)
-    return f"; did you mean {'.'.join((*loc[:-1], found[0]))}?" if found else ""
+    similar = difflib.get_close_matches(key.lower(), names, 1)
+    return f"; did you mean {'.'.join((*parents, similar[0]))}?" if similar else ""
 
 
 # --- CI variables and the command line ------------------------------------------------------------
@@ -199,62 +198,64 @@ def _suggest_key(loc: KeyPath, kind: type[SettingsGroup]) -> str:
 
 def _find_url_variables(env: Mapping[str, str], in_file: Iterable[Assignment]) -> set[str]:
     """Variables that a notification URL uses: they are not settings, whatever their names."""
-    texts = [env.get(f"{ENV_PREFIX}NOTIFY", "")]
+    urls = [env.get(f"{ENV_PREFIX}NOTIFY", "")]
     for a in in_file:
         if a.path == ("notify",) and isinstance(a.value, list):
-            texts += [url for url in a.value if isinstance(url, str)]
-    return set(re.findall(r"\$\{?(\w+)", "\n".join(texts)))
+            urls += [url for url in a.value if isinstance(url, str)]
+    return set(re.findall(r"\$\{?(\w+)", "\n".join(urls)))
 
 
 def _from_env(
-    env: Mapping[str, str], in_urls: set[str], mistakes: list[str]
+    env: Mapping[str, str], url_variables: set[str], mistakes: list[str]
 ) -> Iterator[Assignment]:
-    for name in sorted(env):
-        if not name.startswith(ENV_PREFIX) or name in TEMPLATE_VARIABLES | CALL_VARIABLES | in_urls:
+    for name in sorted(env.keys() - TEMPLATE_VARIABLES - CALL_VARIABLES - url_variables):
+        if not name.startswith(ENV_PREFIX):
             continue
         if not env[name].strip():
             continue  # an empty drop-down in GitLab's New pipeline form means "not set"
         path = tuple(name.removeprefix(ENV_PREFIX).lower().split("__"))
-        yield from _from_text(path, env[name], (f"variable {name}", name), mistakes)
+        yield from _from_text(path, env[name], f"variable {name}", name, mistakes)
 
 
 def _from_command_line(overrides: Mapping[str, str], mistakes: list[str]) -> Iterator[Assignment]:
+    place = "command line"
     for key, text in overrides.items():
-        origin = ("command line", "command line")
-        yield from _from_text(tuple(key.split(".")), text, origin, mistakes)
+        yield from _from_text(tuple(key.split(".")), text, place, place, mistakes)
 
 
 def _from_text(
-    path: KeyPath, text: str, origin: tuple[str, str], mistakes: list[str]
+    path: KeyPath, text: str, source: str, place: str, mistakes: list[str]
 ) -> Iterator[Assignment]:
-    """The assignments that a text makes; ``origin`` is its source, as ``config show`` names it, and
-    its place, as an error names it."""
-    kind: Any = Settings
+    """The assignments that a text makes."""
+    value_type: Any = Settings
     for name in path:
-        kind = find_inner_kind(kind, name)
+        value_type = find_value_type(value_type, name)
     try:
-        yield from flatten_assignment(Assignment(path, _parse_value(kind, text), *origin), kind)
+        value = _parse_value(value_type, text)
+        yield from flatten_assignment(Assignment(path, value, source, place), value_type)
     except (ValueError, RecursionError) as error:
-        mistakes.append(f"{origin[1]}: {'.'.join(path)}: not valid JSON: {error}")
+        mistakes.append(f"{place}: {'.'.join(path)}: not valid JSON: {error}")
 
 
-def _parse_value(kind: Any, text: str) -> Any:
-    """A text as the value of a key: JSON for mappings; JSON, lines or comma-separated for lists."""
-    kinds = {typing.get_origin(k) or k for k in (kind, *typing.get_args(kind))}
-    is_list = typing.get_origin(kind) is list or {list, type(None)} <= kinds
-    if is_group(kind) or typing.get_origin(kind) is dict or (is_list and text.strip()[:1] == "["):
+def _parse_value(value_type: Any, text: str) -> Any:
+    """The value of a key: JSON for mappings; JSON, lines or comma-separated text for lists."""
+    origin = typing.get_origin(value_type)
+    members = {typing.get_origin(member) or member for member in typing.get_args(value_type)}
+    is_list = origin is list or {list, type(None)} <= members
+    stripped = text.strip()  # GitLab's form may have added a space or a line end
+    if is_group(value_type) or origin is dict or (is_list and stripped.startswith("[")):
         return json.loads(text)
     if is_list:
-        parts = re.split(r"\n" if "\n" in text.strip() else ",", text)
-        return [part.strip() for part in parts if part.strip()]
-    return text.strip()  # pasted into GitLab's form with a blank or line end
+        items = (item.strip() for item in stripped.split("\n" if "\n" in stripped else ","))
+        return [item for item in items if item]
+    return stripped
 
 
 # --- values of one run ----------------------------------------------------------------------------
 
 
 def override_settings(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
-    """The settings with these ``values``, by dotted key, in place of their own; they are validated.
+    """The settings with these ``values`` by dotted key, validated.
 
     ``source`` is the values' source for ``config show``. Raises ``E_CONFIG`` for an invalid value.
     """

@@ -16,35 +16,10 @@ from gitlab_nightshift.registry.categories import (
     TASK,
     TASK_GUIDANCE,
 )
-from gitlab_nightshift.settings.notations import (
-    APPROVAL_RULES,
-    CODE_OWNERS,
-    GROUP,
-    check_allowed_command,
-    check_branch_prefix,
-    check_command,
-    check_instructed_category,
-    check_instructions,
-    check_key_header,
-    check_known_category,
-    check_model_options,
-    check_new_category,
-    check_notification_url,
-    check_passed_variable,
-    check_recording,
-    check_reviewer,
-    check_task_test,
-    check_time_zone,
-    check_variable_name,
-    check_web_address,
-    parse_date,
-    parse_duration,
-    parse_project_address,
-    parse_size,
-    parse_weekday,
-)
+from gitlab_nightshift.settings import notations
+from gitlab_nightshift.settings.notations import APPROVAL_RULES, CODE_OWNERS, GROUP
 from gitlab_nightshift.settings.setting_groups import (
-    MOST,
+    LARGEST_NUMBER,
     AgentName,
     Glob,
     Label,
@@ -65,31 +40,33 @@ MAX_IMPLEMENT_RETRIES = 2
 
 Seconds = Annotated[
     float,
-    check_before(parse_duration, json_schema_input_type=float | str),
+    check_before(notations.parse_duration, json_schema_input_type=float | str),
     check_bounds(gt=0, le=7 * 24 * 3600),
 ]
 Bytes = Annotated[
     int,
-    check_before(parse_size, json_schema_input_type=int | str),
-    check_bounds(gt=0, le=1000 * MOST),
+    check_before(notations.parse_size, json_schema_input_type=int | str),
+    check_bounds(gt=0, le=1000 * LARGEST_NUMBER),
 ]
 LONGEST_TASK = 20_000
 """Characters; a longer one is a document, not a task."""
 Task = Annotated[str, check_bounds(max_length=LONGEST_TASK), check_after(str.strip)]
-NewCategory = Annotated[str, check_before(check_new_category)]
-Category = Annotated[str, check_after(check_known_category)]
-InstructedCategory = Annotated[str, check_after(check_instructed_category)]
-Instructions = Annotated[str, check_after(check_instructions)]
-Reviewer = Annotated[str, check_before(check_reviewer)]
-Weekday = Annotated[str, check_before(parse_weekday)]
-Variable = Annotated[str, check_before(check_variable_name)]
-BranchPrefix = Annotated[str, check_after(check_branch_prefix)]
-WebAddress = Annotated[str, check_after(check_web_address)]
-HeaderName = Annotated[str, check_after(check_key_header)]
-ModelOptions = Annotated[dict[str, Any], check_after(check_model_options)]
-ProjectAddress = Annotated[str, check_after(parse_project_address)]
-PassedVariable = Annotated[str, check_before(check_passed_variable)]
-Command = Annotated[str, check_before(check_command)]
+NewCategory = Annotated[str, check_before(notations.check_new_category)]
+Category = Annotated[str, check_after(notations.check_known_category)]
+InstructedCategory = Annotated[str, check_after(notations.check_instructed_category)]
+Instructions = Annotated[str, check_after(notations.check_instructions)]
+Reviewer = Annotated[str, check_before(notations.check_reviewer)]
+Weekday = Annotated[str, check_before(notations.parse_weekday)]
+Variable = Annotated[str, check_before(notations.check_variable_name)]
+BranchPrefix = Annotated[str, check_after(notations.check_branch_prefix)]
+WebAddress = Annotated[str, check_after(notations.check_web_address)]
+HeaderName = Annotated[str, check_after(notations.check_key_header)]
+ModelOptions = Annotated[dict[str, Any], check_after(notations.check_model_options)]
+ProjectAddress = Annotated[str, check_after(notations.parse_project_address)]
+QuietDate = Annotated[date, check_before(notations.parse_date)]
+NotificationUrl = Annotated[str, check_before(notations.check_notification_url)]
+PassedVariable = Annotated[str, check_before(notations.check_passed_variable)]
+Command = Annotated[str, check_before(notations.check_command)]
 FOLDER_NAME, PAGE_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", r"^[0-9]{1,20}$"
 FolderName = Annotated[str, check_bounds(pattern=FOLDER_NAME)]
 PageId = Annotated[str, check_bounds(coerce_numbers_to_str=True, pattern=PAGE_ID)]
@@ -97,7 +74,7 @@ NotifiedOutcome = Literal[
     "MR_CREATED", "NO_IMPROVEMENT", "MR_READY", "SKIPPED", "APPROVAL_REQUIRED", "FAILED", "changes"
 ]
 Promise = Literal["files", "secrets", "network", "lifetime"]
-AllowedCommand = Annotated[Command, check_before(check_allowed_command)]
+AllowedCommand = Annotated[Command, check_before(notations.check_allowed_command)]
 
 NO_SOURCES: Mapping[str, str] = {}
 
@@ -108,7 +85,7 @@ class Settings(SettingsGroup):
 
     enabled: bool = True
     """`false` stops all nights; set as a group variable, in all projects."""
-    quiet_dates: list[Annotated[date, check_before(parse_date)]] = field(default_factory=list)
+    quiet_dates: list[QuietDate] = field(default_factory=list)
     """Dates without a night, as YYYY-MM-DD."""
     categories: dict[NewCategory, str] = field(default_factory=dict)
     """Your own categories: name → guidance for the agent."""
@@ -122,7 +99,7 @@ class Settings(SettingsGroup):
         }
     )
     """Weekday → category. There is no night on a weekday that is not listed."""
-    timezone: Annotated[str, check_after(check_time_zone)] = "UTC"
+    timezone: Annotated[str, check_after(notations.check_time_zone)] = "UTC"
     """Time zone that decides which weekday it is."""
     category: Category | None = None
     """For a manual run: overrides the schedule, even on a day without a night."""
@@ -130,7 +107,7 @@ class Settings(SettingsGroup):
     """Look for security findings in a public project too, where a fix makes them public."""
     task: Task | None = None
     """A task to do instead of a category."""
-    task_test: Annotated[str, check_after(check_task_test)] | None = None
+    task_test: Annotated[str, check_after(notations.check_task_test)] | None = None
     """The id of a test from `policy.test_commands` that the task's change must pass, and optionally
     arguments from that test's list."""
     dry_run: bool = False
@@ -151,7 +128,7 @@ class Settings(SettingsGroup):
     """Names of variables that are passed on to agents (JAVA_HOME, …)."""
     agent_paths: list[str] = field(default_factory=list)
     """Folders of tools outside the system's own that the sandbox may read."""
-    replay_dir: Annotated[str | None, check_after(check_recording)] = None
+    replay_dir: Annotated[str | None, check_after(notations.check_recording)] = None
     """The recorded night that the agent `replay` plays back."""
     record_dir: str | None = None
     """Where to record this night for `replay`."""
@@ -199,15 +176,15 @@ class Settings(SettingsGroup):
     draft: bool = False
     """Open merge requests as drafts."""
 
-    max_diff_lines: Annotated[int, check_bounds(ge=1, le=MOST)] = 100
+    max_diff_lines: Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)] = 100
     """Maximum of added plus deleted lines in a change."""
     avoid_recent_commits: Annotated[int, check_bounds(ge=0, le=1000)] = 10
     """Leave files alone that the last N commits have touched."""
     max_open_mrs: MaxOpenMrs = field(default_factory=MaxOpenMrs)
     """How many night-shift merge requests may be open."""
-    max_budget_usd: Annotated[float, check_bounds(gt=0, le=MOST)] = 10.0
+    max_budget_usd: Annotated[float, check_bounds(gt=0, le=LARGEST_NUMBER)] = 10.0
     """USD for the whole run: all beads and retries, including failed calls."""
-    max_tokens: Annotated[int, check_bounds(gt=0, le=MOST)] | None = None
+    max_tokens: Annotated[int, check_bounds(gt=0, le=LARGEST_NUMBER)] | None = None
     """Tokens for the whole run."""
     max_answer_tokens: Annotated[int, check_bounds(ge=1024, le=1_000_000)] = 8_000
     """Tokens of one answer that the agents `model` and `patch` ask their endpoint for."""
@@ -237,7 +214,7 @@ class Settings(SettingsGroup):
     """Sandbox guarantees that may hold only in part; otherwise such a run stops."""
     policy: Policy = field(default_factory=Policy)
     """Gates, lists and red flags."""
-    notify: list[Annotated[str, check_before(check_notification_url)]] = field(default_factory=list)
+    notify: list[NotificationUrl] = field(default_factory=list)
     """Where to send notifications: addresses in apprise's form (ntfy, Discord, Slack, Teams, mail),
     which may contain variables as $NAME."""
     notify_on: list[NotifiedOutcome] = field(
@@ -262,7 +239,7 @@ class Settings(SettingsGroup):
     """Look after open night-shift merge requests before new work: rebase, repair a failed pipeline,
     address review threads."""
 
-    # Dotted key → source, for values that are not defaults. Without an annotation it is no setting.
+    # Dotted key → source, for values that are not defaults. No setting, as it has no annotation.
     sources = NO_SOURCES
 
     def to_data(self) -> dict[str, Any]:
@@ -271,7 +248,7 @@ class Settings(SettingsGroup):
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The settings from ``to_data``, without another check: to load pydantic takes longer than
+        """The settings from ``to_data``, not validated again: importing pydantic takes longer than
         some processes run."""
         return make_fields(cls, data["values"]).with_values(sources=data["sources"])
 
@@ -300,25 +277,25 @@ class Settings(SettingsGroup):
         )
 
     def with_agent(self, agent: str) -> Self:
-        """The settings for this agent: models that nobody set are the agent's defaults, or without
+        """The settings for this agent: a model that nobody set is the agent's default, or without
         one the model of Implement."""
-        own = Models(**AGENTS[agent].models)
+        defaults = Models(**AGENTS[agent].models)
         names = [each.name for each in fields(Models)]
-        beads = [b for b in names if self.find_source(f"models.{b}").startswith("default")]
-        models = self.models.with_values(**{bead: getattr(own, bead) for bead in beads})
-        unnamed = [bead for bead in beads if not getattr(models, bead)]
-        models = models.with_values(**dict.fromkeys(unnamed, models.implement))
-        defaults = {f"models.{bead}": f"default of {agent}" for bead in beads}
-        return self.with_values(agent=agent, models=models, sources={**self.sources, **defaults})
+        unset = [name for name in names if self.find_source(f"models.{name}").startswith("default")]
+        models = self.models.with_values(**{name: getattr(defaults, name) for name in unset})
+        without_default = [name for name in unset if not getattr(models, name)]
+        models = models.with_values(**dict.fromkeys(without_default, models.implement))
+        sources = {f"models.{name}": f"default of {agent}" for name in unset}
+        return self.with_values(agent=agent, models=models, sources={**self.sources, **sources})
 
     def find_source(self, key: str) -> str:
         """The source of a dotted key's value; for a group of keys, the sources of all."""
-        touching = (
+        sources = (
             source
-            for name, source in self.sources.items()
-            if _within(name, key) or _within(key, name)
+            for source_key, source in self.sources.items()
+            if _is_within(source_key, key) or _is_within(key, source_key)
         )
-        return ", ".join(dict.fromkeys(touching)) or "default"
+        return ", ".join(dict.fromkeys(sources)) or "default"
 
     @property
     def off_reason(self) -> str:
@@ -330,17 +307,17 @@ class Settings(SettingsGroup):
         return dict(_flatten_group("", self))
 
 
-def _within(source_key: str, key: str) -> bool:
-    return source_key == key or source_key.startswith(f"{key}.")
+def _is_within(key: str, group: str) -> bool:
+    """True if the dotted ``key`` is in the group of keys, or is the group itself."""
+    return key == group or key.startswith(f"{group}.")
 
 
 def _flatten_group(prefix: str, group: SettingsGroup) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     for each in fields(group):
         value = getattr(group, each.name)
-        rows += (
-            _flatten_group(f"{prefix}{each.name}.", value)
-            if isinstance(value, SettingsGroup)
-            else [(prefix + each.name, value)]
-        )
-    return rows
+        if isinstance(value, SettingsGroup):
+            pairs += _flatten_group(f"{prefix}{each.name}.", value)
+        else:
+            pairs.append((prefix + each.name, value))
+    return pairs

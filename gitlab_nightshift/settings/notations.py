@@ -1,4 +1,5 @@
-"""Notations in settings: durations, sizes, weekdays, names, patterns, commands, addresses."""
+"""The notations of values in settings: durations, sizes, weekdays, names, patterns, commands,
+addresses. A function returns the valid value, or raises ValueError with a text for the user."""
 
 import datetime
 import functools
@@ -16,9 +17,10 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 if TYPE_CHECKING:
     from pydantic import ValidationInfo
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 LONGEST_COMMAND = 1000
+"""Characters."""
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 PLACEHOLDERS = frozenset(
     """category category_guidance date repo_url project_path default_branch base_sha handoff_file
@@ -32,23 +34,20 @@ PLACEHOLDER = compile_lazily(r"\\\{\{|\{\{([a-z][a-z0-9_]*)\}\}")
 CODE_OWNERS, APPROVAL_RULES, GROUP = "code_owners", "approval_rules", "group:"
 """Values that ``reviewers`` may have instead of a user name; a group's path follows the last."""
 ALL = "all"
-"""Every category, in ``instructions``."""
+"""The key of ``instructions`` for every category."""
 LONGEST_INSTRUCTIONS = 10_000
 """Characters, which are sent with every prompt of the category."""
 # OpenAI's API reference, "Create chat completion".
 RESERVED_FIELDS = frozenset(
-    {
-        *("model", "messages", "stream", "stream_options", "tools", "tool_choice", "n"),
-        *("max_tokens", "max_completion_tokens", "response_format", "web_search_options"),
-        *("plugins", "background", "audio"),
-    }
+    "model messages stream stream_options tools tool_choice n max_tokens max_completion_tokens"
+    " response_format web_search_options plugins background audio".split()
 )
 """Fields of a Chat Completions request that teams may not set: this program sets them, or they make
 the server search, speak or work in the background."""
 RESERVED_HEADERS = frozenset(
     "host accept accept-encoding connection content-type content-length transfer-encoding".split()
 )
-"""Headers that every request has anyway, in lower case: none can carry the model key."""
+"""Headers that requests have anyway, in lower case: the model key cannot be in one of them."""
 
 
 def check_agent_name(value: str) -> str:
@@ -68,33 +67,31 @@ def check_recording(value: str | None, info: "ValidationInfo") -> str | None:
 
 def parse_duration(value: Any) -> Any:
     """Seconds from ``90``, ``"90s"``, ``"10m"``, ``"2h"``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)\s*", value)
-        if not match:
-            raise ValueError("not a duration; write seconds, or 90s, 10m, 2h")
-        return float(match[1]) * _UNITS[match[2]]
-    return value
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhd]?)\s*", value)
+    if not match:
+        raise ValueError("not a duration; write seconds, or 90s, 10m, 2h")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def parse_size(value: Any) -> Any:
     """Bytes from ``1000``, ``"500 MB"``, ``"2GB"``."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMG]?B?)\s*", value, re.I)
-        unit = _BYTES.get(match[2].upper()) if match else None
-        if not match or unit is None:
-            raise ValueError("not a size; write bytes, or 500MB, 2GB")
-        return int(float(match[1]) * unit)
-    return value
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMG]?B?)\s*", value, re.I)
+    if not match or match[2].upper() not in _BYTES:
+        raise ValueError("not a size; write bytes, or 500MB, 2GB")
+    return int(float(match[1]) * _BYTES[match[2].upper()])
 
 
 def parse_weekday(value: Any) -> Any:
-    """``mon`` to ``sun`` from a weekday in English, also abbreviated."""
-    given = str(value).strip().lower()
-    short = given[:3]
-    full = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-    if short not in WEEKDAYS or not full[WEEKDAYS.index(short)].startswith(given):
-        raise ValueError(f"not a weekday; write one of {', '.join(WEEKDAYS)}")
-    return short
+    """``mon`` to ``sun`` from the English name of a weekday, or at least three letters of it."""
+    text = str(value).strip().lower()
+    for name in ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"):
+        if len(text) >= 3 and name.startswith(text):
+            return name[:3]
+    raise ValueError(f"not a weekday; write one of {', '.join(WEEKDAYS)}")
 
 
 def parse_date(value: Any) -> Any:
@@ -129,35 +126,34 @@ def check_new_category(value: Any) -> Any:
     return value
 
 
-def check_known_category(
-    value: str, info: "ValidationInfo", *, others: tuple[str, ...] = ()
-) -> str:
-    """A built-in category, one of ``categories``, or of ``others``."""
+def check_known_category(value: str, info: "ValidationInfo", *, extra: tuple[str, ...] = ()) -> str:
+    """A built-in category, one of ``categories``, or one of ``extra``."""
     # pydantic checks keys in the order of the class, and leaves invalid ones out of info.data.
-    known = (*FALLBACK_ORDER, *info.data.get("categories", ()), *others)
+    known = (*FALLBACK_ORDER, *info.data.get("categories", ()), *extra)
     if value not in known and "categories" in info.data:
         raise ValueError(f"no category {value!r}; known are {', '.join(known)}")
     return value
 
 
 def check_instructed_category(value: str, info: "ValidationInfo") -> str:
-    """A category, ``task``, or ``all``."""
-    return check_known_category(value, info, others=(ALL, TASK))
+    """A category that can have instructions: any, ``task``, or ``all``."""
+    return check_known_category(value, info, extra=(ALL, TASK))
 
 
 def check_instructions(value: str, info: "ValidationInfo") -> str:
     """A team's own instructions, whose only placeholders are those of ``variables``."""
     if len(value) > LONGEST_INSTRUCTIONS:
-        most = LONGEST_INSTRUCTIONS
-        raise ValueError(f"{len(value)} characters; at most {most} are sent with every prompt")
-    known = info.data.get("variables", {})
+        limit = LONGEST_INSTRUCTIONS
+        raise ValueError(f"{len(value)} characters; at most {limit} are sent with every prompt")
+    variables = info.data.get("variables", {})
     for match in PLACEHOLDER.finditer(value):
-        if match[1] and match[1] not in known and "variables" in info.data:
+        name = match[1]
+        if name and name not in variables and "variables" in info.data:
             import difflib
 
-            near = difflib.get_close_matches(match[1], known, 1)
-            hint = f"; did you mean {{{{{near[0]}}}}}?" if near else ""
-            raise ValueError(f"{{{{{match[1]}}}}} is not one of your variables{hint}")
+            similar = difflib.get_close_matches(name, variables, 1)
+            hint = f"; did you mean {{{{{similar[0]}}}}}?" if similar else ""
+            raise ValueError(f"{{{{{name}}}}} is not one of your variables{hint}")
     return value.strip()
 
 
@@ -166,11 +162,11 @@ def check_flag_name(value: Any) -> Any:
     if value not in FLAGS:
         import difflib
 
-        near = difflib.get_close_matches(str(value), FLAGS, 1)
-        hint = (
-            f"; did you mean {near[0]}?" if near else "; nightshift check --explain all lists them"
-        )
-        raise ValueError(f"no red flag has this name{hint}")
+        similar = difflib.get_close_matches(str(value), FLAGS, 1)
+        hint = "nightshift check --explain all lists them"
+        if similar:
+            hint = f"did you mean {similar[0]}?"
+        raise ValueError(f"no red flag has this name; {hint}")
     return value
 
 
@@ -189,10 +185,12 @@ def check_variable_name(value: Any) -> Any:
 
 
 def check_relative_glob(value: Any) -> Any:
-    """A path pattern inside the repository."""
-    if isinstance(value, str) and not value.strip():
+    """A path pattern relative to the top of the repository."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip():
         raise ValueError("expected a path pattern")
-    if isinstance(value, str) and (value.startswith(("/", "~")) or ".." in value.split("/")):
+    if value.startswith(("/", "~")) or ".." in value.split("/"):
         raise ValueError("a path pattern must be relative to the repository, without '..'")
     return value
 
@@ -207,7 +205,7 @@ def check_branch_prefix(value: str) -> str:
 
 
 def check_task_test(value: str, info: "ValidationInfo") -> str:
-    """The test of a task."""
+    """The id of a test, which needs a task."""
     if value.strip() and "task" in info.data and not info.data["task"]:
         raise ValueError("it applies to a task, and there is none: set task too, or remove this")
     return value
@@ -249,13 +247,13 @@ def check_model_id(value: str) -> str:
 
 def check_model_options(value: dict[str, Any]) -> dict[str, Any]:
     """Fields of a request that this program does not set itself."""
-    if taken := sorted(RESERVED_FIELDS & value.keys()):
-        raise ValueError(f"{taken[0]} is set by this program")
+    if reserved := sorted(RESERVED_FIELDS & value.keys()):
+        raise ValueError(f"{reserved[0]} is set by this program")
     return value
 
 
 def check_key_header(value: str) -> str:
-    """A header that can carry a key, and carries nothing else."""
+    """A header that can carry the model key, and has no other purpose."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", value) or value.lower() in RESERVED_HEADERS:
         raise ValueError("expected the name of a header for a key, such as api-key")
     return value
@@ -270,12 +268,11 @@ def check_web_address(value: str, *, example: str = "https://models.example.org"
 
 
 def parse_project_address(value: str) -> str:
-    """A project's web address, or its SSH address, which is converted."""
-    found = re.fullmatch(r"ssh://(?:[\w.+-]+@)?([\w.-]+)(?::\d+)?/(\S+)", value) or re.fullmatch(
-        r"[\w.+-]+@([\w.-]+):(\S+)", value
-    )
-    if found:
-        value = f"https://{found[1]}/{found[2].strip('/').removesuffix('.git')}"
+    """A project's web address, converted from its SSH address if it is one."""
+    match = re.fullmatch(r"ssh://(?:[\w.+-]+@)?([\w.-]+)(?::\d+)?/(\S+)", value)
+    match = match or re.fullmatch(r"[\w.+-]+@([\w.-]+):(\S+)", value)
+    if match:
+        value = f"https://{match[1]}/{match[2].strip('/').removesuffix('.git')}"
     return check_web_address(value, example="https://gitlab.example.com/group/project")
 
 
@@ -297,11 +294,11 @@ def check_command(value: Any) -> Any:
 
 def _refuse_shell_syntax(value: str) -> None:
     """Refuse shell operators: without a shell, they would be passed to the program as words."""
-    # Escaped characters and quoted parts are words to the program: they stay allowed.
-    bare = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
-    if found := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", bare):
+    # Escaped characters and quoted parts are passed to the program as they are.
+    unquoted = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", value)
+    if operator := re.search(r"&&|\|\||>>|\$\(|[|&;<>`]", unquoted):
         raise ValueError(
-            f"{found[0]} needs a shell, and none is used: write one command for each step, or "
+            f"{operator[0]} needs a shell, and none is used: write one command for each step, or "
             "sh -c '…'; quote a word that contains such a character"
         )
     if re.match(r"\s*\w+=", value):
@@ -309,26 +306,27 @@ def _refuse_shell_syntax(value: str) -> None:
 
 
 def check_allowed_command(value: Any) -> Any:
-    """A command for the allowlist. To an agent's CLI, ``*`` and parentheses are patterns."""
+    """A command for the allowlist, without ``*`` and parentheses: an agent's CLI would read a
+    pattern."""
     if isinstance(value, str) and ("*" in value or "(" in value or ")" in value):
         raise ValueError("must not contain * or parentheses: a single word allows any arguments")
     return value
 
 
 def check_passed_variable(value: Any) -> Any:
-    """The name of a variable that an agent may get, which GitLab's credentials never are."""
+    """The name of a variable that agents may get: no credential of GitLab, no proxy."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise ValueError("expected the name of a variable")
     if is_gitlab_credential(value):
         raise ValueError(f"{value} is a GitLab credential, which no agent gets")
-    # curl(1), ENVIRONMENT: names in both cases.
+    # Programs read these in upper and lower case (curl(1), ENVIRONMENT).
     if re.fullmatch(r"(?i)(https?|all|no|ftp)_proxy", value):
         raise ValueError("agents do not get the job's proxy; open hosts with policy.egress_hosts")
     return value
 
 
-def parse_open_host(value: Any) -> Any:
-    """A host that agents may connect to."""
+def check_egress_host(value: Any) -> Any:
+    """A host that agents may connect to, in lower case."""
     if not isinstance(value, str):
         raise ValueError("expected host or host:port")
     from gitlab_nightshift.settings.allowed_hosts import parse_egress_host

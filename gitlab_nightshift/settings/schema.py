@@ -16,38 +16,38 @@ from gitlab_nightshift.settings.setting_groups import SettingsGroup
 
 
 def build_schema() -> dict[str, Any]:
-    """The JSON Schema of the settings. It reads the texts from the source: no run needs them."""
-    made = TypeAdapter(Settings).json_schema()
-    kinds = {**made["$defs"], Settings.__name__: made}
-    for kind in SettingsGroup.__subclasses__():
-        if kind.__name__ in kinds:  # fleet.yaml's groups are subclasses, too
-            _add_defaults(kinds[kind.__name__], kind)
+    """The JSON Schema of the settings, with the texts under the keys in the source code."""
+    schema = TypeAdapter(Settings).json_schema()
+    schemas = {**schema["$defs"], Settings.__name__: schema}
+    for group in SettingsGroup.__subclasses__():
+        if group.__name__ in schemas:  # fleet.yaml's groups are subclasses, too
+            _complete_schema(schemas[group.__name__], group)
     for module in (setting_groups, model):
-        describe(kinds, module)
-    made["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}
-    return made
+        add_descriptions(schemas, module)
+    schema["properties"][ALIAS] = {"$ref": "#", "description": "The same keys once more."}
+    return schema
 
 
-def _add_defaults(schema: dict[str, Any], kind: type[SettingsGroup]) -> None:
-    """Add the text of the class, and defaults made by factories."""
-    schema["description"] = inspect.cleandoc(kind.__doc__ or "")
-    for each in fields(kind):
+def _complete_schema(schema: dict[str, Any], group: type[SettingsGroup]) -> None:
+    """Add the docstring of the class, and the defaults that factories make."""
+    schema["description"] = inspect.cleandoc(group.__doc__ or "")
+    for each in fields(group):
         if each.default_factory is not MISSING:
             default = each.default_factory()
-            made = asdict(default) if isinstance(default, SettingsGroup) else default
-            schema["properties"][each.name]["default"] = made
+            data = asdict(default) if isinstance(default, SettingsGroup) else default
+            schema["properties"][each.name]["default"] = data
 
 
-def describe(kinds: dict[str, Any], module: ModuleType) -> None:
-    """Add the texts under a module's attributes to the schemas of its classes."""
+def add_descriptions(schemas: dict[str, Any], module: ModuleType) -> None:
+    """Add the texts under the attributes of a module's classes to their ``schemas``, by name."""
     for name, texts in _read_attribute_texts(module).items():
-        for key, text in texts.items():
-            if name in kinds:
-                kinds[name]["properties"][key]["description"] = text
+        if name in schemas:
+            for key, text in texts.items():
+                schemas[name]["properties"][key]["description"] = text
 
 
 def _read_attribute_texts(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Class → key → the text under it."""
+    """Class → attribute → the text under it."""
     tree = ast.parse(inspect.getsource(module))
     classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
     return {each.name: dict(_list_key_texts(each.body)) for each in classes}

@@ -1,4 +1,4 @@
-"""The groups of keys within the settings, and how their values are checked.
+"""The groups of keys in the settings, and how their values are checked.
 
 An annotation names the check, ``Annotated[str, check_after(check_command)]``, and pydantic runs it.
 pydantic takes longer to load than most commands run, so it is loaded only if there are values to
@@ -12,76 +12,70 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from gitlab_nightshift.registry.agent_registry import list_agent_names
-from gitlab_nightshift.settings.notations import (
-    check_agent_name,
-    check_flag_name,
-    check_label,
-    check_model_id,
-    check_relative_glob,
-    check_text_template,
-    parse_flag_level,
-    parse_open_host,
-)
+from gitlab_nightshift.settings import notations
 
 
 @dataclass(frozen=True, eq=False)
 class DeferredCheck:
-    """One of pydantic's annotations, by name; created when pydantic iterates over this one."""
+    """Stands for one of pydantic's annotations, by name, and creates it when pydantic iterates over
+    this object."""
 
     annotation: str
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
-    # Marks a GroupedMetadata: whoever reads the annotations of a type has to iterate over it, and
-    # take what it yields in its place (annotated-types, README, "GroupedMetadata").
+    # Marks a GroupedMetadata: readers of annotations have to iterate over it, and use what it
+    # yields instead (annotated-types, README, "GroupedMetadata").
     __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[Any]:
         import pydantic
 
-        made = getattr(pydantic, self.annotation)(*self.arguments, **self.options)
-        return iter(made.metadata if self.annotation == "Field" else (made,))
+        created = getattr(pydantic, self.annotation)(*self.arguments, **self.options)
+        return iter(created.metadata if self.annotation == "Field" else (created,))
 
 
 def check_before(check: Callable[..., Any], **options: Any) -> DeferredCheck:
-    """Check or convert the value as given; ``options`` are those of BeforeValidator."""
+    """Check or convert the value before pydantic does; ``options`` are those of BeforeValidator."""
     return DeferredCheck("BeforeValidator", (check,), options)
 
 
 def check_after(check: Callable[..., Any]) -> DeferredCheck:
-    """Check the value after it has its type."""
+    """Check or convert the value after pydantic has converted it to its type."""
     return DeferredCheck("AfterValidator", (check,), {})
 
 
 def check_bounds(**bounds: Any) -> DeferredCheck:
-    """Bounds and patterns, as ``pydantic.Field`` names them."""
+    """Check bounds or a pattern, as ``pydantic.Field`` names them."""
     return DeferredCheck("Field", (), bounds)
 
 
 def show_as(schema: Mapping[str, Any]) -> DeferredCheck:
-    """The JSON Schema of the value."""
+    """Show this JSON Schema of the value."""
     return DeferredCheck("WithJsonSchema", (schema,), {})
 
 
 Gate = Literal["auto_allow", "require_approval", "deny"]
-Glob = Annotated[str, check_before(check_relative_glob)]
+Glob = Annotated[str, check_before(notations.check_relative_glob)]
 AgentName = Annotated[
     str,
-    check_after(check_agent_name),
+    check_after(notations.check_agent_name),
     show_as({"enum": list(list_agent_names()), "type": "string"}),
 ]
-FlagName = Annotated[str, check_before(check_flag_name)]
+FlagName = Annotated[str, check_before(notations.check_flag_name)]
+_FlagInput = Literal["fail", "warn", "off", False]
 FlagLevel = Annotated[
     Literal["fail", "warn", "off"],
-    check_before(parse_flag_level, json_schema_input_type=Literal["fail", "warn", "off", False]),
+    check_before(notations.parse_flag_level, json_schema_input_type=_FlagInput),
 ]
-OpenHost = Annotated[str, check_before(parse_open_host)]
-OpenHosts = Annotated[list[OpenHost], check_bounds(max_length=100)]
-MOST = 10**12
+EgressHosts = Annotated[
+    list[Annotated[str, check_before(notations.check_egress_host)]], check_bounds(max_length=100)
+]
+LARGEST_NUMBER = 10**12
 """Larger numbers are mistakes, and lose precision in some JSON parsers."""
-LogIssue = Literal["auto", "off"] | Annotated[int, check_bounds(ge=1, le=MOST)]
-Label = Annotated[str, check_after(check_label)]
-TextTemplate = Annotated[str, check_after(check_text_template)]
-ModelId = Annotated[str, check_after(check_model_id)]
+LogIssue = Literal["auto", "off"] | Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)]
+Label = Annotated[str, check_after(notations.check_label)]
+TextTemplate = Annotated[str, check_after(notations.check_text_template)]
+ModelId = Annotated[str, check_after(notations.check_model_id)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,33 +85,32 @@ class SettingsGroup:
     __pydantic_config__: ClassVar = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(cls) -> None:
-        # These two checks apply to every field. pydantic reads a field's checks from its
-        # annotation, which can be replaced here: the decorator of the dataclass reads it after this
-        # method.
-        kinds = {}
-        for name, kind in cls.__annotations__.items():
+        # Add two checks to the annotation of every field. The decorator of the dataclass reads the
+        # annotations after this method.
+        annotations = {}
+        for name, annotation in cls.__annotations__.items():
             check = check_before(partial(_check_bool, getattr(cls, name, None)))
-            kinds[name] = Annotated[kind, check, check_after(_refuse_nul)]
-        cls.__annotations__ = kinds
+            annotations[name] = Annotated[annotation, check, check_after(_refuse_nul)]
+        cls.__annotations__ = annotations
 
     def with_values(self, **values: Any) -> Self:
         """A copy with these values, unchecked."""
-        made = copy.copy(self)
-        vars(made).update(values)
-        return made
+        changed = copy.copy(self)
+        vars(changed).update(values)
+        return changed
 
 
 def _refuse_nul(value: Any) -> Any:
     """Refuse NUL characters, which no program, file name or request accepts."""
-    parts = value if isinstance(value, list) else [value]
-    if any("\0" in part for part in parts if isinstance(part, str)):
+    items = value if isinstance(value, list) else [value]
+    if any("\0" in item for item in items if isinstance(item, str)):
         raise ValueError("must not contain a NUL character")
     return value
 
 
 def _check_bool(default: Any, value: Any) -> Any:
-    """A bool only where the default is one: ``max_diff_lines: yes`` would otherwise be 1. YAML
-    reads ``off`` as False, so there False is ``off``."""
+    """Allow a bool only where the default is one: ``max_diff_lines: yes`` would otherwise be 1.
+    YAML reads ``off`` as False, so False becomes ``off`` where that is the default."""
     if value is False and default == "off":
         return "off"
     if isinstance(value, bool) and not isinstance(default, bool):
@@ -159,9 +152,9 @@ class Prompts(SettingsGroup):
 class MaxOpenMrs(SettingsGroup):
     """How many night-shift merge requests may be open before nights are skipped."""
 
-    per_category: Annotated[int, check_bounds(ge=0, le=MOST)] = 1
+    per_category: Annotated[int, check_bounds(ge=0, le=LARGEST_NUMBER)] = 1
     """A category with this many open merge requests is skipped."""
-    total: Annotated[int, check_bounds(ge=0, le=MOST)] = 3
+    total: Annotated[int, check_bounds(ge=0, le=LARGEST_NUMBER)] = 3
     """With this many open merge requests, the night is skipped."""
 
 
@@ -169,11 +162,11 @@ class MaxOpenMrs(SettingsGroup):
 class LongPrice(SettingsGroup):
     """USD per million tokens for the whole of a request with a long input."""
 
-    above: Annotated[int, check_bounds(ge=1, le=MOST)]
+    above: Annotated[int, check_bounds(ge=1, le=LARGEST_NUMBER)]
     """Applies to requests with more input tokens than this."""
-    input: Annotated[float, check_bounds(ge=0, le=MOST)]
+    input: Annotated[float, check_bounds(ge=0, le=LARGEST_NUMBER)]
     """Price of tokens sent."""
-    output: Annotated[float, check_bounds(ge=0, le=MOST)]
+    output: Annotated[float, check_bounds(ge=0, le=LARGEST_NUMBER)]
     """Price of tokens received."""
 
 
@@ -181,9 +174,9 @@ class LongPrice(SettingsGroup):
 class Price(SettingsGroup):
     """USD per million tokens."""
 
-    input: Annotated[float, check_bounds(ge=0, le=MOST)]
+    input: Annotated[float, check_bounds(ge=0, le=LARGEST_NUMBER)]
     """Price of tokens sent."""
-    output: Annotated[float, check_bounds(ge=0, le=MOST)]
+    output: Annotated[float, check_bounds(ge=0, le=LARGEST_NUMBER)]
     """Price of tokens received."""
     long: LongPrice | None = None
     """The price of requests with a long input, if it differs."""
@@ -235,5 +228,5 @@ class Policy(SettingsGroup):
     to their branch, `suggest` pushes nothing and suggests the change in the thread."""
     flags: dict[FlagName, FlagLevel] = field(default_factory=dict)
     """Red flag → `fail`, `warn`, `off`."""
-    egress_hosts: OpenHosts = field(default_factory=list)
+    egress_hosts: EgressHosts = field(default_factory=list)
     """Hosts that agents and commands may reach: `host` (port 443), `host:port`, `*.domain`."""

@@ -99,7 +99,7 @@ def test_models_that_are_not_set_are_the_agents_defaults() -> None:
 def test_config_show_leaves_out_rarely_set_settings(tmp_path: Path) -> None:
     (tmp_path / "nightshift.yaml").write_text("draft: true\n")
     invocation = Invocation({}, tmp_path, None, {}, colour=False)
-    short, full = format_settings(invocation), format_settings(invocation, every=True)
+    short, full = format_settings(invocation), format_settings(invocation, show_all=True)
     assert re.search(r"^max_diff_lines +100 +default$", short, re.M)
     assert re.search(r"^draft +true +nightshift.yaml:1$", short, re.M)
     assert "branch_prefix" not in short

@@ -1,4 +1,4 @@
-"""The service's settings: every mistake at once, nothing secret in any of them."""
+"""The service's settings: all errors at once, and no secret in them."""
 
 import pytest
 
@@ -12,22 +12,26 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from tests.chat.tools import ADA, BOT_TOKEN, EVE, GITLAB_TOKEN, GUILD, ROLE, environment
 
 
-def mistakes(**changed: str) -> list[str]:
+def errors(**changed: str) -> list[str]:
     with pytest.raises(NightshiftError) as caught:
         read_chat_settings(environment(**changed))
     assert caught.value.code is Code.CONFIG
     return caught.value.message.splitlines()
 
 
-def test_good_settings_are_read_and_show_no_secret() -> None:
-    read = read_chat_settings(environment("https://git.example/lab/", GITLAB_REF="release/1"))
-    assert (read.gitlab_url, read.project) == ("https://git.example/lab", "acme/shop")
-    assert (read.ref, read.users, read.roles) == ("release/1", frozenset({ADA}), frozenset())
-    assert (read.bot_token, read.gitlab_token) == (BOT_TOKEN, GITLAB_TOKEN)
-    assert BOT_TOKEN not in repr(read) and GITLAB_TOKEN not in repr(read)
+def test_the_repr_of_settings_shows_no_secret() -> None:
+    settings = read_chat_settings(environment("https://git.example/lab/", GITLAB_REF="release/1"))
+    assert (settings.gitlab_url, settings.project) == ("https://git.example/lab", "acme/shop")
+    assert (settings.ref, settings.users, settings.roles) == (
+        "release/1",
+        frozenset({ADA}),
+        frozenset(),
+    )
+    assert (settings.bot_token, settings.gitlab_token) == (BOT_TOKEN, GITLAB_TOKEN)
+    assert BOT_TOKEN not in repr(settings) and GITLAB_TOKEN not in repr(settings)
 
 
-def test_all_that_is_missing_is_told_at_once() -> None:
+def test_all_missing_variables_are_named_at_once() -> None:
     with pytest.raises(NightshiftError) as caught:
         read_chat_settings({})
     names = {line.split()[0] for line in caught.value.message.splitlines()}
@@ -46,10 +50,10 @@ def test_all_that_is_missing_is_told_at_once() -> None:
         ("GITLAB_REF", "release/1"),
     ],
 )
-def test_a_value_has_no_second_word(name: str, value: str) -> None:
+def test_a_value_contains_no_space(name: str, value: str) -> None:
     assert read_chat_settings(environment(**{name: value}))
-    [mistake] = mistakes(**{name: f"{value} x"})
-    assert mistake.startswith(f"{name}: ")
+    [error] = errors(**{name: f"{value} x"})
+    assert error.startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize(
@@ -67,19 +71,19 @@ def test_a_value_has_no_second_word(name: str, value: str) -> None:
         ("GITLAB_REF", "main\nother"),
     ],
 )
-def test_a_bad_value_is_named_and_not_quoted(name: str, value: str) -> None:
-    (line,) = mistakes(**{name: value})
+def test_an_invalid_value_is_not_quoted(name: str, value: str) -> None:
+    (line,) = errors(**{name: value})
     assert line.startswith(f"{name}: ") and value not in line and "secret-word" not in line
 
 
-def test_who_may_is_named_and_only_in_the_one_server() -> None:
-    read = read_chat_settings(environment(DISCORD_ALLOWED_ROLES=ROLE))
+def test_named_users_and_roles_are_allowed_in_the_one_server() -> None:
+    settings = read_chat_settings(environment(DISCORD_ALLOWED_ROLES=ROLE))
     none: frozenset[str] = frozenset()
-    assert read.allows(GUILD, ADA, none)
-    assert read.allows(GUILD, EVE, frozenset({ROLE}))
-    assert not read.allows(GUILD, EVE, none)
-    assert not read.allows("2" * 17, ADA, frozenset({ROLE}))
-    assert not read.allows("", ADA, none)
+    assert settings.allows(GUILD, ADA, none)
+    assert settings.allows(GUILD, EVE, frozenset({ROLE}))
+    assert not settings.allows(GUILD, EVE, none)
+    assert not settings.allows("2" * 17, ADA, frozenset({ROLE}))
+    assert not settings.allows("", ADA, none)
 
 
 def test_registering_needs_no_gitlab() -> None:
@@ -108,7 +112,7 @@ def test_an_address_is_host_and_port() -> None:
             read_address(wrong)
 
 
-def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography.exceptions", None)
     with pytest.raises(NightshiftError, match=r"the extra `chat`"):
         build_signature_check("00" * 32)

@@ -26,22 +26,22 @@ from tests.chat.tools import (
     GUILD,
     FakeDiscord,
     coder,
-    discord_of,
     environment,
+    serve_discord,
     signed,
 )
 from tests.support import warm
 
-PLAIN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "no_proxy": "*"}
+ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "no_proxy": "*"}
 
 
-def started(*words: str, **env: str) -> warm.Started:
-    return warm.start(["chat", "discord", *words], cwd=Path("/"), env={**PLAIN, **env})
+def start(*words: str, **env: str) -> warm.Started:
+    return warm.start(["chat", "discord", *words], cwd=Path("/"), env={**ENV, **env})
 
 
-def called(*words: str, **env: str) -> tuple[int, str, str]:
+def call(*words: str, **env: str) -> tuple[int, str, str]:
     """Exit status, stdout and stderr."""
-    with started(*words, **env) as process:
+    with start(*words, **env) as process:
         out, err = process.communicate()
         return process.wait(), out.decode(), err.decode()
 
@@ -51,17 +51,17 @@ def serving() -> Iterator[tuple[warm.Started, str]]:
     """The service at its address, with a GitLab that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         gitlab = f"http://127.0.0.1:{hanging.getsockname()[1]}"
-        with started("--listen", "127.0.0.1:0", **environment(gitlab)) as process:
+        with start("--listen", "127.0.0.1:0", **environment(gitlab)) as process:
             try:
                 line = process.stderr.readline().decode()
-                found = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)" + PATH + "\n", line)
-                assert found, line
-                yield process, f"http://{found[1]}"
+                match = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)" + PATH + "\n", line)
+                assert match, line
+                yield process, f"http://{match[1]}"
             finally:
                 process.kill()
 
 
-def posted(url: str, body: bytes, headers: dict[str, str], kind: int = 1) -> int:
+def post(url: str, body: bytes, headers: dict[str, str], kind: int = 1) -> int:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(urllib.request.Request(url + PATH, body, headers)) as answer:
@@ -72,37 +72,37 @@ def posted(url: str, body: bytes, headers: dict[str, str], kind: int = 1) -> int
             return error.code
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_it_is_stopped(
-    serving: tuple[warm.Started, str], number: signal.Signals
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_service(
+    serving: tuple[warm.Started, str], sent: signal.Signals
 ) -> None:
     process, url = serving
     body = b'{"type": 1}'
-    assert posted(url, body, signed(body)) == 200
-    assert posted(url, body, {}) == 401
+    assert post(url, body, signed(body)) == 200
+    assert post(url, body, {}) == 401
     task = json.dumps(coder()).encode()
-    assert posted(url, task, signed(task), kind=5) == 200
-    process.send_signal(number)
+    assert post(url, task, signed(task), kind=5) == 200
+    process.send_signal(sent)
     out, err = process.communicate()
-    left = "1 run(s) continue in GitLab; their results will not be posted"
-    # Had it waited for GitLab, it would report here what came of it.
-    assert (process.returncode, out, err.decode()) == (0, b"", f"stopping\n{left}\n")
+    unfinished = "1 run(s) continue in GitLab; their results will not be posted"
+    # The result would follow if the service had waited for GitLab.
+    assert (process.returncode, out, err.decode()) == (0, b"", f"stopping\n{unfinished}\n")
 
 
-def test_what_is_missing_is_told_line_by_line() -> None:
-    status, out, err = called()
+def test_each_missing_variable_gets_a_line() -> None:
+    status, out, err = call()
     assert (status, out) == (2, "")
     lines = err.splitlines()
     assert len(lines) == 8 and all(line.startswith("nightshift: E_CONFIG: ") for line in lines)
 
 
-def test_a_key_that_is_none_and_a_bad_address_are_told() -> None:
-    status, _, err = called(**environment(DISCORD_PUBLIC_KEY="x"))
+def test_an_invalid_key_and_address_are_errors() -> None:
+    status, _, err = call(**environment(DISCORD_PUBLIC_KEY="x"))
     assert (status, len(err.splitlines())) == (2, 1)
     assert "DISCORD_PUBLIC_KEY" in err
-    status, _, err = called("--listen", "8080", **environment())
+    status, _, err = call("--listen", "8080", **environment())
     assert status == 2 and "HOST:PORT" in err
-    status, _, err = called("--listen", "203.0.113.1:8080", **environment())
+    status, _, err = call("--listen", "203.0.113.1:8080", **environment())
     assert (status, len(err.splitlines())) == (2, 1)
     assert BOT_TOKEN not in err and GITLAB_TOKEN not in err
 
@@ -111,7 +111,7 @@ def test_the_command_is_registered_in_the_one_server() -> None:
     fake = FakeDiscord()
 
     async def story() -> None:
-        async with discord_of(fake) as url:
+        async with serve_discord(fake) as url:
             await _register(read_application(environment()), url)
 
     asyncio.run(story())
@@ -125,12 +125,12 @@ def test_the_command_is_registered_in_the_one_server() -> None:
     assert all(len(each["description"]) <= 100 for each in options.values())
 
 
-def test_why_it_is_not_registered_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_registration_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discord, "FIRST_PAUSE_S", 0.01)
     fake = FakeDiscord(statuses=[503, 401])
 
     async def story() -> None:
-        async with discord_of(fake) as url:
+        async with serve_discord(fake) as url:
             await _register(read_application(environment()), url)
 
     with pytest.raises(NightshiftError, match=r"answered 401.*DISCORD_BOT_TOKEN") as caught:
@@ -138,13 +138,13 @@ def test_why_it_is_not_registered_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert BOT_TOKEN not in caught.value.message
 
 
-def test_a_discord_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_discord_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discord, "PATIENCE_S", 0.0)
     with pytest.raises(NightshiftError, match="Discord cannot be reached"):
         asyncio.run(_register(read_application(environment()), "http://127.0.0.1:9"))
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_no_large_library() -> None:
     code = (
         "import sys; from gitlab_nightshift.cli import build_parser; build_parser();"
         "print([m for m in ('aiohttp', 'cryptography', 'gitlab', 'pydantic') if m in sys.modules])"

@@ -18,7 +18,7 @@ from gitlab_nightshift.chat.messages import (
 SITE = "https://gitlab.example"
 
 
-def test_what_discord_would_act_on_is_only_shown() -> None:
+def test_markdown_mentions_and_links_are_escaped() -> None:
     hostile = "@everyone <@1> <#2> </x:3> [good](https://evil.example) `x` **b** ~~s~~ ||p|| # h"
     shown = escape_text(hostile, 500)
     assert "@everyone" not in shown and "://" not in shown
@@ -26,23 +26,23 @@ def test_what_discord_would_act_on_is_only_shown() -> None:
     assert shown.replace("\\", "").replace("\u200b", "") == hostile
 
 
-def test_hidden_characters_and_lines_are_gone() -> None:
+def test_hidden_characters_and_line_ends_are_removed() -> None:
     assert escape_text("a\u202eb\u200bc\x00d\ue000\n\n- e\u2028f", 100) == "abcd - e f"
 
 
-def test_code_stays_code() -> None:
+def test_nothing_ends_inline_code() -> None:
     assert format_code("a`b``c @here", 100) == "`a'b''c @\u200bhere`"
     assert format_code("", 10) == "` `"
 
 
-def test_a_diff_is_a_block_that_nothing_in_it_ends() -> None:
+def test_nothing_ends_the_code_block_of_a_diff() -> None:
     assert format_diff("-a\n+\t```@here\n", 100) == "```diff\n-a\n+ '''@\u200bhere\n```"
     cut = format_diff("+a\n+b\n" + "+c" * 60, 50)
     assert cut == f"```diff\n+a\n+b\n```\n{CUT_NOTE}"
     assert format_diff("+c" * 60, 50) == CUT_NOTE
 
 
-def test_only_the_one_site_is_linked() -> None:
+def test_only_the_gitlab_is_linked() -> None:
     good = f"{SITE}/acme/shop/-/merge_requests/1"
     assert format_link(good, SITE) == f"<{good}>"
     for other in (

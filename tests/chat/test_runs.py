@@ -31,13 +31,13 @@ from tests.chat.tools import (
     Json,
     Sent,
     chat,
+    chat_settings,
     coder,
-    left_behind,
     press,
     result,
     run,
-    settings,
     shop,
+    write_artifacts,
 )
 from tests.support.standin import FullStandin
 from tests.support.standin_pipelines import settle
@@ -49,7 +49,7 @@ POSTED = f"/channels/{CHANNEL}/messages"
 
 @dataclass
 class Scene:
-    """A chat and the project that it belongs to."""
+    """A chat service and its project."""
 
     chat: Chat
     gitlab: FullStandin
@@ -60,29 +60,29 @@ class Scene:
         assert await self.chat.ask(sent) == {"type": 5}
 
     async def start(self) -> None:
-        """A task whose pipeline is started."""
+        """Ask for a task, and wait until its pipeline is started."""
         await self.ask(coder())
         await self.nth(1)
 
     async def nth(self, number: int) -> Sent:
         return await self.chat.discord.nth(number)
 
-    async def looked_at_twice(self) -> None:
-        """Wait until the service has looked at the pipeline's jobs two more times."""
-        before = self._looks()
-        while self._looks() < before + 2:
+    async def wait_for_polls(self) -> None:
+        """Wait until the service has read the pipeline's jobs two more times."""
+        before = self._count_polls()
+        while self._count_polls() < before + 2:
             await asyncio.sleep(0.01)
 
-    def _looks(self) -> int:
+    def _count_polls(self) -> int:
         return sum(request.path.endswith("/jobs") for request in self.gitlab.requests)
 
-    def ends(self, outcome: Outcome, status: str = "success", job: str = "nightshift") -> None:
-        """The job ends with a result as a run leaves it."""
+    def end(self, outcome: Outcome, status: str = "success", job: str = "nightshift") -> None:
+        """End the job with the result that a run leaves."""
         url = f"{self.project.web_url}/-/merge_requests/1"
         urls = {"mr_url": url} if outcome is Outcome.MR_CREATED else {}
-        self.left(left_behind(self.folder / job, result(outcome, **urls)), status, job)
+        self.end_with(write_artifacts(self.folder / job, result(outcome, **urls)), status, job)
 
-    def left(self, artifacts: Path, status: str = "success", job: str = "nightshift") -> None:
+    def end_with(self, artifacts: Path, status: str = "success", job: str = "nightshift") -> None:
         settle(self.project, job, status, artifacts)
 
 
@@ -90,29 +90,30 @@ class Scene:
 async def scene(tmp_path: Path, level: int = 40, **timing: Any) -> AsyncIterator[Scene]:
     with FullStandin(tmp_path / "gitlab") as gitlab:
         project = shop(gitlab, level)
-        async with chat(settings(gitlab.url), **timing) as here:
+        async with chat(chat_settings(gitlab.url), **timing) as here:
             yield Scene(here, gitlab, project, tmp_path)
         assert gitlab.errors == []
 
 
-def in_scene(told: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is told in a scene, its first argument. A parameter ``level`` is the scene's."""
+def in_scene(body: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test from a coroutine function, whose first argument is a scene. A parameter ``level`` is
+    also the access level of the scene's token."""
 
-    def test(tmp_path: Path, **given: Any) -> None:
-        async def story() -> None:
-            async with scene(tmp_path, given.get("level", 40)) as here:
-                await told(here, **given)
+    def test(tmp_path: Path, **arguments: Any) -> None:
+        async def run_body() -> None:
+            async with scene(tmp_path, arguments.get("level", 40)) as here:
+                await body(here, **arguments)
 
-        run(story)
+        run(run_body)
 
-    _, *own = inspect.signature(told).parameters.values()
+    _, *parameters = inspect.signature(body).parameters.values()
     folder = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    test.__signature__ = inspect.Signature([folder, *own])  # type: ignore[attr-defined]
-    test.__doc__ = told.__doc__
+    test.__signature__ = inspect.Signature([folder, *parameters])  # type: ignore[attr-defined]
+    test.__doc__ = body.__doc__
     return test
 
 
-# --- the way there ------------------------------------------------------------------------------
+# --- starting a run -------------------------------------------------------------------------------
 
 
 @in_scene
@@ -126,9 +127,9 @@ async def test_a_task_becomes_a_pipeline_and_its_result_a_message(here: Scene) -
     assert pipeline.variables == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": TASK}
 
     settle(here.project, "nightshift", "running")
-    await here.looked_at_twice()
+    await here.wait_for_polls()
     assert len(here.chat.discord.sent) == 1
-    here.ends(Outcome.MR_CREATED)
+    here.end(Outcome.MR_CREATED)
     last = await here.nth(2)
     assert (last.method, last.path) == ("POST", POSTED)
     assert last.authorization == f"Bot {BOT_TOKEN}"
@@ -148,7 +149,7 @@ async def test_a_task_becomes_a_pipeline_and_its_result_a_message(here: Scene) -
 
 
 @in_scene
-async def test_the_flags_arrive_as_options_and_in_the_text(here: Scene) -> None:
+async def test_an_option_overrides_a_flag_in_the_task(here: Scene) -> None:
     task = f"{TASK} --dry-run --model small --test other"
     await here.ask(coder(task, provider="codex", model="big", test="unit -k  cents"))
     text = (await here.nth(1)).text
@@ -157,7 +158,7 @@ async def test_the_flags_arrive_as_options_and_in_the_text(here: Scene) -> None:
     assert (sent["NIGHTSHIFT_TASK"], sent["NIGHTSHIFT_AGENT"]) == (TASK, "codex")
     assert sent["NIGHTSHIFT_DRY_RUN"] == "true"
     assert sent["NIGHTSHIFT_TASK_TEST"] == "unit -k cents"
-    read = load_settings(sent)  # what the pipeline makes of it
+    read = load_settings(sent)  # as the pipeline's job does
     assert (read.task, read.agent, read.dry_run) == (TASK, "codex", True)
     assert (read.task_test, read.models.verify) == ("unit -k cents", "big")
     models = {value for name, value in sent.items() if "MODELS" in name}
@@ -165,8 +166,8 @@ async def test_the_flags_arrive_as_options_and_in_the_text(here: Scene) -> None:
 
 
 @in_scene
-async def test_gitlab_puts_no_variable_into_a_task(here: Scene) -> None:
-    """Neither it nor the runner: ``$$`` is one dollar there, and ``%%`` begins no name."""
+async def test_gitlab_expands_no_variable_in_a_task(here: Scene) -> None:
+    """Nor does the runner: ``$$`` and ``%%`` are escapes of ``$`` and ``%``."""
     await here.ask(coder("print $GITLAB_TOKEN ${GITLAB_TOKEN} %GITLAB_TOKEN%"))
     await here.nth(1)
     task = here.project.pipelines[0].variables["NIGHTSHIFT_TASK"]
@@ -178,7 +179,7 @@ async def test_gitlab_puts_no_variable_into_a_task(here: Scene) -> None:
 
 
 @in_scene
-async def test_a_hostile_task_is_only_shown(here: Scene) -> None:
+async def test_a_hostile_task_has_no_effect_in_the_chat(here: Scene) -> None:
     task = f"@everyone <@{EVE}> [x](https://evil.example) {GITLAB_TOKEN} " + "y" * 3000
     await here.ask(coder(task))
     text = (await here.nth(1)).text
@@ -199,20 +200,20 @@ async def test_a_hostile_task_is_only_shown(here: Scene) -> None:
     ],
 )
 @in_scene
-async def test_why_there_is_no_pipeline_is_told(
+async def test_the_reason_for_a_missing_pipeline_is_shown(
     here: Scene, level: int, change: dict[str, Any], parts: tuple[str, ...]
 ) -> None:
     for name, value in change.items():
         setattr(here.project, name, value)
     await here.ask(coder())
-    answered = await here.nth(1)
-    assert answered.path == ANSWER and "No pipeline: " in answered.text
-    assert all(part in answered.text for part in parts), answered.text
+    message = await here.nth(1)
+    assert message.path == ANSWER and "No pipeline: " in message.text
+    assert all(part in message.text for part in parts), message.text
     assert here.project.pipelines == []
 
 
 @in_scene
-async def test_no_token_is_logged_or_told(here: Scene) -> None:
+async def test_no_token_is_logged(here: Scene) -> None:
     here.gitlab.tokens.clear()
     here.chat.discord.statuses = [403]
     await here.ask(coder())
@@ -223,7 +224,7 @@ async def test_no_token_is_logged_or_told(here: Scene) -> None:
         assert secret not in lines
 
 
-# --- what came of it ----------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -235,10 +236,10 @@ async def test_no_token_is_logged_or_told(here: Scene) -> None:
     ],
 )
 @in_scene
-async def test_other_outcomes_are_told(here: Scene, outcome: Outcome, headline: str) -> None:
+async def test_other_outcomes_are_shown(here: Scene, outcome: Outcome, headline: str) -> None:
     await here.start()
     why = result(outcome, reason="because @everyone said so", total_cost_usd=None)
-    here.left(left_behind(here.folder / "a", why, change=None))
+    here.end_with(write_artifacts(here.folder / "a", why, change=None))
     text = (await here.nth(2)).text
     assert headline in text and "because @\u200beveryone said so" in text
     assert "$" not in text and "changed, +" not in text
@@ -247,20 +248,20 @@ async def test_other_outcomes_are_told(here: Scene, outcome: Outcome, headline: 
 @in_scene
 async def test_a_dry_run_shows_its_patch(here: Scene) -> None:
     await here.start()
-    left = left_behind(here.folder / "a", result(Outcome.MR_READY, reason="ready"))
-    (left / "nightshift/bundle/change.patch").write_text(f"+a = 1\n+key = {GITLAB_TOKEN}\n")
-    here.left(left)
+    artifacts = write_artifacts(here.folder / "a", result(Outcome.MR_READY, reason="ready"))
+    (artifacts / "nightshift/bundle/change.patch").write_text(f"+a = 1\n+key = {GITLAB_TOKEN}\n")
+    here.end_with(artifacts)
     text = (await here.nth(2)).text
     assert "```diff\n+a = 1\n+key = " in text and GITLAB_TOKEN not in text
 
 
 @in_scene
-async def test_a_failed_test_and_long_lists_are_told(here: Scene) -> None:
+async def test_failures_are_shown_and_long_lists_cut(here: Scene) -> None:
     change = dataclasses.replace(CHANGE, files=tuple(f"f{n}`x`" for n in range(14)))
     commands = (CommandResult("make test", 1, 1.0), *[CommandResult("x" * 400, 0, 1.0)] * 5)
     await here.start()
     failed = result(Outcome.FAILED, error_code="E_PUBLISH", reason="r" * 5000)
-    here.left(left_behind(here.folder / "a", failed, change, commands), "failed")
+    here.end_with(write_artifacts(here.folder / "a", failed, change, commands), "failed")
     text = (await here.nth(2)).text
     assert "**Failed** (E\\_PUBLISH)" in text
     assert "failed: `make test`" in text and "and 1 more, 0 failed" in text
@@ -269,12 +270,12 @@ async def test_a_failed_test_and_long_lists_are_told(here: Scene) -> None:
 
 
 @in_scene
-async def test_what_an_agent_wrote_has_no_effect(here: Scene) -> None:
+async def test_text_of_an_agent_has_no_effect_in_the_chat(here: Scene) -> None:
     await here.start()
     url = "https://evil.example/-/merge_requests/1"
     evil = result(Outcome.MR_CREATED, mr_url=url, reason=f"<@{EVE}> {BOT_TOKEN}")
     title = "[x](https://evil.example) @here"
-    here.left(left_behind(here.folder / "a", evil, title=title))
+    here.end_with(write_artifacts(here.folder / "a", evil, title=title))
     text = (await here.nth(2)).text
     assert "evil.example" in text and "://evil" not in text
     assert "@here" not in text and f"<@{EVE}>" not in text and BOT_TOKEN not in text
@@ -284,55 +285,55 @@ async def test_what_an_agent_wrote_has_no_effect(here: Scene) -> None:
     "data", [b"", b"{", b"[" * 90_000, b"[]", b'{"outcome": "DONE"}', b"\xff\xfe", b" " * 4_000_001]
 )
 @in_scene
-async def test_a_result_that_is_none_is_told(here: Scene, data: bytes) -> None:
+async def test_an_invalid_result_counts_as_none(here: Scene, data: bytes) -> None:
     await here.start()
     (here.folder / "a" / "nightshift").mkdir(parents=True)
     (here.folder / "a" / "nightshift" / "result.json").write_bytes(data)
-    here.left(here.folder / "a", "failed")
+    here.end_with(here.folder / "a", "failed")
     text = (await here.nth(2)).text
     assert "without a result" in text
     assert here.project.pipelines[0].web_url in text
 
 
 @in_scene
-async def test_a_job_that_fails_without_artifacts_is_told(here: Scene) -> None:
+async def test_a_job_without_artifacts_has_no_result(here: Scene) -> None:
     await here.start()
     settle(here.project, "nightshift", "canceled")
     assert "ended without a result" in (await here.nth(2)).text
 
 
 @in_scene
-async def test_three_jobs_end_with_publish(here: Scene) -> None:
+async def test_publish_ends_a_run_of_three_jobs(here: Scene) -> None:
     names = ("nightshift:plan", "nightshift:work", "nightshift:publish", "build")
     here.project.pipeline_jobs = dict.fromkeys(names, "created")
     await here.start()
-    here.ends(Outcome.MR_READY, job="nightshift:work")
-    await here.looked_at_twice()
+    here.end(Outcome.MR_READY, job="nightshift:work")
+    await here.wait_for_polls()
     assert len(here.chat.discord.sent) == 1
-    here.ends(Outcome.MR_CREATED, job="nightshift:publish")
+    here.end(Outcome.MR_CREATED, job="nightshift:publish")
     assert "a merge request is open" in (await here.nth(2)).text
 
 
 @in_scene
-async def test_a_job_of_another_name_ends_with_its_pipeline(here: Scene) -> None:
+async def test_without_the_templates_names_all_jobs_have_to_end(here: Scene) -> None:
     here.project.pipeline_jobs = {"our-night": "running", "deploy": "manual"}
     await here.start()
-    here.ends(Outcome.MR_CREATED, job="our-night")
+    here.end(Outcome.MR_CREATED, job="our-night")
     assert "a merge request is open" in (await here.nth(2)).text
 
 
 @in_scene
-async def test_gitlab_may_fail_in_between(here: Scene) -> None:
+async def test_an_error_of_gitlab_is_retried_at_the_next_poll(here: Scene) -> None:
     await here.start()
     here.gitlab.fail_next("GET", "/jobs$", 403, {"message": "403 Forbidden"}, times=2)
     await here.chat.logged("403")
-    here.ends(Outcome.MR_CREATED)
+    here.end(Outcome.MR_CREATED)
     assert "a merge request is open" in (await here.nth(2)).text
 
 
-def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
+def test_a_run_is_watched_for_a_limited_time(tmp_path: Path) -> None:
     async def story() -> None:
-        async with scene(tmp_path, watch_s=0.2) as here:
+        async with scene(tmp_path, longest_watch_s=0.2) as here:
             await here.ask(coder())
             assert "stopped waiting" in (await here.nth(2)).text
 
@@ -340,7 +341,9 @@ def test_a_run_is_not_watched_for_ever(tmp_path: Path) -> None:
 
 
 @in_scene
-async def test_discord_may_be_busy(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_to_a_busy_discord_are_retried(
+    here: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(discord, "FIRST_PAUSE_S", 0.01)
     here.chat.discord.statuses = [429, 503]
     await here.ask(coder())
@@ -348,7 +351,7 @@ async def test_discord_may_be_busy(here: Scene, monkeypatch: pytest.MonkeyPatch)
 
 
 @in_scene
-async def test_so_many_runs_and_no_more(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_runs_is_limited(here: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MOST_RUNS", 2)
     await here.ask(coder())
     await here.ask(coder())
@@ -360,7 +363,7 @@ async def test_so_many_runs_and_no_more(here: Scene, monkeypatch: pytest.MonkeyP
     await here.ask(coder())
 
 
-def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
+def test_the_service_can_stop_while_runs_continue(tmp_path: Path) -> None:
     lines: list[str] = []
 
     async def story() -> None:
@@ -376,31 +379,31 @@ def test_the_service_ends_while_runs_go_on(tmp_path: Path) -> None:
     assert "1 run(s) continue in GitLab; their results will not be posted" in lines
 
 
-# --- a gate -------------------------------------------------------------------------------------
+# --- approvals ------------------------------------------------------------------------------------
 
 
-async def gated(here: Scene) -> Sent:
-    """A run that ended at a gate; the message with the buttons."""
+async def reach_gate(here: Scene) -> Sent:
+    """End a run at a gate, and return the message with the buttons."""
     await here.start()
-    here.ends(Outcome.APPROVAL_REQUIRED, "failed")
+    here.end(Outcome.APPROVAL_REQUIRED, "failed")
     settle(here.project, "nightshift:approve", "manual")
     return await here.nth(2)
 
 
-def approve_job(here: Scene) -> str:
+def approve_job_status(here: Scene) -> str:
     return next(j.status for j in here.project.jobs if j.name == "nightshift:approve")
 
 
 @in_scene
-async def test_approve_starts_the_job_and_its_result_is_told(here: Scene) -> None:
-    asked = await gated(here)
+async def test_approve_starts_the_job_and_its_result_is_posted(here: Scene) -> None:
+    asked = await reach_gate(here)
     assert "A gate asks for an approval" in asked.text
     approve, _ = asked.custom_ids
     assert await here.chat.ask(press(approve, asked.text)) == {"type": 6}
     edited = await here.nth(3)
     assert (edited.method, edited.path) == ("PATCH", ANSWER)
     assert edited.text == f"Approved by <@{ADA}>, is being published.\n{asked.text}"
-    assert edited.body["components"] == [] and approve_job(here) == "pending"
+    assert edited.body["components"] == [] and approve_job_status(here) == "pending"
     again = await here.chat.ask(press(approve))
     assert "already been decided" in again["data"]["content"]
 
@@ -408,7 +411,7 @@ async def test_approve_starts_the_job_and_its_result_is_told(here: Scene) -> Non
     url = f"{here.project.web_url}/-/merge_requests/1"
     request = StandinMergeRequest(70001, 1, url, author, "night-shift/x", "main", "x")
     here.project.merge_requests.append(request)
-    here.ends(Outcome.MR_CREATED, job="nightshift:approve")
+    here.end(Outcome.MR_CREATED, job="nightshift:approve")
     done = await here.nth(4)
     assert "a merge request is open" in done.text and done.custom_ids == []
     assert done.body["message_reference"]["message_id"] == MESSAGE
@@ -418,9 +421,9 @@ async def test_approve_starts_the_job_and_its_result_is_told(here: Scene) -> Non
 
 
 @in_scene
-async def test_an_approved_job_that_fails_is_told(here: Scene) -> None:
+async def test_an_approved_job_that_fails_has_no_result(here: Scene) -> None:
     """The result of the job before it does not count again."""
-    approve, _ = (await gated(here)).custom_ids
+    approve, _ = (await reach_gate(here)).custom_ids
     await here.chat.ask(press(approve))
     await here.nth(3)
     settle(here.project, "nightshift:approve", "failed")
@@ -429,19 +432,19 @@ async def test_an_approved_job_that_fails_is_told(here: Scene) -> None:
 
 @in_scene
 async def test_refuse_publishes_nothing(here: Scene) -> None:
-    asked = await gated(here)
+    asked = await reach_gate(here)
     approve, refuse = asked.custom_ids
     answer = await here.chat.ask(press(refuse, asked.text))
     assert answer["type"] == 7 and answer["data"]["components"] == []
     assert answer["data"]["content"].startswith(f"Refused by <@{ADA}>: nothing is publ")
     again = await here.chat.ask(press(approve))
     assert "already been decided" in again["data"]["content"]
-    assert approve_job(here) == "manual"
+    assert approve_job_status(here) == "manual"
 
 
 @in_scene
-async def test_only_who_is_named_decides(here: Scene) -> None:
-    approve, refuse = (await gated(here)).custom_ids
+async def test_only_allowed_users_decide(here: Scene) -> None:
+    approve, refuse = (await reach_gate(here)).custom_ids
     eve = {"user": {"id": EVE, "username": "eve"}, "roles": []}
     other = approve.replace(":6000", ":6999")
     for click in (
@@ -453,40 +456,40 @@ async def test_only_who_is_named_decides(here: Scene) -> None:
     ):
         answer = await here.chat.ask(click)
         assert "may not decide" in answer["data"]["content"]
-    assert approve_job(here) == "manual"
+    assert approve_job_status(here) == "manual"
 
 
 @in_scene
-async def test_an_approval_that_gitlab_refuses_can_be_tried_again(here: Scene) -> None:
-    approve, _ = (await gated(here)).custom_ids
+async def test_a_failed_approval_can_be_repeated(here: Scene) -> None:
+    approve, _ = (await reach_gate(here)).custom_ids
     here.gitlab.fail_next("POST", "/play$", 403, {"message": "403 Forbidden"})
     await here.chat.ask(press(approve))
-    answered = await here.nth(3)
-    assert answered.path == POSTED and "Not approved: " in answered.text and "403" in answered.text
+    message = await here.nth(3)
+    assert message.path == POSTED and "Not approved: " in message.text and "403" in message.text
     await here.chat.ask(press(approve))
     assert "Approved by" in (await here.nth(4)).text
 
 
 @in_scene
-async def test_an_approval_in_gitlab_goes_before(here: Scene) -> None:
-    approve, _ = (await gated(here)).custom_ids
+async def test_an_approval_in_gitlab_comes_first(here: Scene) -> None:
+    approve, _ = (await reach_gate(here)).custom_ids
     settle(here.project, "nightshift:approve", "success")
     await here.chat.ask(press(approve))
     assert "no job nightshift:approve waits" in (await here.nth(3)).text
 
 
 @in_scene
-async def test_a_button_works_after_a_new_start(here: Scene) -> None:
-    approve, _ = (await gated(here)).custom_ids
-    async with chat(settings(here.gitlab.url)) as second:
+async def test_a_button_works_after_a_restart(here: Scene) -> None:
+    approve, _ = (await reach_gate(here)).custom_ids
+    async with chat(chat_settings(here.gitlab.url)) as second:
         assert await second.ask(press(approve)) == {"type": 6}
         assert "Approved by" in (await second.discord.nth(1)).text
 
 
 @in_scene
-async def test_without_the_job_there_are_no_buttons(here: Scene) -> None:
+async def test_without_an_approval_job_there_are_no_buttons(here: Scene) -> None:
     here.project.pipeline_jobs = {"nightshift": "running"}
     await here.start()
-    here.ends(Outcome.APPROVAL_REQUIRED, "failed")
+    here.end(Outcome.APPROVAL_REQUIRED, "failed")
     asked = await here.nth(2)
     assert "A gate asks" in asked.text and asked.custom_ids == []

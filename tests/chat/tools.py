@@ -1,4 +1,4 @@
-"""A signed chat: the service over loopback, a Discord that records, and the GitLab stand-in."""
+"""The chat service over HTTP, signed requests, a Discord that records, and GitLab's stand-in."""
 
 import asyncio
 import contextlib
@@ -42,8 +42,8 @@ BOT_TOKEN = "MTExMTExMTEx.GChatBot.TokenOfTheBot0123456789abcd"
 GITLAB_TOKEN = "glpat-TokenOfTheChat0001"
 TOKEN = "aW50ZXJhY3Rpb24tdG9rZW4"
 TASK = "Round prices to whole cents"
-SOON_S = 60.0
-"""Longest wait for what is to come, on a machine that is busy."""
+TIMEOUT_S = 60.0
+"""For a message or a log line, on a busy machine."""
 
 
 def environment(gitlab_url: str = "https://gitlab.example", **more: str) -> dict[str, str]:
@@ -61,12 +61,12 @@ def environment(gitlab_url: str = "https://gitlab.example", **more: str) -> dict
     }
 
 
-def settings(gitlab_url: str = "https://gitlab.example", **more: str) -> ChatSettings:
+def chat_settings(gitlab_url: str = "https://gitlab.example", **more: str) -> ChatSettings:
     return read_chat_settings(environment(gitlab_url, **more))
 
 
 def signed(body: bytes, key: Ed25519PrivateKey = KEY, at: float | None = None) -> dict[str, str]:
-    """The headers with which Discord sends a body."""
+    """The headers with which Discord would send this body."""
     timestamp = str(int(time.time() if at is None else at))
     signature = key.sign(timestamp.encode() + body).hex()
     return {"X-Signature-Ed25519": signature, "X-Signature-Timestamp": timestamp}
@@ -76,7 +76,7 @@ _numbers = itertools.count(800_000_000_000_000_000)
 
 
 def interaction(kind: int, data: Json, **more: Any) -> Json:
-    """An interaction of Ada in the server, in Discord's shape."""
+    """Discord's JSON for an interaction of Ada in the server."""
     return {
         "id": str(next(_numbers)),
         "application_id": APPLICATION,
@@ -94,7 +94,7 @@ def interaction(kind: int, data: Json, **more: Any) -> Json:
 
 
 def coder(task: str = TASK, **options: Any) -> Json:
-    """``/coder`` with its options."""
+    """Discord's JSON for a call of ``/coder`` with these options."""
     kinds = {str: 3, bool: 5}
     listed = [
         {"name": name, "type": kinds[type(value)], "value": value}
@@ -104,14 +104,14 @@ def coder(task: str = TASK, **options: Any) -> Json:
 
 
 def press(custom_id: str, content: str = "**A gate asks for an approval**", **more: Any) -> Json:
-    """A press of a button under the message MESSAGE."""
+    """Discord's JSON for a click on a button of the message MESSAGE."""
     message = {"id": MESSAGE, "content": content, "channel_id": CHANNEL}
     return interaction(3, {"custom_id": custom_id, "component_type": 2}, message=message, **more)
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A request that Discord got."""
+    """A request that Discord received."""
 
     method: str
     path: str
@@ -130,7 +130,7 @@ class Sent:
 
 @dataclass
 class FakeDiscord:
-    """Takes what a bot may send, as Discord does; ``statuses`` are of the next answers."""
+    """Records what the bot sends; the next answers have ``statuses``, the others 200."""
 
     sent: list[Sent] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
@@ -148,17 +148,17 @@ class FakeDiscord:
         return web.json_response(answer, status=status, headers=headers)
 
     async def nth(self, number: int) -> Sent:
-        """What was sent as the ``number``-th, waited for."""
-        end = time.monotonic() + SOON_S
+        """Wait for the ``number``-th message that is sent."""
+        deadline = time.monotonic() + TIMEOUT_S
         while len(self.sent) < number:
-            assert time.monotonic() < end, f"only {len(self.sent)} messages were sent"
+            assert time.monotonic() < deadline, f"only {len(self.sent)} messages were sent"
             await asyncio.sleep(0.01)
         return self.sent[number - 1]
 
 
 @dataclass
 class Chat:
-    """The running service and its two neighbours."""
+    """The running service, the Discord it talks to, and its log."""
 
     url: str
     discord: FakeDiscord
@@ -168,32 +168,32 @@ class Chat:
     async def send(
         self, sent: Json | bytes, headers: dict[str, str] | None = None
     ) -> tuple[int, Json]:
-        """Status and answer of one request; signed unless headers are given."""
+        """Status and answer of a request, which is signed unless it has other ``headers``."""
         body = sent if isinstance(sent, bytes) else json.dumps(sent).encode()
-        given = signed(body) if headers is None else headers
-        async with self.session.post(self.url + PATH, data=body, headers=given) as response:
+        headers = signed(body) if headers is None else headers
+        async with self.session.post(self.url + PATH, data=body, headers=headers) as response:
             text = await response.text()
             is_json = response.content_type == "application/json"
             return response.status, json.loads(text) if is_json else {}
 
     async def ask(self, sent: Json) -> Json:
-        """The answer to a request that is let in."""
+        """The answer to a request that is accepted."""
         status, answer = await self.send(sent)
         assert status == 200
         return answer
 
     async def logged(self, part: str) -> str:
-        """The line of the log that holds ``part``, waited for."""
-        end = time.monotonic() + SOON_S
-        while not (found := [line for line in self.log if part in line]):
-            assert time.monotonic() < end, self.log
+        """Wait for a line of the log that contains ``part``."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (lines := [line for line in self.log if part in line]):
+            assert time.monotonic() < deadline, self.log
             await asyncio.sleep(0.01)
-        return found[0]
+        return lines[0]
 
 
 @contextlib.asynccontextmanager
-async def discord_of(fake: FakeDiscord) -> AsyncIterator[str]:
-    """The address of a Discord that records."""
+async def serve_discord(fake: FakeDiscord) -> AsyncIterator[str]:
+    """Serve the fake over HTTP, and yield its URL."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", fake.take)
     runner = web.AppRunner(application)
@@ -206,22 +206,26 @@ async def discord_of(fake: FakeDiscord) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def chat(
-    given: ChatSettings, *, pause_s: float = 0.02, watch_s: float = 60.0
-) -> AsyncIterator[Chat]:
+async def chat(settings: ChatSettings, *, longest_watch_s: float = 60.0) -> AsyncIterator[Chat]:
     """The service with a Discord of its own."""
     fake, log = FakeDiscord(), list[str]()
-    timing = {"pause_s": pause_s, "watch_s": watch_s}
     async with (
-        discord_of(fake) as url,
-        open_service(given, ("127.0.0.1", 0), log.append, discord_url=url, **timing) as port,
+        serve_discord(fake) as url,
+        open_service(
+            settings,
+            ("127.0.0.1", 0),
+            log.append,
+            discord_url=url,
+            poll_interval_s=0.02,
+            longest_watch_s=longest_watch_s,
+        ) as port,
         aiohttp.ClientSession() as session,
     ):
         yield Chat(f"http://127.0.0.1:{port}", fake, log, session)
 
 
 def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a story to its end, within a time limit."""
+    """Run a coroutine function, within a time limit."""
     asyncio.run(asyncio.wait_for(story(), 300))
 
 
@@ -241,29 +245,29 @@ def shop(gitlab: FullStandin, level: int = MAINTAINER) -> FullProject:
 
 
 def _git(project: FullProject, *words: str) -> str:
-    who = ("-c", "user.name=T", "-c", "user.email=t@example.com")
-    done = subprocess.run(
-        ["git", *who, *words],
+    identity = ("-c", "user.name=T", "-c", "user.email=t@example.com")
+    process = subprocess.run(
+        ["git", *identity, *words],
         cwd=project.bare_repository,
         check=True,
         capture_output=True,
         stdin=subprocess.DEVNULL,
     )
-    return done.stdout.decode().strip()
+    return process.stdout.decode().strip()
 
 
 CHANGE = ProposedChange(("shop.py", "test_shop.py"), 12, 3, "a" * 40)
 PASSED = CommandResult("make test", 0, 4.2)
 
 
-def left_behind(
+def write_artifacts(
     folder: Path,
     result: RunResult,
     change: ProposedChange | None = CHANGE,
     commands: tuple[CommandResult, ...] = (PASSED,),
     title: str = "Round prices to whole cents",
 ) -> Path:
-    """A folder of artifacts, as a job leaves them."""
+    """Write artifacts into the folder as a job leaves them, and return it."""
     output = folder / "nightshift"
     (output / "bundle").mkdir(parents=True)
     if change is not None:
@@ -291,5 +295,5 @@ def left_behind(
 
 def result(outcome: Outcome, **more: Any) -> RunResult:
     """A run's result, with a cost."""
-    whole = RunResult("60001", outcome, total_cost_usd=1.25, total_duration_s=600.0)
-    return replace(whole, **more)
+    result = RunResult("60001", outcome, total_cost_usd=1.25, total_duration_s=600.0)
+    return replace(result, **more)

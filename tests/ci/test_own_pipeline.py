@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.onboarding.pipeline_rules import find_request_jobs, find_scheduled_jobs
+from gitlab_nightshift.onboarding.pipeline_rules import find_merge_request_jobs, find_scheduled_jobs
 from gitlab_nightshift.onboarding.project_files import parse_config
 from tests.ci.conftest import ROOT, invalid, listed
 
@@ -19,7 +19,7 @@ def test_it_is_valid_and_its_jobs_run_where_they_should() -> None:
     assert invalid(FILE) == set()
     config = parse_config(text, FILE.name)
     assert find_scheduled_jobs(config, "main").sure == ("tests", "bundle", "newcomer", "pages")
-    assert find_request_jobs(config, "topic", "main").sure == ("tests", "bundle")
+    assert find_merge_request_jobs(config, "topic", "main").sure == ("tests", "bundle")
     pushed = {name for name, when in listed(text).items() if when != "never"}
     assert pushed == {"tests", "bundle", "pages"}
 

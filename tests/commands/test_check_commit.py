@@ -1,4 +1,4 @@
-"""``nightshift check --run`` on real repositories: what only running shows, and its exit status."""
+"""``nightshift check --run`` on real repositories: test results and the exit status."""
 
 import json
 import os
@@ -27,17 +27,17 @@ GOOD = "\n    def test_half(self):\n        self.assertEqual(total([10, 20], 500
 BAD = "\n    def test_half(self):\n        self.assertIsNotNone(str(total([10, 20], 500)))\n"
 
 
-def checked(
+def check(
     root: Path, *args: str, env: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, Any, str]:
     path = f"{sys.base_prefix}/bin:{os.environ['PATH']}"  # no version manager's shims
-    whole = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none", **env}
-    with warm.start(["check", "--run", "--json", *args], cwd=root, env=whole) as started:
+    variables = {"PATH": path, "HOME": "/", "NIGHTSHIFT_ISOLATION": "none", **env}
+    with warm.start(["check", "--run", "--json", *args], cwd=root, env=variables) as started:
         out, err = started.communicate()
     return started.wait(), json.loads(out) if out else None, err.decode()
 
 
-def changed(root: Path, files: Mapping[str, str]) -> None:
+def change(root: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (root / name).write_text(text)
     commit(root)
@@ -50,13 +50,13 @@ def shop(tmp_path: Path) -> Path:
     return root
 
 
-def test_an_honest_test_is_seen_to_be_worth_something(shop: Path) -> None:
-    changed(shop, {"test_shop.py": FILES["test_shop.py"] + GOOD})
+def test_an_honest_test_passes(shop: Path) -> None:
+    change(shop, {"test_shop.py": FILES["test_shop.py"] + GOOD})
     before = whole_tree(shop)
-    status, found, _ = checked(shop)
-    assert (status, found["flags"], found["ran"]) == (0, [], True)
-    assert found["commands"][0]["command"] == "make test"
-    details = [check["detail"] for check in found["checks"]]
+    status, report, _ = check(shop)
+    assert (status, report["flags"], report["ran"]) == (0, [], True)
+    assert report["commands"][0]["command"] == "make test"
+    details = [check["detail"] for check in report["checks"]]
     assert details[0] == "`make test`: 1 test before, 2 with the change (1 new)"
     assert details[-1].endswith("planted faults found")
     after = whole_tree(shop)
@@ -66,81 +66,80 @@ def test_an_honest_test_is_seen_to_be_worth_something(shop: Path) -> None:
     assert git(shop, "status", "--porcelain") == ""
 
 
-def test_a_test_that_is_taken_from_the_runner_fails(shop: Path) -> None:
-    """By words that no rule knows: what the runner reports before and after says it."""
+def test_a_test_that_the_runner_skips_now_fails(shop: Path) -> None:
+    """No rule knows this way to skip; the runner's reports before and after show it."""
     text = FILES["test_shop.py"] + GOOD
-    changed(shop, {"test_shop.py": text})
-    changed(
+    change(shop, {"test_shop.py": text})
+    change(
         shop, {"test_shop.py": f"{text}\n\nvars(TotalTest)['test_half'].__unittest_skip__ = 1\n"}
     )
-    status, found, _ = checked(shop)
+    status, report, _ = check(shop)
     assert status == 8
     name = "test_shop.TotalTest.test_half"
-    assert f"{name} ran before the change, but is skipped now." in str(found["flags"])
+    assert f"{name} ran before the change, but is skipped now." in str(report["flags"])
 
 
-def test_a_test_that_notices_nothing_fails(shop: Path) -> None:
+def test_a_test_that_finds_no_fault_fails(shop: Path) -> None:
     limit = "    if cents_off > 900:\n        cents_off = 900\n    return"
-    changed(shop, {"shop.py": FILES["shop.py"].replace("    return", limit)})
-    changed(shop, {"test_shop.py": FILES["test_shop.py"] + BAD})
-    status, found, _ = checked(shop)
+    change(shop, {"shop.py": FILES["shop.py"].replace("    return", limit)})
+    change(shop, {"test_shop.py": FILES["test_shop.py"] + BAD})
+    status, report, _ = check(shop)
     assert status == 8
-    assert "mutants-survive" in {flag["name"] for flag in found["flags"]}
+    assert "mutants-survive" in {flag["name"] for flag in report["flags"]}
 
 
-def test_a_link_is_one_in_each_run(shop: Path) -> None:
-    """Before the change, and with it."""
+def test_a_link_is_restored_in_each_run(shop: Path) -> None:
     test = '\n    def test_link(self):\n        self.assertIn(os.readlink("now"), ("one", "two"))\n'
     (shop / "one").write_text("1")
     (shop / "now").symlink_to("one")
-    changed(shop, {"test_shop.py": f"import os\n{FILES['test_shop.py']}{test}"})
+    change(shop, {"test_shop.py": f"import os\n{FILES['test_shop.py']}{test}"})
     (shop / "now").unlink()
     (shop / "now").symlink_to("two")
-    changed(shop, {"shop.py": FILES["shop.py"] + "# two\n"})
-    status, found, err = checked(shop)
-    assert status == 0, (found, err)
-    details = [check["detail"] for check in found["checks"]]
+    change(shop, {"shop.py": FILES["shop.py"] + "# two\n"})
+    status, report, err = check(shop)
+    assert status == 0, (report, err)
+    details = [check["detail"] for check in report["checks"]]
     assert details[0].startswith("`make test`: 2 tests before, 2 with the change")
     assert (shop / "now").readlink() == Path("two")
 
 
 @pytest.mark.parametrize(("before", "level", "status"), [("", "fail", 8), ("broken", "warn", 0)])
 def test_commands_that_fail(shop: Path, before: str, level: str, status: int) -> None:
-    """Where they fail without the change as well, the change is not to blame."""
+    """If they fail without the change as well, it is only a warning."""
     if before:
-        changed(shop, {"Makefile": "test:\n\tfalse\n"})
-    changed(shop, {"shop.py": FILES["shop.py"].replace("sum(", "max("), "notes.md": "x\n"})
-    ended, found, _ = checked(shop)
-    (flag,) = [flag for flag in found["flags"] if flag["name"] == "tests-fail"]
-    assert (flag["level"], ended) == (level, status)
+        change(shop, {"Makefile": "test:\n\tfalse\n"})
+    change(shop, {"shop.py": FILES["shop.py"].replace("sum(", "max("), "notes.md": "x\n"})
+    exit_status, report, _ = check(shop)
+    (flag,) = [flag for flag in report["flags"] if flag["name"] == "tests-fail"]
+    assert (flag["level"], exit_status) == (level, status)
     assert ("without the change as well" in flag["detail"]) is bool(before)
 
 
-def test_where_nothing_can_be_run(shop: Path) -> None:
-    """No pass: a program that is missing, and a project without tests that are known."""
-    changed(shop, {"Makefile": "test:\n\tno-such-runner\n"})
-    changed(shop, {"notes.md": "x\n"})
-    status, found, _ = checked(shop)
-    assert (status, found["incomplete"]) == (13, "the program no-such-runner is not installed")
+def test_without_anything_to_run_the_check_is_incomplete(shop: Path) -> None:
+    """For a missing program, and for a project without a known test command."""
+    change(shop, {"Makefile": "test:\n\tno-such-runner\n"})
+    change(shop, {"notes.md": "x\n"})
+    status, report, _ = check(shop)
+    assert (status, report["incomplete"]) == (13, "the program no-such-runner is not installed")
     git(shop, "rm", "-q", "Makefile", "test_shop.py")
     commit(shop)
-    changed(shop, {"notes.md": "y\n"})
-    status, found, _ = checked(shop)
-    assert (status, found["commands"]) == (13, [])
-    assert found["incomplete"].startswith("found no command that tests this project")
+    change(shop, {"notes.md": "y\n"})
+    status, report, _ = check(shop)
+    assert (status, report["commands"]) == (13, [])
+    assert report["incomplete"].startswith("found no command that tests this project")
 
 
-def test_what_is_not_committed_is_not_run(shop: Path) -> None:
+def test_uncommitted_changes_are_refused(shop: Path) -> None:
     (shop / "shop.py").write_text("x = 1\n")
-    status, _, stderr = checked(shop)
+    status, _, stderr = check(shop)
     assert status == 11
     assert "commit the change, or check it out" in stderr
 
 
-def test_another_commit_than_the_one_checked_out(shop: Path) -> None:
-    changed(shop, {"notes.md": "x\n"})
-    changed(shop, {"notes.md": "y\n"})
-    status, _, stderr = checked(shop, "HEAD~1")
+def test_a_commit_that_is_not_checked_out_is_refused(shop: Path) -> None:
+    change(shop, {"notes.md": "x\n"})
+    change(shop, {"notes.md": "y\n"})
+    status, _, stderr = check(shop, "HEAD~1")
     assert status == 11
     assert "--run runs the commit that is checked out" in stderr
 
@@ -157,7 +156,7 @@ test:
 
 
 @pytest.mark.parametrize("tier", [str(Tier.NAMESPACES), str(Tier.LANDLOCK)])
-def test_what_tools_have_downloaded_is_there_to_read_and_no_secret_with_it(
+def test_tool_caches_can_be_read_without_their_credentials(
     shop: Path, tmp_path: Path, tier: str
 ) -> None:
     home = tmp_path / "home"
@@ -165,11 +164,11 @@ def test_what_tools_have_downloaded_is_there_to_read_and_no_secret_with_it(
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("x")
     (home / ".cargo/registry").mkdir()
-    changed(shop, {"Makefile": CACHED.replace("$(HOME_OF_JOB)", str(home)), "a.py": "A = 1\n"})
+    change(shop, {"Makefile": CACHED.replace("$(HOME_OF_JOB)", str(home)), "a.py": "A = 1\n"})
     partly = json.dumps(["files", "secrets", "network", "lifetime"])
     env = {"HOME": str(home), "NIGHTSHIFT_ISOLATION": tier, "NIGHTSHIFT_ACCEPT_PARTIAL": partly}
-    status, found, err = checked(shop, "--base", "HEAD~1", env=env)
+    status, report, err = check(shop, "--base", "HEAD~1", env=env)
     if "does not work here" in err:
         pytest.skip(f"{tier}: {err}")
-    assert [run["exit_status"] for run in found["commands"]] == [0], (found, err)
+    assert [run["exit_status"] for run in report["commands"]] == [0], (report, err)
     assert status in (0, 1)

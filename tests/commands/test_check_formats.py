@@ -1,4 +1,4 @@
-"""Findings of ``nightshift check`` for programs: GitLab's code quality, SARIF, files."""
+"""The output formats of ``nightshift check`` for programs: Code Quality, SARIF, JSON, and files."""
 
 import json
 from pathlib import Path
@@ -62,49 +62,48 @@ def judgement(*findings: Finding) -> Judgement:
 
 
 def issues(*findings: Finding) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(as_codequality(judgement(*findings)))
-    jsonschema.validate(found, CODE_QUALITY)
-    return found
+    report: list[dict[str, Any]] = json.loads(as_codequality(judgement(*findings)))
+    jsonschema.validate(report, CODE_QUALITY)
+    return report
 
 
-def test_code_quality_has_what_gitlab_reads() -> None:
-    found = issues(*FINDINGS)
-    assert [(each["check_name"], each["severity"]) for each in found] == [
+def test_code_quality_has_the_fields_that_gitlab_reads() -> None:
+    report = issues(*FINDINGS)
+    assert [(each["check_name"], each["severity"]) for each in report] == [
         (FAIL, "major"),
         (FAIL, "major"),
         (WARN, "minor"),
         (WARN, "minor"),
         (NOTE, "info"),
     ]
-    assert [each["location"] for each in found] == [
+    assert [each["location"] for each in report] == [
         {"path": "src/a b.py", "lines": {"begin": 3}},
         {"path": "src/a b.py", "lines": {"begin": 9}},
         {"path": "docs/ü#1.md", "lines": {"begin": 1}},
         {"path": ".", "lines": {"begin": 1}},
         {"path": "tox.ini", "lines": {"begin": 2}},
     ]
-    assert len({each["fingerprint"] for each in found}) == 5
+    assert len({each["fingerprint"] for each in report}) == 5
     assert issues() == []
 
 
-def test_an_issue_that_only_moved_is_the_same() -> None:
+def test_a_moved_issue_keeps_its_fingerprint() -> None:
     moved = [Finding(f.name, f.level, f.file, f.line + 5, f.detail) for f in FINDINGS]
-    prints = [each["fingerprint"] for each in issues(*FINDINGS)]
-    assert [each["fingerprint"] for each in issues(*moved)] == prints
+    fingerprints = [each["fingerprint"] for each in issues(*FINDINGS)]
+    assert [each["fingerprint"] for each in issues(*moved)] == fingerprints
 
 
-def test_sarif_has_rules_levels_and_places() -> None:
-    whole = json.loads(as_sarif(judgement(*FINDINGS)))
-    assert (whole["version"], len(whole["runs"])) == ("2.1.0", 1)
-    [run] = whole["runs"]
+def test_sarif_has_rules_levels_and_locations() -> None:
+    log = json.loads(as_sarif(judgement(*FINDINGS)))
+    assert (log["version"], len(log["runs"])) == ("2.1.0", 1)
+    [run] = log["runs"]
     rules = {
         rule["id"]: rule["shortDescription"]["text"] for rule in run["tool"]["driver"]["rules"]
     }
     assert rules == {name: FLAGS[name].why for name in (FAIL, WARN, NOTE)}
     levels = [result["level"] for result in run["results"]]
     assert levels == ["error", "error", "warning", "warning", "note"]
-    places = [result.get("locations") for result in run["results"]]
-    first, _second, third, fourth, _fifth = places
+    first, _, third, fourth, _ = [result.get("locations") for result in run["results"]]
     assert first == [
         {
             "physicalLocation": {
@@ -117,7 +116,7 @@ def test_sarif_has_rules_levels_and_places() -> None:
     assert fourth is None
 
 
-def test_files_are_written_beside_what_is_printed(tmp_path: Path) -> None:
+def test_files_are_written_besides_the_printed_format(tmp_path: Path) -> None:
     formats = parse_formats(["codequality=found.json", "sarif=found.sarif"])
     printed = write_formats(judgement(*FINDINGS), formats, tmp_path, colour=True)
     assert "\033[31mfail\033[0m" in printed
@@ -128,10 +127,10 @@ def test_files_are_written_beside_what_is_printed(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text().startswith("No red flags")
 
 
-@each("asked", [["xml"], ["sarif="], ["json", "sarif"]])
-def test_a_format_that_is_none(asked: list[str]) -> None:
+@each("values", [["xml"], ["sarif="], ["json", "sarif"]])
+def test_an_invalid_format(values: list[str]) -> None:
     with pytest.raises(NightshiftError, match="--format") as caught:
-        parse_formats(asked)
+        parse_formats(values)
     assert caught.value.code is Code.CONFIG
 
 

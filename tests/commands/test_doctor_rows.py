@@ -1,4 +1,4 @@
-"""`nightshift doctor`, by the real command on the stand-in: what a night would meet."""
+"""``nightshift doctor``: the real command, with the GitLab stand-in."""
 
 import json
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ FILES = {"Makefile": "test:\n\ttrue\n", "shop.py": "PRICE = 1\n", **INCLUDE}
 
 
 def examine(shop: World, **env: str) -> tuple[dict[str, tuple[str, str]], Any]:
-    """State and text of each row, and the whole."""
+    """State and text of each row, and the whole JSON document."""
     done = shop.nightshift("doctor", "--json", **env)
-    whole = json.loads(done.stdout)
-    assert (done.exit_status, done.stderr) == (whole["exit_status"], "")
+    document = json.loads(done.stdout)
+    assert (done.exit_status, done.stderr) == (document["exit_status"], "")
     assert not [secret for secret in (*SECRETS, OWNER) if secret in done.stdout]
-    return {row["name"]: (row["state"], row["text"]) for row in whole["rows"]}, whole
+    return {row["name"]: (row["state"], row["text"]) for row in document["rows"]}, document
 
 
 def ask_gitlab(shop: World, **env: str) -> dict[str, list[DoctorRow]]:
-    """The rows about GitLab alone, by their names, in this process: what they say does not depend
-    on the sandbox, which costs the most."""
+    """The rows about GitLab, by their names, in this process: faster than ``examine``, which also
+    tries the sandbox."""
     call = Invocation({**shop.env, **env}, shop.checkout, None, {}, colour=False)
     with open_run(call) as session:
         rows = list(list_gitlab_rows(session))
@@ -52,10 +52,10 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         owner = shop.gitlab.users[0]
         shop.gitlab.add_token(OWNER, owner, access_level=40)
         shop.project.schedules.append(StandinSchedule(1, owner, "Night"))
-        kept = {"protected": False, "masked": True, "environment_scope": "nightshift"}
-        shop.project.variables.append({"key": "GITLAB_TOKEN", **kept})
+        variable = {"protected": False, "masked": True, "environment_scope": "nightshift"}
+        shop.project.variables.append({"key": "GITLAB_TOKEN", **variable})
         image = {"CI_JOB_IMAGE": "python:3"}
-        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url, **image)
+        rows, document = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url, **image)
         assert rows["GitLab"][0] == rows["schedule"][0] == rows["variables"][0] == "ok"
         assert rows["push rule"] == ("ok", "it allows what a night pushes")
         assert rows["pipeline file"][0] == rows["proof"][0] == rows["agent"][0] == "ok"
@@ -63,13 +63,15 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         assert ", Maintainer, scopes " in rows["GitLab"][1]
         assert rows["image"] == ("ok", "python:3 has true")
         assert rows["model"][0] == "ok"
-        assert whole["verdict"].startswith("A night would start here")
+        assert document["verdict"].startswith("A night would start here")
 
-        bare, _ = examine(shop, ANTHROPIC_BASE_URL=url, CI_JOB_IMAGE="")  # a shell executor
-        assert bare["image"] == ("ok", "the runner's machine has true")
+        other_rows, _ = examine(shop, ANTHROPIC_BASE_URL=url, CI_JOB_IMAGE="")  # a shell executor
+        assert other_rows["image"] == ("ok", "the runner's machine has true")
 
-        asked = ask_gitlab(shop, GITLAB_TOKEN=BOT_TOKEN)  # a Developer
-        assert asked["variables"][-1].state == asked["push rule"][-1].state == "not known"
+        gitlab_rows = ask_gitlab(shop, GITLAB_TOKEN=BOT_TOKEN)  # a Developer's
+        assert (
+            gitlab_rows["variables"][-1].state == gitlab_rows["push rule"][-1].state == "not known"
+        )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_a_project_that_is_set_up(tmp_path: Path) -> None:
         ({"id": "qwen:latest", "owned_by": "library"}, "ok", "has qwen"),
     ],
 )
-def test_a_context_that_is_too_small_is_told(
+def test_a_small_context_is_a_warning(
     tmp_path: Path, listed: dict[str, Any], state: str, text: str
 ) -> None:
     body = json.dumps({"data": [listed, {"id": "other"}]}).encode()
@@ -91,7 +93,7 @@ def test_a_context_that_is_too_small_is_told(
         assert text in rows["model"][1]
 
 
-def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Path) -> None:
+def test_doctor_and_init_know_a_night_by_its_description(tmp_path: Path) -> None:
     """A second schedule would be a second paid night."""
     item = f"{{project: g/p, file: {TEMPLATE}, inputs: {{schedule_description: Nightly}}}}"
     with world(tmp_path, files={**FILES, ".gitlab-ci.yml": f"include: {item}\n"}) as shop:
@@ -106,7 +108,7 @@ def test_a_night_by_its_description_is_a_night_for_doctor_and_init(tmp_path: Pat
         assert len(shop.project.schedules) == 1
 
 
-def test_without_a_night_the_way_that_works_here_is_told(tmp_path: Path) -> None:
+def test_without_a_schedule_the_possible_mark_is_suggested(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop:
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
         [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["schedule"]
@@ -116,7 +118,7 @@ def test_without_a_night_the_way_that_works_here_is_told(tmp_path: Path) -> None
         assert "with the description that the include's input schedule_description" in row.text
 
 
-def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
+def test_whether_a_fine_grained_token_may_write_is_not_known(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop:
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], ("granular",), access_level=40)
         [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["GitLab"]
@@ -124,16 +126,16 @@ def test_a_fine_grained_token_is_not_known_to_write(tmp_path: Path) -> None:
         assert "it may read what nights read; a rehearsal shows whether it may write" in row.text
 
 
-def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
+def test_a_maintainer_sees_what_to_fix(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
-        rita = shop.gitlab.add_user("rose", "Rose")
+        rose = shop.gitlab.add_user("rose", "Rose")
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
-        shop.gitlab.blocked.add(rita.id)
-        shop.project.schedules.append(StandinSchedule(1, rita, "Night"))
+        shop.gitlab.blocked.add(rose.id)
+        shop.project.schedules.append(StandinSchedule(1, rose, "Night"))
         shop.project.push_rule["commit_message_regex"] = "^JIRA-"
         leaked = {"key": "DEPLOY_TOKEN", "protected": False, "masked": True}
         shop.project.variables.append({**leaked, "environment_scope": "*"})
-        rows, whole = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url)
+        rows, document = examine(shop, GITLAB_TOKEN=OWNER, ANTHROPIC_BASE_URL=url)
         assert rows["push rule"] == (
             "fail",
             "would refuse the night's push: commit messages must match ^JIRA-: set commit_template"
@@ -144,11 +146,11 @@ def test_what_a_maintainer_is_told_to_mend(tmp_path: Path) -> None:
         assert rows["variables"][0] == "warn"
         assert "DEPLOY_TOKEN" in rows["variables"][1]
         assert rows["model"] == ("fail", f"{url} rejects the key (401): set another")
-        assert whole["exit_status"] == 2
-        assert whole["verdict"].startswith("A night would fail here: 3 to fix")
+        assert document["exit_status"] == 2
+        assert document["verdict"].startswith("A night would fail here: 3 to fix")
 
 
-def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
+def test_reasons_why_no_pipeline_starts(tmp_path: Path) -> None:
     excluding = "workflow: {rules: [{if: $CI_COMMIT_TAG}]}\n"
     unsure = "workflow: {rules: [{if: $TEAM}]}\n"
     for number, (text, state, why) in enumerate(
@@ -167,10 +169,10 @@ def test_what_keeps_a_pipeline_from_beginning(tmp_path: Path) -> None:
             assert row.exit_status == (2 if state == "fail" else 0)
 
 
-def test_a_project_without_a_commit_in_gitlab_is_not_taken_for_a_missing_right(
+def test_a_project_without_a_commit_in_gitlab_is_recognized(
     tmp_path: Path,
 ) -> None:
-    """GitLab answers 404 to the question for the pipeline's file there."""
+    """GitLab answers 404 for its pipeline file, as for a missing permission."""
     with world(tmp_path, files=FILES) as shop:
         git(shop.project.bare_repository, "update-ref", "-d", "refs/heads/main")
         [row] = ask_gitlab(shop)["pipeline"]
@@ -180,28 +182,28 @@ def test_a_project_without_a_commit_in_gitlab_is_not_taken_for_a_missing_right(
 
 def test_a_job_token_that_may_not_fetch_the_program(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop:
-        made = add_setup(shop.gitlab)
+        setup = add_setup(shop.gitlab)
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
 
         def look() -> tuple[str, str]:
             [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["job token"]
             return row.state, row.text
 
-        assert look()[0] == "not known", "the project that published it is not there"
+        assert look()[0] == "not known", "the project of the program does not exist"
         shop.gitlab.add_project("acme/gitlab-nightshift")
         state, why = look()
         assert (
             state == "warn"
             and "from acme/gitlab-nightshift: allow acme/shop there (Settings" in why
         )
-        made.allowed_groups.append("acme")
+        setup.allowed_groups.append("acme")
         assert look()[0] == "ok"
-        made.allowed_groups.clear()
-        made.limits_job_tokens = False
+        setup.allowed_groups.clear()
+        setup.limits_job_tokens = False
         assert look()[0] == "ok"
 
 
-def test_what_nights_and_other_branches_get(tmp_path: Path) -> None:
+def test_which_variables_nights_and_other_branches_get(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES) as shop:
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
         state = {"protected": False, "masked": True}
@@ -233,39 +235,39 @@ def test_what_nights_and_other_branches_get(tmp_path: Path) -> None:
         assert ("not known", "this GitLab does not show the variables of its groups") in look()
 
 
-def test_a_token_that_is_refused_ends_what_is_asked_of_gitlab(tmp_path: Path) -> None:
+def test_with_a_refused_token_nothing_else_is_asked_of_gitlab(tmp_path: Path) -> None:
     files = {".gitlab-ci.yml": "unit: {script: [make]}\n"}
     with world(tmp_path, files=files) as shop, endpoint(404) as (url, _):
-        rows, whole = examine(shop, GITLAB_TOKEN="glpat-wrong", ANTHROPIC_BASE_URL=url)
+        rows, document = examine(shop, GITLAB_TOKEN="glpat-wrong", ANTHROPIC_BASE_URL=url)
         assert rows["GitLab"][0] == "fail"
         assert "schedule" not in rows
         assert rows["pipeline file"][0] == rows["model"][0] == "warn"
-        assert (whole["exit_status"], rows["history"][0]) == (2, "ok")
+        assert (document["exit_status"], rows["history"][0]) == (2, "ok")
         lines = shop.nightshift("doctor", ANTHROPIC_BASE_URL=url).stdout.splitlines()
         assert lines[-1].startswith("A night would start here, ")
 
 
-def test_settings_that_are_wrong_are_the_one_row(tmp_path: Path) -> None:
+def test_with_invalid_settings_there_is_one_row(tmp_path: Path) -> None:
     with world(tmp_path, config="max_diff_lines: many\n") as shop:
-        rows, whole = examine(shop)
+        rows, document = examine(shop)
         assert list(rows) == ["settings"]
         assert "max_diff_lines" in rows["settings"][1]
-        assert whole["exit_status"] == 2
+        assert document["exit_status"] == 2
 
 
-def test_each_cause_is_told_once(tmp_path: Path) -> None:
-    """Without a key there is no agent, no model and no night; the sandbox holds all the same."""
+def test_each_cause_is_reported_once(tmp_path: Path) -> None:
+    """Without a key there is no agent, no model and no night, but the sandbox is tried."""
     with world(tmp_path, files=FILES) as shop, endpoint(401) as (url, _):
         keyless = dict.fromkeys(MODEL_KEYS, "")
-        rows, whole = examine(shop, ANTHROPIC_BASE_URL=url, **keyless)
+        rows, document = examine(shop, ANTHROPIC_BASE_URL=url, **keyless)
         assert rows["agent"] == ("fail", NO_KEY)
         assert "model" not in rows
         assert rows["sandbox"][0] in ("ok", "warn"), rows["sandbox"]
-        assert whole["verdict"].startswith("A night would fail here: 1 to fix")
+        assert document["verdict"].startswith("A night would fail here: 1 to fix")
 
 
 @pytest.mark.parametrize(
-    ("files", "here", "step"),
+    ("files", "uncommitted", "step"),
     [
         ({}, {}, "there is no .gitlab-ci.yml: `nightshift init` writes it, with the include"),
         (
@@ -280,21 +282,21 @@ def test_each_cause_is_told_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_next_step_to_a_pipeline_is_one_that_helps(
-    tmp_path: Path, files: Mapping[str, str], here: Mapping[str, str], step: str
+def test_the_next_step_to_a_pipeline(
+    tmp_path: Path, files: Mapping[str, str], uncommitted: Mapping[str, str], step: str
 ) -> None:
     with (
         world(tmp_path, files={"shop.py": "PRICE = 1\n", **files}) as shop,
         endpoint(200) as (url, _),
     ):
-        for name, text in here.items():
+        for name, text in uncommitted.items():
             (shop.checkout / name).write_text(text)
         rows, _ = examine(shop, ANTHROPIC_BASE_URL=url)
-        told = [text for _, text in rows.values() if step in text]
-        assert len(told) == 1, rows
+        matching = [text for _, text in rows.values() if step in text]
+        assert len(matching) == 1, rows
 
 
-def test_settings_that_no_night_reads_are_to_be_committed(tmp_path: Path) -> None:
+def test_an_uncommitted_settings_file_is_a_warning(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES, config="") as shop, endpoint(200) as (url, _):
         (shop.checkout / "nightshift.yaml").write_text("reviewer: ann\n")
         in_a_clone = dict.fromkeys(("GITLAB_CI", "CI_PIPELINE_ID"), "")
@@ -306,8 +308,7 @@ def test_settings_that_no_night_reads_are_to_be_committed(tmp_path: Path) -> Non
 
 
 def test_a_clone_is_the_project_that_its_origin_names(tmp_path: Path) -> None:
-    """Without the variables of a job, and without an identity of git's, which a job does not need
-    either."""
+    """Without a job's variables, and without an identity in git."""
     with world(tmp_path, files=FILES) as shop, endpoint(200) as (url, _):
         shop.gitlab.add_token(OWNER, shop.gitlab.users[0], access_level=40)
         in_a_clone = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""`nightshift init`, by the real command: what is found is tried, and what passed is written."""
+"""``nightshift init``: the real command, which tries what it finds and writes what passed."""
 
 import io
 import signal
@@ -29,7 +29,7 @@ unit:
   script: [make test]
 deploy: {stage: check, script: [make deploy], rules: [{if: $CI_COMMIT_TAG}]}
 """
-AT_HOME = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
+OUTSIDE_CI = {"GITLAB_CI": "", "CI_PIPELINE_ID": ""}
 FILES = {"Makefile": TEST, "shop.py": "PRICE = 1\n", ".gitlab-ci.yml": JOBS}
 
 
@@ -50,16 +50,16 @@ def set_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     with world(tmp_path_factory.mktemp("set-up"), files=files, config="") as shop:
         shown = shop.nightshift("init", "--dry-run")
         assert shown.exit_status == 0, shown.stderr
-        assert git(shop.checkout, "status", "--porcelain") == "", "it only shows"
+        assert git(shop.checkout, "status", "--porcelain") == "", "a dry run writes nothing"
         yield SetUp(shop, shop.nightshift("init"))
 
 
-def test_the_settings_are_what_was_found_and_tried(set_up: SetUp) -> None:
+def test_the_settings_have_the_command_that_passed(set_up: SetUp) -> None:
     assert "tried        make test: passed in " in set_up.done.stdout
     settings = set_up.read("nightshift.yaml")
     assert '\nverify_commands:\n  - "make test" # passed in ' in settings
     assert "\nreviewer: code_owners\n" in settings
-    assert set_up.shop.nightshift("config", "show", **AT_HOME).exit_status == 0
+    assert set_up.shop.nightshift("config", "show", **OUTSIDE_CI).exit_status == 0
 
 
 def test_the_include_is_added_below_the_projects_jobs(set_up: SetUp) -> None:
@@ -74,50 +74,50 @@ def test_the_include_is_added_below_the_projects_jobs(set_up: SetUp) -> None:
     assert changed == " M .gitlab-ci.yml\n?? nightshift.yaml\n"
 
 
-def test_what_a_night_will_run_besides_is_told(set_up: SetUp) -> None:
+def test_other_jobs_of_a_nights_pipeline_are_named(set_up: SetUp) -> None:
     assert "these jobs run at night too: unit; to keep one out" in set_up.done.stdout
     assert "rehearsal    the job `nightshift:rehearse` shows, in each" in set_up.done.stdout
 
 
-def test_three_jobs_are_recommended_until_they_are_there(set_up: SetUp) -> None:
-    said = "safer are three, which keep these apart: the input `shape: three-jobs`"
-    assert said in set_up.done.stdout
+def test_three_jobs_are_recommended_until_the_project_has_them(set_up: SetUp) -> None:
+    recommendation = "safer are three, which keep these apart: the input `shape: three-jobs`"
+    assert recommendation in set_up.done.stdout
     pipeline = set_up.shop.checkout / ".gitlab-ci.yml"
     before = pipeline.read_text()
     pipeline.write_text(before.replace("    inputs:\n", "    inputs:\n      shape: three-jobs\n"))
-    again = set_up.shop.nightshift("init", **AT_HOME)
+    again = set_up.shop.nightshift("init", **OUTSIDE_CI)
     pipeline.write_text(before)
-    assert (again.exit_status, said in again.stdout) == (0, False)
+    assert (again.exit_status, recommendation in again.stdout) == (0, False)
 
 
 def test_a_second_time_changes_nothing(set_up: SetUp) -> None:
     before = set_up.read(".gitlab-ci.yml"), set_up.read("nightshift.yaml")
-    again = set_up.shop.nightshift("init", **AT_HOME)
+    again = set_up.shop.nightshift("init", **OUTSIDE_CI)
     assert "nightshift.yaml exists: left as it is" in again.stdout
     assert "unchanged    .gitlab-ci.yml" in again.stdout
     assert (set_up.read(".gitlab-ci.yml"), set_up.read("nightshift.yaml")) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_dry_run_that_a_signal_ends_writes_nothing(
-    tmp_path: Path, number: signal.Signals, *, earlier: bool
+def test_an_interrupted_dry_run_writes_nothing(
+    tmp_path: Path, sent: signal.Signals, *, earlier: bool
 ) -> None:
-    slow = 'test:\n\tpython3 -c \'open("begun", "w")\' && sleep 600\n'
+    slow = 'test:\n\tpython3 -c \'open("started", "w")\' && sleep 600\n'
     with world(tmp_path, files={**FILES, "Makefile": slow}, config="") as shop:
         if earlier:
             (shop.checkout / "nightshift").mkdir()
             (shop.checkout / "nightshift/result.json").write_text("{}")
         before = whole_tree(shop.checkout)
         process = shop.start("init", "--dry-run")
-        begun = shop.checkout / "begun"
-        wait_for(lambda: begun.exists() or process.poll() is not None, "the tests to begin")
-        process.send_signal(number)
-        assert ended(process).exit_status == 128 + number
+        started = shop.checkout / "started"
+        wait_for(lambda: started.exists() or process.poll() is not None, "the tests to start")
+        process.send_signal(sent)
+        assert ended(process).exit_status == 128 + sent
         assert_same(whole_tree(shop.checkout), before)
 
 
-def test_a_dry_run_leaves_what_an_earlier_run_has_left(tmp_path: Path) -> None:
+def test_a_dry_run_keeps_the_results_of_an_earlier_run(tmp_path: Path) -> None:
     with world(tmp_path, files=FILES, config="") as shop:
         (shop.checkout / "nightshift").mkdir()
         (shop.checkout / "nightshift/result.json").write_text("{}")
@@ -126,7 +126,7 @@ def test_a_dry_run_leaves_what_an_earlier_run_has_left(tmp_path: Path) -> None:
         assert_same(whole_tree(shop.checkout), before)
 
 
-def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
+def test_a_failing_command_is_commented_out(tmp_path: Path) -> None:
     failing = {**FILES, "Makefile": "test:\n\tpython3 -c 'import shop; shop.lost'\n"}
     with world(tmp_path, files=failing, config="") as shop:
         done = shop.nightshift("init")
@@ -139,7 +139,7 @@ def test_only_what_passed_is_in_force(tmp_path: Path) -> None:
         assert mode & stat.S_IRUSR and not (shop.checkout / "nightshift").exists()
 
 
-def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: Path) -> None:
+def test_a_missing_dependency_is_named_and_a_second_run_tries_again(tmp_path: Path) -> None:
     test = "import unittest, prices\n\nclass T(unittest.TestCase):\n    def test_a(self): prices\n"
     files = {"requirements.txt": "prices\n", "test_shop.py": test, ".gitignore": ".venv/\n"}
     install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
@@ -155,7 +155,7 @@ def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: P
         venv.create(shop.checkout / ".venv", symlinks=True)
         [packages] = (shop.checkout / ".venv/lib").glob("python*/site-packages")
         (packages / "prices.py").write_text("")
-        again = shop.nightshift("init", **AT_HOME)
+        again = shop.nightshift("init", **OUTSIDE_CI)
         assert "nightshift.yaml has no active test command yet: trying again\n" in again.stdout
         assert "install " not in again.stdout
         settings = (shop.checkout / "nightshift.yaml").read_text()
@@ -163,7 +163,7 @@ def test_what_is_not_installed_is_named_and_a_second_run_tries_again(tmp_path: P
         assert (shop.checkout / ".gitlab-ci.yml").read_text() == pipeline
 
 
-def test_a_command_that_finds_no_test_is_not_in_force(tmp_path: Path) -> None:
+def test_a_command_that_finds_no_test_is_commented_out(tmp_path: Path) -> None:
     files = {"test_shop.py": "def test_a():\n    assert 1 + 1 == 2\n"}
     with world(tmp_path, files=files, config="") as shop:
         done = shop.nightshift("init")
@@ -171,7 +171,7 @@ def test_a_command_that_finds_no_test_is_not_in_force(tmp_path: Path) -> None:
         assert "\nverify_commands" not in (shop.checkout / "nightshift.yaml").read_text()
 
 
-def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
+def test_the_subprojects_of_a_monorepo_are_named(tmp_path: Path) -> None:
     parts = {"api/go.mod": "module api\n", "web/package.json": "{}\n", "README.md": "Hello\n"}
     with world(tmp_path, files=parts, config="") as shop:
         done = shop.nightshift("init", "--dry-run")
@@ -181,7 +181,7 @@ def test_the_parts_of_a_monorepo_are_named(tmp_path: Path) -> None:
         )
 
 
-def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
+def test_an_older_version_is_updated(tmp_path: Path) -> None:
     older = (
         "include:\n  - project: acme/gitlab-nightshift\n    ref: v0.0.9 # pinned\n"
         f"    file: {TEMPLATE}\n    inputs: {{version: 0.0.9}}\n"
@@ -195,7 +195,7 @@ def test_an_older_version_is_renewed_and_said(tmp_path: Path) -> None:
         assert pipeline == older.replace("ref: v0.0.9", f"ref: v{__version__}")
 
 
-def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
+def test_an_obstacle_is_one_line(tmp_path: Path) -> None:
     for number, (text, args, why) in enumerate(
         [
             ("a: [\n", (), ".gitlab-ci.yml is not valid YAML at line 2: fix it first"),
@@ -214,12 +214,12 @@ def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
             done = shop.nightshift("init", *args)
             assert done.exit_status == 2
             assert why in done.stderr and done.stderr.count("\n") == 1
-            assert done.stdout == "", "it is said before the tests are tried"
+            assert done.stdout == "", "the error comes before the tests"
             assert git(shop.checkout, "status", "--porcelain") == ""
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    """A repository could otherwise have init overwrite any file of whoever runs it."""
+    """A repository could otherwise overwrite any file of the user of init."""
     for number, name in enumerate((".gitlab-ci.yml", "nightshift.yaml")):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -228,13 +228,13 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
             target = folder / "private.txt"
             target.write_text("# kept\n")
             (shop.checkout / name).symlink_to(target)
-            done = shop.nightshift("init", **AT_HOME)
+            done = shop.nightshift("init", **OUTSIDE_CI)
             assert done.exit_status == 2
             assert f"{name} is a link or a folder: replace it with a file first\n" in done.stderr
             assert target.read_text() == "# kept\n"
             (shop.checkout / name).unlink()
             (shop.checkout / name).mkdir()
-            assert shop.nightshift("init", **AT_HOME).exit_status == 2
+            assert shop.nightshift("init", **OUTSIDE_CI).exit_status == 2
 
 
 def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
@@ -257,31 +257,31 @@ def test_an_empty_project_and_one_without_a_pipeline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "line"),
+    ("options", "line"),
     [((), "\n# log_issue: auto\n"), (("--dashboard",), "\nlog_issue: auto\n")],
 )
-def test_the_dashboard_is_explained_and_on_where_it_is_wanted(
-    tmp_path: Path, given: tuple[str, ...], line: str
+def test_the_dashboard_is_explained_and_can_be_enabled(
+    tmp_path: Path, options: tuple[str, ...], line: str
 ) -> None:
     with world(tmp_path, files=FILES, config="") as shop:
-        done = shop.nightshift("init", *given)
+        done = shop.nightshift("init", *options)
         settings = (shop.checkout / "nightshift.yaml").read_text()
         assert f"# {DASHBOARD}{line}" in settings
-        told = f"dashboard    off (log_issue). {DASHBOARD} To switch it on: --dashboard\n"
-        assert (told in done.stdout) != bool(given), done.stdout
+        note = f"dashboard    off (log_issue). {DASHBOARD} To switch it on: --dashboard\n"
+        assert (note in done.stdout) != bool(options), done.stdout
         assert load_settings({}, ConfigFile("nightshift.yaml", settings)).log_issue == (
-            "auto" if given else "off"
+            "auto" if options else "off"
         )
 
 
 @pytest.mark.parametrize(
     ("typed", "on"), [("y\n", True), ("Yes\n", True), ("\n", False), ("", False)]
 )
-def test_a_person_is_asked_for_the_dashboard(
+def test_yes_or_no_is_asked_in_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, typed: str, *, on: bool
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-    assert init._ask("Well?") is False, "nobody is there"
+    assert init._ask_yes_no("Well?") is False, "there is no terminal"
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True)
-    assert init._ask("Well?") is on
+    assert init._ask_yes_no("Well?") is on

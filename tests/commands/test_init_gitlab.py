@@ -1,4 +1,4 @@
-"""`nightshift init --gitlab` and `--merge-request`, by the real command on the stand-in."""
+"""``nightshift init --gitlab`` and ``--merge-request``: the real command, with the stand-in."""
 
 import json
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ ALL = ("--merge-request", "--model-key", "ANTHROPIC_API_KEY")
 def project(folder: Path, jobs: str = JOBS) -> Iterator[tuple[World, ProjectSettings]]:
     """A project without a night, on the laptop of its Maintainer."""
     with world(folder, files={**FILES, ".gitlab-ci.yml": jobs}, config="") as shop:
-        made = add_setup(shop.gitlab)
+        settings = add_setup(shop.gitlab)
         shop.gitlab.add_project("acme/gitlab-nightshift")
         shop.gitlab.add_token(OWNER, shop.gitlab.users[1], access_level=40)
-        yield shop, made
+        yield shop, settings
 
 
 def init(shop: World, *args: str, token: str = OWNER) -> Done:
@@ -43,17 +43,17 @@ def init(shop: World, *args: str, token: str = OWNER) -> Done:
 
 @dataclass(frozen=True)
 class SetUp:
-    """A project after ``init`` with all it can do, and its request by then."""
+    """A project after ``init`` with all options."""
 
     shop: World
-    made: ProjectSettings
+    settings: ProjectSettings
     done: Done
 
 
 @pytest.fixture(scope="module")
 def set_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
-    with project(tmp_path_factory.mktemp("set-up")) as (shop, made):
-        yield SetUp(shop, made, init(shop, *ALL))
+    with project(tmp_path_factory.mktemp("set-up")) as (shop, settings):
+        yield SetUp(shop, settings, init(shop, *ALL))
 
 
 def test_one_command_opens_a_merge_request_that_leaves_nothing_to_do(set_up: SetUp) -> None:
@@ -71,16 +71,16 @@ def test_one_command_opens_a_merge_request_that_leaves_nothing_to_do(set_up: Set
     assert "; none of your own jobs runs in that pipeline.\n" in text
 
 
-def test_the_template_is_added_to_the_projects_own_jobs(set_up: SetUp) -> None:
+def test_the_merge_request_adds_the_template(set_up: SetUp) -> None:
     files = set_up.shop.project
     pipeline = read_blob(files.git, files.bare_repository, BRANCH, ".gitlab-ci.yml")
     assert pipeline and pipeline.decode().startswith(JOBS)
     assert b'shape: "three-jobs"' in pipeline
 
 
-def test_token_and_key_are_made_and_kept_as_a_careful_person_would(set_up: SetUp) -> None:
-    made = set_up.made
-    assert made.secrets["GITLAB_TOKEN"] == {
+def test_token_and_key_are_stored_masked_and_protected(set_up: SetUp) -> None:
+    settings = set_up.settings
+    assert settings.secrets["GITLAB_TOKEN"] == {
         "key": "GITLAB_TOKEN",
         "value": MADE_TOKEN,
         "masked": True,
@@ -88,33 +88,33 @@ def test_token_and_key_are_made_and_kept_as_a_careful_person_would(set_up: SetUp
         "protected": True,
         "raw": True,
         "environment_scope": "nightshift*",
-        "description": f"access token 1, until {made.tokens[0]['expires_at']}",
+        "description": f"access token 1, until {settings.tokens[0]['expires_at']}",
     }
-    assert made.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
-    assert made.tokens[0]["access_level"] == 30
-    assert made.allowed == {"acme/gitlab-nightshift": [set_up.shop.project.id]}
+    assert settings.secrets["ANTHROPIC_API_KEY"]["value"] == KEY
+    assert settings.tokens[0]["access_level"] == 30
+    assert settings.allowed == {"acme/gitlab-nightshift": [set_up.shop.project.id]}
 
 
 LABELS = ["docs", "night-shift", "performance", "refactoring", "security", "tests"]
 
 
-def test_schedule_and_labels_are_made(set_up: SetUp) -> None:
+def test_schedule_and_labels_are_created(set_up: SetUp) -> None:
     [night] = set_up.shop.project.schedules
     assert (night.active, dict(night.variables)) == (True, {"NIGHTSHIFT": "true"})
     assert sorted(label.name for label in set_up.shop.project.labels) == LABELS
 
 
-def test_a_second_init_makes_nothing_twice(set_up: SetUp) -> None:
-    shop, made = set_up.shop, set_up.made
+def test_a_second_init_creates_nothing_twice(set_up: SetUp) -> None:
+    shop, settings = set_up.shop, set_up.settings
     again = init(shop, *ALL)
     assert again.exit_status == 0
-    assert len(shop.merge_requests) == len(made.tokens) == len(shop.project.schedules) == 1
+    assert len(shop.merge_requests) == len(settings.tokens) == len(shop.project.schedules) == 1
     assert "GITLAB_TOKEN exists" in again.stdout and "Night shift exists" in again.stdout
     assert "labels       the merge requests' labels exist\n" in again.stdout
     assert len(shop.project.labels) == len(LABELS)
 
 
-def test_lines_of_windows_stay_so_in_the_merge_request(tmp_path: Path) -> None:
+def test_the_merge_request_keeps_windows_line_endings(tmp_path: Path) -> None:
     jobs = JOBS.replace("\n", "\r\n")
     with project(tmp_path, jobs=jobs) as (shop, _):
         assert init(shop, *ALL).exit_status == 0
@@ -125,7 +125,7 @@ def test_lines_of_windows_stay_so_in_the_merge_request(tmp_path: Path) -> None:
         assert proposed.count(b"\n") == proposed.count(b"\r\n")
 
 
-def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> None:
+def test_no_rehearsal_is_promised_without_merge_request_pipelines(tmp_path: Path) -> None:
     rules = "workflow: {rules: [{if: $CI_COMMIT_BRANCH}]}\n"
     with project(tmp_path, jobs=f"{JOBS}{rules}") as (shop, _):
         assert init(shop, *ALL).exit_status == 0
@@ -138,16 +138,16 @@ def test_no_rehearsal_is_promised_where_no_pipeline_shows_it(tmp_path: Path) -> 
         assert "nightshift:rehearse" not in text
 
 
-def test_without_a_merge_request_the_files_are_written_here(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
+def test_without_a_merge_request_the_files_are_written(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, settings):
         done = init(shop, "--gitlab")
         assert done.exit_status == 0, done.stderr
         assert done.stdout.endswith("nights start once they are on the default branch\n")
-        assert (shop.checkout / "nightshift.yaml").exists() and made.tokens
+        assert (shop.checkout / "nightshift.yaml").exists() and settings.tokens
         assert shop.merge_requests == []
 
 
-def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
+def test_an_update_of_the_template_is_proposed(tmp_path: Path) -> None:
     item = f"{{project: acme/gitlab-nightshift, ref: v0.0.9, file: {TEMPLATE}}}"
     with project(tmp_path, jobs=f"include: [{item}]\n{JOBS}") as (shop, _):
         done = init(shop, *ALL)
@@ -159,21 +159,21 @@ def test_a_newer_version_proposes_itself(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_changes_nothing_and_shows_all(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
+    with project(tmp_path) as (shop, settings):
         done = init(shop, *ALL, "--dry-run")
         assert done.exit_status == 0, done.stderr
         assert "create a project access token (Developer" in done.stdout
         assert "would open   a merge request:" in done.stdout
         assert "labels       create night-shift, tests, " in done.stdout
-        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert (settings.tokens, settings.secrets, shop.merge_requests) == ([], {}, [])
         assert shop.project.labels == []
         assert git(shop.checkout, "status", "--porcelain") == ""
 
 
-def test_where_pipeline_variables_are_forbidden_the_description_makes_a_night(
+def test_without_pipeline_variables_the_description_marks_a_night(
     tmp_path: Path,
 ) -> None:
-    """As in new groups of GitLab.com; a second try finds that night."""
+    """As in new groups of GitLab.com."""
     with project(tmp_path) as (shop, _):
         shop.project.variables_role = NOBODY
         done = init(shop, *ALL)
@@ -185,14 +185,14 @@ def test_where_pipeline_variables_are_forbidden_the_description_makes_a_night(
         assert pipeline and b'      schedule_description: "Night shift" # pipeline var' in pipeline
         assert "with - {if: '$CI_PIPELINE_SCHEDULE_DESCRIPTION == \"Night shift\"'" in done.stdout
         [request] = shop.merge_requests
-        assert "New pipeline" not in str(request.description), "whose form has no fields"
+        assert "New pipeline" not in str(request.description), "its form accepts no variables"
         again = init(shop, *ALL)
         assert again.exit_status == 0 and "Night shift exists" in again.stdout
         assert shop.project.schedules == [night]
 
 
 def test_a_schedule_without_its_variable_is_not_left_behind(tmp_path: Path) -> None:
-    """Where GitLab does not show beforehand that it refuses the variable."""
+    """If GitLab does not show beforehand that it refuses the variable."""
     with project(tmp_path) as (shop, _):
         for _ in range(2):
             shop.gitlab.fail_next(
@@ -206,18 +206,18 @@ def test_a_schedule_without_its_variable_is_not_left_behind(tmp_path: Path) -> N
         assert [each.active for each in shop.project.schedules] == [True]
 
 
-def test_an_unfinished_schedule_of_an_ended_try_is_replaced(tmp_path: Path) -> None:
+def test_an_unfinished_schedule_is_replaced(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, _):
         own, other = shop.gitlab.users[1], shop.gitlab.users[0]
         for number, owner in enumerate((own, other), 1):
-            left = StandinSchedule(number, owner, "Night shift", active=False, variables={})
-            shop.project.schedules.append(left)
+            schedule = StandinSchedule(number, owner, "Night shift", active=False, variables={})
+            shop.project.schedules.append(schedule)
         assert init(shop, "--gitlab").exit_status == 0
-        found = [(each.owner.id, each.active) for each in shop.project.schedules]
-        assert found == [(other.id, False), (own.id, True)], "another's is left alone"
+        schedules = [(each.owner.id, each.active) for each in shop.project.schedules]
+        assert schedules == [(other.id, False), (own.id, True)], "another's is kept"
 
 
-def test_more_schedules_than_gitlab_allows_is_told_in_its_words(tmp_path: Path) -> None:
+def test_too_many_schedules_are_reported_in_gitlabs_words(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, _):
         owner = shop.gitlab.users[1]
         shop.project.schedules += [StandinSchedule(n, owner, "b", variables={}) for n in range(10)]
@@ -225,12 +225,12 @@ def test_more_schedules_than_gitlab_allows_is_told_in_its_words(tmp_path: Path) 
         assert done.exit_status == 12
         assert "Maximum number of pipeline schedules (10) exceeded" in done.stderr
         del shop.project.schedules[0]
-        assert init(shop, "--gitlab").exit_status == 0, "nothing was written that is in its way"
+        assert init(shop, "--gitlab").exit_status == 0, "it can be repeated"
 
 
-def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
-        made.makes_tokens = False
+def test_the_merge_request_lists_what_is_left_to_people(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, settings):
+        settings.makes_tokens = False
         done = init(shop, "--merge-request")
         assert done.exit_status == 0, done.stderr
         [request] = shop.merge_requests
@@ -240,7 +240,7 @@ def test_what_is_left_to_people_stands_in_the_merge_request(tmp_path: Path) -> N
         assert "- model key: store your model key (ANTHROPIC" in todo
 
 
-def test_what_the_tests_lack_stands_in_the_merge_request(tmp_path: Path) -> None:
+def test_the_merge_request_says_what_the_tests_lack(tmp_path: Path) -> None:
     files = {"requirements.txt": "prices", "test_shop.py": "import prices\n"}
     with world(tmp_path, files=files, config="") as shop:
         add_setup(shop.gitlab)
@@ -252,20 +252,18 @@ def test_what_the_tests_lack_stands_in_the_merge_request(tmp_path: Path) -> None
 
 
 def test_a_token_that_cannot_be_stored_is_revoked(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
-        made.refuses_variables = True
+    with project(tmp_path) as (shop, settings):
+        settings.refuses_variables = True
         done = init(shop, "--gitlab")
         assert done.exit_status == 12 and "is invalid" in done.stderr
-        assert (len(made.tokens), made.revoked) == (1, ["1"])
+        assert (len(settings.tokens), settings.revoked) == (1, ["1"])
 
 
 @pytest.mark.parametrize(
     ("step", "path"), [("schedule", "/pipeline_schedules$"), ("token", "/access_tokens$")]
 )
-def test_a_refused_step_is_told_in_gitlabs_words_with_what_helps(
-    tmp_path: Path, step: str, path: str
-) -> None:
-    """And not for what the step usually lacks: variables of schedules, tokens of the tier."""
+def test_a_refused_step_is_reported_with_its_remedy(tmp_path: Path, step: str, path: str) -> None:
+    """Not with the usual reason: forbidden variables, or a tier without tokens."""
     with project(tmp_path) as (shop, _):
         body = {"message": "You cannot perform write operations on a read-only instance"}
         shop.gitlab.fail_next("POST", path, 403, body)
@@ -277,7 +275,7 @@ def test_a_refused_step_is_told_in_gitlabs_words_with_what_helps(
         )
 
 
-def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
+def test_commits_and_decisions_of_people_are_kept(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, _):
         assert init(shop, "--merge-request").exit_status == 0
         bare, head = shop.project.bare_repository, f"refs/heads/{BRANCH}"
@@ -298,8 +296,8 @@ def test_what_people_have_done_is_left_alone(tmp_path: Path) -> None:
         assert len(shop.merge_requests) == 1
 
 
-def test_who_may_not_and_what_is_wrong_is_one_line(tmp_path: Path) -> None:
-    with project(tmp_path) as (shop, made):
+def test_missing_rights_and_wrong_options_are_one_line(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, settings):
         for args, token, why in (
             (("--gitlab",), BOT_TOKEN, "is not a Maintainer's"),
             (("--merge-request",), "", "GITLAB_TOKEN is not set"),
@@ -312,39 +310,38 @@ def test_who_may_not_and_what_is_wrong_is_one_line(tmp_path: Path) -> None:
             done = init(shop, *args, token=token)
             assert done.exit_status == 2, args
             assert why in done.stderr and done.stderr.count("\n") == 1
-        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert (settings.tokens, settings.secrets, shop.merge_requests) == ([], {}, [])
         assert git(shop.checkout, "status", "--porcelain") == ""
 
 
-def test_a_file_that_gitlab_would_refuse_is_seen_before(tmp_path: Path) -> None:
-    with project(tmp_path, jobs=f"{JOBS}lint: {{stage: check}}\n") as (shop, made):
+def test_an_invalid_pipeline_file_is_found_first(tmp_path: Path) -> None:
+    with project(tmp_path, jobs=f"{JOBS}lint: {{stage: check}}\n") as (shop, settings):
         done = init(shop, *ALL)
         assert done.exit_status == 2
         assert done.stderr == (
             "nightshift: E_CONFIG: GitLab would reject .gitlab-ci.yml: jobs:lint config"
             " should implement the script:, run:, or trigger: keyword\n"
         )
-        assert (made.tokens, shop.merge_requests) == ([], [])
+        assert (settings.tokens, shop.merge_requests) == ([], [])
 
 
-def test_a_gitlab_that_would_refuse_every_pipeline_is_told(tmp_path: Path) -> None:
+def test_a_gitlab_that_is_too_old_is_an_error(tmp_path: Path) -> None:
     why = (
         "GitLab 16.10.9-ee would refuse every pipeline that includes the template, which needs"
         " 16.11 or newer"
     )
-    with project(tmp_path) as (shop, made):
+    with project(tmp_path) as (shop, settings):
         old = {"version": "16.10.9-ee", "revision": "x"}
         shop.gitlab.fail_next("GET", "/version$", 200, old, times=2)
         done = init(shop, "--gitlab")
         assert (done.exit_status, done.stderr) == (2, f"nightshift: E_CONFIG: {why}\n")
-        assert made.tokens == []
+        assert settings.tokens == []
         [row] = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["project"]
         assert (row.state, row.text) == ("fail", why)
 
 
-def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
-    """Of another GitLab is one that this GitLab does not know."""
-    with project(tmp_path) as (shop, made):
+def test_every_bad_token_is_one_line(tmp_path: Path) -> None:
+    with project(tmp_path) as (shop, settings):
         rita = shop.gitlab.users[1]
         shop.gitlab.add_token("glpat-Expired1", rita, access_level=40, ended="expired")
         shop.gitlab.add_token("glpat-Revoked1", rita, access_level=40, ended="revoked")
@@ -373,4 +370,4 @@ def test_every_kind_of_a_bad_token_ends_in_one_line(tmp_path: Path) -> None:
         whole = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN="").stdout)
         [shown] = [each for each in whole["rows"] if each["name"] == "GitLab"]
         assert (shown, whole["exit_status"]) == (asdict(row), 2)
-        assert (made.tokens, made.secrets, shop.merge_requests) == ([], {}, [])
+        assert (settings.tokens, settings.secrets, shop.merge_requests) == ([], {}, [])

@@ -1,4 +1,4 @@
-"""Files that a command line names and that are none to be read: one line, no traceback, no wait."""
+"""Unusable files on the command line: one line of error, no traceback, no waiting."""
 
 import json
 import os
@@ -17,11 +17,11 @@ LONG = "x" * 300
 
 
 def run(folder: Path, *words: str, stdin: str = "", **env: str) -> tuple[int, str, str]:
-    with tempfile.TemporaryFile() as given:
-        given.write(stdin.encode())
-        given.seek(0)
-        whole = {"PATH": os.environ["PATH"], "HOME": "/", **env}
-        done = ended(warm.start(words, cwd=folder, env=whole, stdin=given.fileno()))
+    with tempfile.TemporaryFile() as file:
+        file.write(stdin.encode())
+        file.seek(0)
+        variables = {"PATH": os.environ["PATH"], "HOME": "/", **env}
+        done = ended(warm.start(words, cwd=folder, env=variables, stdin=file.fileno()))
     return done.exit_status, done.stdout, done.stderr
 
 
@@ -38,7 +38,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @each(
-    ("words", "said"),
+    ("words", "error"),
     [
         ("config show --config loop", "loop: no such file"),
         ("config show --config pipe", "pipe: no such file"),
@@ -53,13 +53,13 @@ def checkout(tmp_path: Path) -> Path:
         (f"delegate --cancel delegate-{LONG}", "no delegation with that id"),
     ],
 )
-def test_it_is_told_in_one_line(words: str, said: str, checkout: Path) -> None:
+def test_the_error_is_one_line(words: str, error: str, checkout: Path) -> None:
     status, _, err = run(checkout, *words.split())
     assert (status, err.count("E_CONFIG")) == (2, 1)
-    assert said in err.splitlines()[-1]
+    assert error in err.splitlines()[-1]
 
 
-def test_a_selected_file_of_any_name_is_none_of_a_change(checkout: Path) -> None:
+def test_a_selected_file_may_have_any_name(checkout: Path) -> None:
     status, _, err = run(checkout, "check", "--selected", LONG)
     assert (status, err) == (8, "")
 
@@ -72,14 +72,14 @@ def test_a_selected_file_of_any_name_is_none_of_a_change(checkout: Path) -> None
         {"type": "git_url", "value": "https://[::1"},
     ],
 )
-def test_a_repository_that_can_be_none_is_a_mistake(repo: dict[str, str], checkout: Path) -> None:
+def test_an_impossible_repository_is_an_error(repo: dict[str, str], checkout: Path) -> None:
     task = json.dumps({"task_prompt": "x", "repo": repo})
     status, out, err = run(checkout, "delegate", stdin=task)
     assert (status, json.loads(out)["diagnostics"]["error_code"]) == (2, "E_CONFIG")
     assert "repo.value: " in err
 
 
-def test_settings_outside_a_checkout_that_are_no_text(tmp_path: Path) -> None:
+def test_settings_outside_a_checkout_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "nightshift.yaml").write_bytes(b"\xff\xfe\0")
     status, _, err = run(tmp_path, "config", "show")
     assert (status, err.count("\n")) == (2, 1)
@@ -87,7 +87,7 @@ def test_settings_outside_a_checkout_that_are_no_text(tmp_path: Path) -> None:
 
 
 @each("words", ["plan", "run", "check", "execute", "init --dry-run"])
-def test_a_path_with_a_line_break_is_told(words: str, checkout: Path) -> None:
+def test_a_path_with_a_line_break_is_an_error(words: str, checkout: Path) -> None:
     moved = checkout.with_name("a\nb")
     if not moved.exists():
         checkout.rename(moved)
@@ -98,14 +98,14 @@ def test_a_path_with_a_line_break_is_told(words: str, checkout: Path) -> None:
 
 
 @each("words", ["plan", "check", "run --dry-run", "init --dry-run", "doctor", "config show"])
-def test_a_head_whose_commit_is_lost_is_told(words: str, checkout: Path) -> None:
+def test_a_lost_commit_of_head_is_an_error(words: str, checkout: Path) -> None:
     shutil.rmtree(checkout / ".git/objects")
     (checkout / ".git/objects").mkdir()
     status, out, err = run(checkout, *words.split())
     assert (status, "which is not there): clone it anew" in out + err) == (2, True)
 
 
-def test_a_delegation_survives_an_index_that_is_none(checkout: Path) -> None:
+def test_a_delegation_survives_a_broken_index(checkout: Path) -> None:
     (checkout / ".git/index").write_text("none")
     status, out, _ = run(checkout, "delegate", stdin='{"task_prompt": "x"}')
     assert (status, json.loads(out)["git"]["dirty"]) == (4, True)

@@ -1,4 +1,4 @@
-"""``nightshift patch`` and ``nightshift execute`` as a person and a program call them."""
+"""``nightshift patch`` and ``nightshift execute``: the real commands, with a scripted model."""
 
 import json
 import os
@@ -40,12 +40,12 @@ old.txt
 WRITTEN = BLOCKS.replace("SEARCH\n    return", "SEARCH\ndef total(prices):\n    return", 1).replace(
     "=======\n    return float", "=======\ndef total(prices):\n    return float", 1
 )
-"""The same as this program writes them: with a line around."""
+"""The same blocks as ``patch`` prints them, with a line of context."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A command's end."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -69,11 +69,11 @@ class Shop:
         }
 
     def run(self, *args: str, stdin: str | bytes = b"", folder: str = ".", **env: str) -> Done:
-        with TemporaryFile() as given:
-            given.write(stdin.encode() if isinstance(stdin, str) else stdin)
-            given.seek(0)
-            place, variables = self.root / folder, self.environment(**env)
-            with warm.start(args, cwd=place, env=variables, stdin=given.fileno()) as started:
+        with TemporaryFile() as file:
+            file.write(stdin.encode() if isinstance(stdin, str) else stdin)
+            file.seek(0)
+            cwd, variables = self.root / folder, self.environment(**env)
+            with warm.start(args, cwd=cwd, env=variables, stdin=file.fileno()) as started:
                 out, err = started.communicate()
         return Done(started.wait(), out.decode(), err.decode())
 
@@ -83,9 +83,9 @@ class Shop:
         """The command ``patch`` with a scripted model; the checkout is the same afterwards."""
         before = whole_tree(self.root)
         with ModelEndpoint(turns) as self.endpoint:
-            own = {"NIGHTSHIFT_MODEL_ENDPOINT": self.endpoint.url}
+            env = {"NIGHTSHIFT_MODEL_ENDPOINT": self.endpoint.url, **env}
             command = ("patch", "--model", "m", *args)
-            done = self.run(*command, stdin=stdin, folder=folder, **{**own, **env})
+            done = self.run(*command, stdin=stdin, folder=folder, **env)
         assert_same(whole_tree(self.root), before)
         assert "Traceback" not in done.err
         return done
@@ -103,7 +103,7 @@ def shop(tmp_path: Path) -> Shop:
 # --- patch ------------------------------------------------------------------------------------
 
 
-def test_the_two_halves_make_one_change(shop: Shop) -> None:
+def test_execute_applies_what_patch_proposes(shop: Shop) -> None:
     turns = [
         call("read", path="shop.py"),
         call("edit", path="shop.py", old="return sum(prices)", new="return float(sum(prices))"),
@@ -133,7 +133,7 @@ def test_the_two_halves_make_one_change(shop: Shop) -> None:
     ]
 
 
-def test_the_model_is_told_the_task_and_the_files(shop: Shop) -> None:
+def test_the_prompt_has_the_task_and_the_files(shop: Shop) -> None:
     shop.patch([say("NO CHANGE: x")], "--task", "-", "a.py", stdin="Name the value\n", folder="src")
     [request] = shop.endpoint.messages
     assert "<task>\nName the value\n</task>" in request.prompt
@@ -143,7 +143,7 @@ def test_the_model_is_told_the_task_and_the_files(shop: Shop) -> None:
     assert request.headers["authorization"] == "Bearer sk-test-ByHand00000001"
 
 
-def test_a_diff_or_json_instead_of_blocks(shop: Shop) -> None:
+def test_a_diff_or_json_can_replace_the_blocks(shop: Shop) -> None:
     diff = shop.patch([say(BLOCKS), say("Done.")], "--task", "x", "--diff").out
     assert diff == (
         "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n def total(prices):\n"
@@ -162,18 +162,18 @@ def test_a_diff_or_json_instead_of_blocks(shop: Shop) -> None:
     assert printed["blocks"] == WRITTEN
 
 
-def test_a_model_that_changes_nothing(shop: Shop) -> None:
+def test_a_model_may_change_nothing(shop: Shop) -> None:
     done = shop.patch([say("NO CHANGE: it is right")], "--task", "x")
     assert (done.status, done.out) == (0, "")
     assert "no change: it is right" in done.err
 
 
-def test_what_a_model_says_steers_no_terminal(shop: Shop) -> None:
+def test_control_characters_of_a_model_are_replaced(shop: Shop) -> None:
     done = shop.patch([say("NO CHANGE: \x1b[2Jit is \x9bright")], "--task", "x")
     assert "no change: ?[2Jit is ?right" in done.err
 
 
-def test_the_task_of_the_settings(shop: Shop) -> None:
+def test_the_task_may_come_from_the_settings(shop: Shop) -> None:
     assert shop.patch([say(BLOCKS), say("Done.")], NIGHTSHIFT_TASK="Mend it").status == 0
     assert "Mend it" in shop.endpoint.messages[0].prompt
 
@@ -198,21 +198,21 @@ REFUSED: list[tuple[list[Turn], tuple[str, ...], int, str]] = [
 ]
 
 
-def test_what_goes_wrong_has_its_code(shop: Shop) -> None:
+def test_each_error_has_its_exit_status(shop: Shop) -> None:
     failures = []
     for turns, args, status, text in REFUSED:
         done = shop.patch(turns, "--task", "x", *args)
-        seen = (done.status, done.out, text in done.err, shop.endpoint.unscripted)
-        if seen != (status, "", True, []):
+        outcome = (done.status, done.out, text in done.err, shop.endpoint.unscripted)
+        if outcome != (status, "", True, []):
             failures.append((text, done))
     assert failures == []
 
 
-def test_blocks_that_do_not_fit_are_told(shop: Shop) -> None:
+def test_the_model_may_correct_blocks_that_do_not_fit(shop: Shop) -> None:
     assert shop.patch([say(WRONG), say(BLOCKS), say("Done.")], "--task", "x").out == WRITTEN
 
 
-def test_files_of_secrets_are_not_shown(shop: Shop) -> None:
+def test_the_model_sees_no_files_of_secrets(shop: Shop) -> None:
     write(shop.root, ".env", "PASSWORD=never-shown\n")
     commit(shop.root)
     turns = [
@@ -232,8 +232,8 @@ def test_files_of_secrets_are_not_shown(shop: Shop) -> None:
 # --- execute ----------------------------------------------------------------------------------
 
 
-def executed(shop: Shop, text: str | bytes, *args: str) -> Done:
-    """A command that has to leave everything as it was."""
+def execute_unchanged(shop: Shop, text: str | bytes, *args: str) -> Done:
+    """Run ``execute``, which must not change the checkout."""
     before = whole_tree(shop.root)
     done = shop.run("execute", *args, stdin=text)
     assert_same(whole_tree(shop.root), before)
@@ -241,14 +241,14 @@ def executed(shop: Shop, text: str | bytes, *args: str) -> Done:
     return done
 
 
-def test_a_dry_run_says_what_would_change(shop: Shop) -> None:
-    done = executed(shop, BLOCKS, "--dry-run")
+def test_a_dry_run_lists_what_would_change(shop: Shop) -> None:
+    done = execute_unchanged(shop, BLOCKS, "--dry-run")
     assert done.out.splitlines()[0] == "would be edited shop.py (+1 -1)"
-    printed = json.loads(executed(shop, BLOCKS, "--dry-run", "--json").out)
+    printed = json.loads(execute_unchanged(shop, BLOCKS, "--dry-run", "--json").out)
     assert (printed["applied"], printed["dry_run"], len(printed["files"])) == (False, True, 3)
 
 
-def test_from_a_file_in_a_folder_below_and_as_json(shop: Shop, tmp_path: Path) -> None:
+def test_blocks_from_a_file_in_a_subfolder_and_json(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "change.txt").write_text(BLOCKS)
     done = shop.run("execute", str(tmp_path / "change.txt"), "--json", folder="src")
     assert json.loads(done.out)["files"][2] == {
@@ -272,18 +272,18 @@ UNUSABLE: list[tuple[str | bytes, int, str]] = [
 ]
 
 
-def test_blocks_that_are_not_applied(shop: Shop) -> None:
+def test_unusable_blocks_change_nothing(shop: Shop) -> None:
     failures = []
     for text, status, why in [*UNUSABLE, (b"x" * 4_000_001, 10, "larger than 4000000 bytes")]:
-        done = executed(shop, text)
+        done = execute_unchanged(shop, text)
         if (done.status, done.out, why in done.err) != (status, "", True):
             failures.append((why, done))
     assert failures == []
 
 
-def test_changes_that_are_not_committed_are_not_mixed_with_others(shop: Shop) -> None:
+def test_uncommitted_changes_are_refused(shop: Shop) -> None:
     write(shop.root, "shop.py", f"{SHOP}# mine\n")
-    done = executed(shop, BLOCKS)
+    done = execute_unchanged(shop, BLOCKS)
     assert done.status == 11
     assert done.err == (
         "nightshift: E_WORKSPACE_DIRTY: shop.py: changed and not committed; commit first, or say"
@@ -293,7 +293,7 @@ def test_changes_that_are_not_committed_are_not_mixed_with_others(shop: Shop) ->
     assert (shop.root / "shop.py").read_text().endswith("float(sum(prices))\n# mine\n")
 
 
-def test_outside_a_checkout(tmp_path: Path) -> None:
+def test_execute_needs_a_checkout(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     done = shop.run("execute", stdin=BLOCKS)
     assert (done.status, done.out) == (2, "")

@@ -1,4 +1,4 @@
-"""``nightshift providers``: every agent of the table, tried and not guessed."""
+"""``nightshift providers``: every agent of the registry, checked by trying it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.repository.tools import repository
 KEY = "sk-test-never-shown-00001"
 
 
-def program(folder: Path, name: str, text: str, status: int = 0) -> None:
+def write_program(folder: Path, name: str, text: str, status: int = 0) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
     file.write_text(f"#!/bin/sh\n{text}\nexit {status}\n")
@@ -29,7 +29,7 @@ def rows(env: Mapping[str, str], **settings: str) -> dict[str, ProviderRow]:
     return {row.name: row for row in list_providers(load_settings({}, None, settings), env)}
 
 
-def test_every_agent_of_the_table_is_told(tmp_path: Path) -> None:
+def test_every_agent_has_a_row(tmp_path: Path) -> None:
     found = rows({"PATH": str(tmp_path)})
     assert list(found) == list(AGENTS)
     assert [name for name, row in found.items() if row.auto] == list(list_auto_agents())
@@ -39,8 +39,10 @@ def test_every_agent_of_the_table_is_told(tmp_path: Path) -> None:
     assert (found["replay"].network, found["claude_code"].version) == ("none", "")
 
 
-def test_what_is_installed_is_asked_for_its_version(tmp_path: Path) -> None:
-    program(tmp_path, "claude", '[ "$1" = --version ] && echo "9.8.7 (Claude Code)" && echo more')
+def test_an_installed_cli_is_asked_for_its_version(tmp_path: Path) -> None:
+    write_program(
+        tmp_path, "claude", '[ "$1" = --version ] && echo "9.8.7 (Claude Code)" && echo more'
+    )
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_AUTH_TOKEN": KEY}
     row = rows(env)["claude_code"]
     assert (row.usable, row.missing, row.key) == (True, "", "ANTHROPIC_AUTH_TOKEN")
@@ -57,24 +59,24 @@ def test_what_is_installed_is_asked_for_its_version(tmp_path: Path) -> None:
         ('echo "<$OPENAI_API_KEY$ANTHROPIC_API_KEY>"', 0, "<>"),
     ],
 )
-def test_a_cli_that_behaves_badly(tmp_path: Path, text: str, status: int, version: str) -> None:
-    program(tmp_path, "codex", text, status)
+def test_an_odd_answer_of_a_cli(tmp_path: Path, text: str, status: int, version: str) -> None:
+    write_program(tmp_path, "codex", text, status)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
     assert rows(env)["codex"].version == version
 
 
-def test_the_executable_of_the_settings_is_the_chosen_agent_s_alone(tmp_path: Path) -> None:
-    program(tmp_path, "my-codex", "echo 1.2.3")
+def test_agent_executable_is_only_for_the_chosen_agent(tmp_path: Path) -> None:
+    write_program(tmp_path, "my-codex", "echo 1.2.3")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     found = rows(env, agent="codex", agent_executable=str(tmp_path / "my-codex"))
     assert found["codex"].version == "1.2.3"
     assert found["claude_code"].executable == ""
 
 
-def test_the_command_for_a_person_and_as_json(
+def test_the_command_prints_text_or_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program(tmp_path / "bin", "claude", "echo 9.8.7")
+    write_program(tmp_path / "bin", "claude", "echo 9.8.7")
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("NIGHTSHIFT_", "CI"))]:
         monkeypatch.delenv(name)
@@ -88,13 +90,13 @@ def test_the_command_for_a_person_and_as_json(
     assert "  key      ANTHROPIC_API_KEY [set]\n" in text
     assert "replay: not usable: replay_dir: " in text
     assert run(["providers", "--json"], os.environ) == 0
-    whole = capsys.readouterr().out
-    listed: list[dict[str, Any]] = json.loads(whole)["providers"]
+    printed = capsys.readouterr().out
+    listed: list[dict[str, Any]] = json.loads(printed)["providers"]
     assert [row["name"] for row in listed] == list(AGENTS)
-    assert KEY not in text + whole
+    assert KEY not in text + printed
 
 
-def test_rows_for_a_person() -> None:
+def test_the_row_of_a_part_of_this_package() -> None:
     row = ProviderRow("x", False, True, "", "", "1", "", "none", "none", "none", "none")
     assert format_rows((row,), as_json=False).splitlines()[:3] == [
         "x: usable",
@@ -103,13 +105,13 @@ def test_rows_for_a_person() -> None:
     ]
 
 
-def test_a_price_that_is_missing_is_told(tmp_path: Path) -> None:
-    program(tmp_path, "codex", "echo 1")
+def test_a_missing_price_is_reported(tmp_path: Path) -> None:
+    write_program(tmp_path, "codex", "echo 1")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "OPENAI_API_KEY": KEY}
-    own = {"models.mr": "mine"}
-    row = rows(env, **own)["codex"]
+    models = {"models.mr": "mine"}
+    row = rows(env, **models)["codex"]
     assert (row.usable, row.missing.partition(" for ")[0]) == (False, "prices: none is known")
-    assert rows(env, **own, max_tokens="1000")["codex"].usable
+    assert rows(env, **models, max_tokens="1000")["codex"].usable
 
 
 @pytest.mark.parametrize("command", [["providers"], ["config", "show"], ["doctor"]])
@@ -119,11 +121,11 @@ def test_an_agent_in_the_checkout_is_neither_found_nor_started(
     capsys: pytest.CaptureFixture[str],
     command: list[str],
 ) -> None:
-    """As in a night, where a project could have put it there."""
+    """A project could have put it there."""
     shop = tmp_path / "shop"
     repository(shop, {"a.txt": ""})
-    program(shop / ".venv/bin", "claude", f"touch {tmp_path}/started")
-    program(tmp_path / "bin", "codex", "echo 2.0")
+    write_program(shop / ".venv/bin", "claude", f"touch {tmp_path}/started")
+    write_program(tmp_path / "bin", "codex", "echo 2.0")
     path = f"{shop}/.venv/bin:{tmp_path}/bin:{os.environ['PATH']}"
     keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), KEY)
     monkeypatch.chdir(shop)

@@ -1,4 +1,4 @@
-"""``nightshift report`` against the GitLab stand-in, after nights that it has seen."""
+"""``nightshift report`` with the GitLab stand-in."""
 
 import json
 from collections.abc import Iterator
@@ -16,31 +16,31 @@ from tests.support.world import Done, World, world
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[World]:
-    with world(tmp_path) as made:
-        yield made
+    with world(tmp_path) as shop:
+        yield shop
 
 
 def add_night(shop: World, number: int, result: Any, name: str = "nightshift") -> None:
-    """A scheduled pipeline; ``result`` is what its job left, None where that is gone."""
-    own, folder = shop.project, shop.folder / f"kept-{number}"
+    """Add a scheduled pipeline, whose job left this ``result``; None for expired artifacts."""
+    project, folder = shop.project, shop.folder / f"artifacts-{number}"
     folder.mkdir()
     if result is not None:
         (folder / "nightshift").mkdir()
         text = result if isinstance(result, str) else json.dumps(result)
         (folder / "nightshift/result.json").write_text(text)
-    url = f"{own.web_url}/-/pipelines/{number}"
+    url = f"{project.web_url}/-/pipelines/{number}"
     user = shop.gitlab.users[0]
-    made = StandinPipeline(number, "main", "a" * 40, url, user, {}, "schedule")
-    own.pipelines.append(replace(made, created_at="2999-01-01T02:00:00Z"))
-    own.jobs.append(PipelineJob(number * 10, number, name, folder))
+    pipeline = StandinPipeline(number, "main", "a" * 40, url, user, {}, "schedule")
+    project.pipelines.append(replace(pipeline, created_at="2999-01-01T02:00:00Z"))
+    project.jobs.append(PipelineJob(number * 10, number, name, folder))
 
 
 def add_merge_request(shop: World, iid: int, state: Any, category: str = "tests") -> None:
-    own = shop.project
-    made = StandinMergeRequest(
+    project = shop.project
+    merge_request = StandinMergeRequest(
         70000 + iid,
         iid,
-        f"{own.web_url}/-/merge_requests/{iid}",
+        f"{project.web_url}/-/merge_requests/{iid}",
         shop.gitlab.users[0],
         f"night-shift/x{iid}",
         "main",
@@ -48,12 +48,12 @@ def add_merge_request(shop: World, iid: int, state: Any, category: str = "tests"
         write_marker(Marker(str(iid), category, "f" * 16, ())),
         labels=["night-shift"],
         sha=shop.sha,
-        source_project_id=own.id,
+        source_project_id=project.id,
         created_at="2999-01-01T02:00:00Z",
         updated_at="2999-01-01T02:00:00Z",
     )
-    made.settle(state)
-    own.merge_requests.append(made)
+    merge_request.settle(state)
+    project.merge_requests.append(merge_request)
 
 
 def report(shop: World, *args: str) -> Done:
@@ -73,25 +73,25 @@ def test_nights_and_merge_requests_of_a_project(shop: World) -> None:
     add_night(shop, 13, cost, name="build")  # another schedule's
     add_merge_request(shop, 1, "merged")
     add_merge_request(shop, 2, "closed", "docs")
-    found = read_json(shop)
-    assert (found["name"], found["nights"], found["cost_usd"]) == ("acme/shop", 2, 3.0)
-    assert found["cost_per_merged_usd"] == 3.0
-    assert found["outcomes"] == {"NO_IMPROVEMENT": 1, "MR_CREATED": 1}
-    assert [each["name"] for each in found["categories"]] == ["docs", "tests"]
-    assert found["total"]["acceptance"] == 0.5
+    history = read_json(shop)
+    assert (history["name"], history["nights"], history["cost_usd"]) == ("acme/shop", 2, 3.0)
+    assert history["cost_per_merged_usd"] == 3.0
+    assert history["outcomes"] == {"NO_IMPROVEMENT": 1, "MR_CREATED": 1}
+    assert [each["name"] for each in history["categories"]] == ["docs", "tests"]
+    assert history["total"]["acceptance"] == 0.5
     assert read_json(shop, "--group", "acme")["nights"] == 2
 
 
 @pytest.mark.parametrize("lost", [None, "<html>", "[1]", '{"total_cost_usd": "free"}', "[" * 99999])
-def test_results_that_are_gone_or_nonsense_are_not_known(shop: World, lost: str | None) -> None:
+def test_missing_and_invalid_results_are_not_known(shop: World, lost: str | None) -> None:
     add_night(shop, 11, lost)
     add_merge_request(shop, 1, "merged")
-    found = read_json(shop)
-    assert (found["nights"], found["nights_known"], found["cost_usd"]) == (1, 0, None)
-    assert found["outcomes"] == {"not known": 1}
+    history = read_json(shop)
+    assert (history["nights"], history["nights_known"], history["cost_usd"]) == (1, 0, None)
+    assert history["outcomes"] == {"not known": 1}
 
 
-def test_the_page_is_written_where_it_is_wanted(shop: World) -> None:
+def test_the_page_is_written_to_the_given_file(shop: World) -> None:
     add_merge_request(shop, 1, "merged")
     done = report(shop, "--output", "public/index.html")
     assert (done.exit_status, done.stdout) == (0, "public/index.html\n")
@@ -100,7 +100,7 @@ def test_the_page_is_written_where_it_is_wanted(shop: World) -> None:
     assert report(shop).stdout == "nightshift-history.html\n"
 
 
-def test_mistakes_are_one_line(shop: World) -> None:
+def test_an_error_is_one_line(shop: World) -> None:
     for args, words in (
         (("--days", "0"), "--days 0: expected a number from 1 to 3650"),
         (("--group", "nowhere"), "--group nowhere: GitLab has none, or this token does not see it"),
@@ -114,23 +114,23 @@ def test_mistakes_are_one_line(shop: World) -> None:
     assert (done.exit_status, "read_api" in done.stderr) == (2, True)
 
 
-def test_nights_that_cannot_be_listed_leave_the_merge_requests(shop: World) -> None:
+def test_without_the_nights_the_merge_requests_are_shown(shop: World) -> None:
     add_merge_request(shop, 1, "merged")
     shop.gitlab.fail_next("GET", "/pipelines$", 403, {"message": "403 Forbidden"})
-    found = read_json(shop)
-    assert found["total"]["merged"] == 1
-    assert "the nights of acme/shop" in found["history"]["unknown"][0]
+    history = read_json(shop)
+    assert history["total"]["merged"] == 1
+    assert "the nights of acme/shop" in history["history"]["unknown"][0]
 
 
 def test_a_night_without_artifacts_is_read_from_the_dashboard(shop: World) -> None:
-    """Where it is this token's, and nobody has edited it; else it is not known."""
+    """Unless somebody has edited it; then the night is not known."""
     shop.env["NIGHTSHIFT_LOG_ISSUE"] = "auto"
     shop.nightshift("run", CI_PIPELINE_ID="11", NIGHTSHIFT_ENABLED="false")
     add_night(shop, 11, None)
     add_night(shop, 12, None)
-    found = read_json(shop)
-    assert found["outcomes"] == {"SKIPPED": 1, "not known": 1}
-    assert (found["nights_known"], found["cost_usd"]) == (1, 0.0)
+    history = read_json(shop)
+    assert history["outcomes"] == {"SKIPPED": 1, "not known": 1}
+    assert (history["nights_known"], history["cost_usd"]) == (1, 0.0)
     shop.gitlab.fail_next("GET", "/issues$", 403, {"message": "403 Forbidden"})
     assert "the dashboard of" in read_json(shop)["history"]["unknown"][-1]
     [issue] = shop.project.issues

@@ -6,16 +6,16 @@ from gitlab_nightshift.commands.risky_variables import Risk, find_risks
 from tests.support.tables import each
 
 SHOP = Path("/builds/acme/shop")
-NEEDED = ("GITLAB_TOKEN", "ANTHROPIC_API_KEY")
+EXPECTED = ("GITLAB_TOKEN", "ANTHROPIC_API_KEY")
 TOKEN = "glpat-abcdEFGH1234567890ab"
 
 
 def risks(env: dict[str, str], *agent_env: str) -> dict[str, tuple[str, ...]]:
-    return {risk.what: risk.names for risk in find_risks(env, SHOP, NEEDED, agent_env)}
+    return {risk.kind: risk.names for risk in find_risks(env, SHOP, EXPECTED, agent_env)}
 
 
 @each(
-    ("name", "value", "what"),
+    ("name", "value", "kind"),
     [
         ("PYTHONPATH", f"/usr/lib:{SHOP}/src", "leads into the checkout"),
         ("PYTHONPATH", "src", "leads into the checkout"),
@@ -39,8 +39,8 @@ def risks(env: dict[str, str], *agent_env: str) -> dict[str, tuple[str, ...]]:
         ("SIGNING_KEY", "two words and more", "a secret that GitLab cannot mask"),
     ],
 )
-def test_risky(name: str, value: str, what: str) -> None:
-    assert risks({name: value}) == {what: (name,)}
+def test_a_risky_variable_has_a_kind(name: str, value: str, kind: str) -> None:
+    assert risks({name: value}) == {kind: (name,)}
 
 
 @each(
@@ -60,13 +60,13 @@ def test_risky(name: str, value: str, what: str) -> None:
         ("LANG", "C.UTF-8"),
     ],
 )
-def test_what_a_usual_job_has_is_not_told(name: str, value: str) -> None:
+def test_usual_variables_are_not_risky(name: str, value: str) -> None:
     assert risks({name: value}) == {}
 
 
-def test_names_are_told_never_values() -> None:
+def test_values_are_not_reported() -> None:
     env = {"DEPLOY": TOKEN, "AWS_SESSION_TOKEN": "the-value", "NODE_OPTIONS": "the-value"}
-    risky = find_risks(env, SHOP, NEEDED, ["AWS_SESSION_TOKEN", "JAVA_HOME"])
+    risky = find_risks(env, SHOP, EXPECTED, ["AWS_SESSION_TOKEN", "JAVA_HOME"])
     assert Risk("cloud credentials", ("AWS_SESSION_TOKEN",), ("AWS_SESSION_TOKEN",)) in risky
     assert "the-value" not in repr(risky)
     assert TOKEN not in repr(risky)

@@ -12,24 +12,23 @@ TOKEN = "glpat-a-token-of-the-tests"
 
 
 @each(
-    ("command", "told_on"),
+    ("command", "stream"),
     [("plan", "stdout"), ("doctor --json", "stderr"), ("report", "stderr")],
 )
-def test_a_line_says_why_and_how_long(command: str, told_on: str, tmp_path: Path) -> None:
+def test_a_line_says_why_and_how_long_it_waits(command: str, stream: str, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.invalid")
     git(tmp_path, *identity, "commit", "-q", "--allow-empty", "-m", "one")
     with refusing_port() as port:
-        known = {name: os.environ[name] for name in ("PATH", "HOME")}
         url = f"http://127.0.0.1:{port}"
         env = {
-            **known,
+            **{name: os.environ[name] for name in ("PATH", "HOME")},
             "PYTHONPATH": str(ROOT),
             "GITLAB_TOKEN": TOKEN,
             "NIGHTSHIFT_REPO_URL": f"{url}/team/shop",
         }
         with warm.start(command.split(), cwd=tmp_path, env=env) as started:
-            lines = iter(getattr(started, told_on).readline, b"")
+            lines = iter(getattr(started, stream).readline, b"")
             line = next(each for each in lines if b"trying again" in each).decode()
             started.terminate()
     assert f"127.0.0.1:{port} cannot be reached: connection refused; trying again in " in line

@@ -1,4 +1,4 @@
-"""How dependencies get to where tests run, on a person's machine and at night."""
+"""How tests get their dependencies, on a person's machine and at night."""
 
 from pathlib import Path
 
@@ -7,22 +7,24 @@ import pytest
 from gitlab_nightshift.onboarding.build_stacks import (
     complete_command,
     find_stacks,
-    find_trial_place,
+    find_trial_environment,
     list_installs,
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
-from gitlab_nightshift.onboarding.project_files import TriedCommand, write_settings
+from gitlab_nightshift.onboarding.project_files import TriedCommand, render_settings
 from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
 
 
-def build(*files: str) -> BuildFiles:
-    return BuildFiles(files, lambda _name: None)
+def build(texts: dict[str, str], *installed: str) -> BuildFiles:
+    return BuildFiles(
+        tuple(texts), lambda name: texts[name].encode(), lambda path: path in installed
+    )
 
 
-def test_maven_finds_its_repository_in_both_places(tmp_path: Path) -> None:
-    there, env = build("pom.xml"), {"HOME": str(tmp_path)}
-    stacks = find_stacks(there)
-    [command] = (complete_command(each, stacks) for each in find_test_commands(there))
+def test_maven_finds_its_local_repository(tmp_path: Path) -> None:
+    files, env = build({"pom.xml": ""}), {"HOME": str(tmp_path)}
+    stacks = find_stacks(files)
+    [command] = (complete_command(each, stacks) for each in find_test_commands(files))
     assert command == "mvn -B -o -Dmaven.repo.local=/opt/m2 test"
     assert complete_command("make test", stacks) == "make test"
     for local, more in (
@@ -30,32 +32,34 @@ def test_maven_finds_its_repository_in_both_places(tmp_path: Path) -> None:
         ("m2", {"MAVEN_OPTS": f"-Dmaven.repo.local={tmp_path}/m2"}),
     ):
         (tmp_path / local).mkdir(parents=True)
-        place = find_trial_place(stacks, {**env, **more}, tmp_path / "shop", there)
-        assert place.move(command) == f"mvn -B -o -Dmaven.repo.local={tmp_path}/{local} test"
-    assert "-Dmaven.repo.local=/opt/m2 " in find_environment({}, there, (command,)).fetch
+        trial = find_trial_environment(stacks, {**env, **more}, tmp_path / "shop", files)
+        local_command = f"mvn -B -o -Dmaven.repo.local={tmp_path}/{local} test"
+        assert trial.use_local_paths(command) == local_command
+    assert "-Dmaven.repo.local=/opt/m2 " in find_environment({}, files, (command,)).fetch
 
 
-def test_a_trial_has_the_variables_of_a_night_that_name_no_place(tmp_path: Path) -> None:
-    there = build("go.mod", "Cargo.toml")
-    stacks = find_stacks(there)
-    place = find_trial_place(stacks, {"HOME": str(tmp_path)}, tmp_path / "shop", there)
-    assert (place.folders, dict(place.variables)) == ((), {"GODEBUG": "goindex=0"})
-    text = write_settings([TriedCommand("go test ./...", 1.0)], "", stacks[0].agent_env)
+def test_a_trial_has_the_variables_of_a_night_that_are_no_paths(tmp_path: Path) -> None:
+    files = build({"go.mod": "", "Cargo.toml": ""})
+    stacks = find_stacks(files)
+    trial = find_trial_environment(stacks, {"HOME": str(tmp_path)}, tmp_path / "shop", files)
+    assert (trial.folders, dict(trial.variables)) == ((), {"GODEBUG": "goindex=0"})
+    text = render_settings([TriedCommand("go test ./...", 1.0)], "", stacks[0].agent_env)
     assert "\nagent_env: [GOCACHE, GOMODCACHE, GODEBUG]\n" in text
 
 
-def test_the_jobs_own_preparation_is_kept_beside_what_is_elsewhere() -> None:
+def test_a_before_script_is_reused_besides_what_a_night_fetches() -> None:
     config = {"test": {"before_script": ["apt-get update"], "script": ["go test ./..."]}}
-    found = find_environment(config, build("go.mod", "package-lock.json"), ("go test ./...",))
-    first, *rest = found.prepare
-    assert first == "!reference [test, before_script]"
-    assert len(rest) == 1 and rest[0].startswith("go mod download")
-    assert ("GOMODCACHE", "/opt/gomod") in found.variables
+    files = build({"go.mod": "", "package-lock.json": ""})
+    environment = find_environment(config, files, ("go test ./...",))
+    reference, fetch = environment.prepare
+    assert reference == "!reference [test, before_script]"
+    assert fetch.startswith("go mod download")
+    assert ("GOMODCACHE", "/opt/gomod") in environment.variables
 
-    tested = hold({"requirements.txt": "pytest", "pnpm-lock.yaml": "", "test_a.py": ""})
+    files = build({"requirements.txt": "pytest", "pnpm-lock.yaml": "", "test_a.py": ""})
     config = {"test": {"before_script": ["pip install tox"], "script": ["pytest"]}}
-    _, *rest = find_environment(config, tested, ()).prepare
-    assert rest == ["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]
+    _, fetch = find_environment(config, files, ()).prepare
+    assert fetch == "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
 
 
 LOCKED = """\
@@ -71,10 +75,6 @@ Test = ["pytest", {include-group = "lint"}]
 """
 
 
-def hold(texts: dict[str, str], *there: str) -> BuildFiles:
-    return BuildFiles(tuple(texts), lambda name: texts[name].encode(), lambda path: path in there)
-
-
 BUN = '{"scripts": {"test": "bun test"}, "dependencies": {"ms": "2"}}'
 PYTEST = {"tests/conftest.py": ""}
 JOBS = (
@@ -85,7 +85,7 @@ JOBS = (
 
 
 @pytest.mark.parametrize(
-    ("texts", "there", "command", "fetch", "here"),
+    ("texts", "installed", "command", "fetch", "local_fetch"),
     [
         (
             {"requirements.txt": "x", "requirements-dev.txt": "pytest", "test_a.py": ""},
@@ -202,36 +202,35 @@ JOBS = (
         ({"package.json": '{"scripts": {"test": "node --test"}}'}, (), "npm test", "", ""),
     ],
 )
-def test_the_test_command_runs_what_was_fetched(
-    texts: dict[str, str], there: tuple[str, ...], command: str, fetch: str, here: str
+def test_fetch_and_test_command_fit_together(
+    texts: dict[str, str], installed: tuple[str, ...], command: str, fetch: str, local_fetch: str
 ) -> None:
-    found = hold(texts, *there)
-    stacks = find_stacks(found)
-    assert [complete_command(each, stacks) for each in find_test_commands(found)] == [command]
-    assert find_environment({}, found, (command,)).fetch == fetch
-    assert list_installs(stacks) == tuple(filter(None, [here or fetch]))
+    files = build(texts, *installed)
+    stacks = find_stacks(files)
+    assert [complete_command(each, stacks) for each in find_test_commands(files)] == [command]
+    assert find_environment({}, files, (command,)).fetch == fetch
+    assert list_installs(stacks) == tuple(filter(None, [local_fetch or fetch]))
 
 
-def test_an_interpreter_that_is_made_at_night_is_tried_as_the_one_here(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_replaced_in_a_trial(tmp_path: Path) -> None:
     texts = {"requirements.txt": "pytest", "test_a.py": ""}
-    bare, made = hold(texts), hold(texts, ".venv/bin/python")
-    night = ".venv/bin/python -m pytest"
-    assert (
-        find_trial_place(find_stacks(bare), {}, tmp_path, bare).move(night) == "python3 -m pytest"
-    )
-    assert find_trial_place(find_stacks(made), {}, tmp_path, made).move(night) == night
+    command = ".venv/bin/python -m pytest"
+    for installed, expected in ((), "python3 -m pytest"), ((".venv/bin/python",), command):
+        files = build(texts, *installed)
+        trial = find_trial_environment(find_stacks(files), {}, tmp_path, files)
+        assert trial.use_local_paths(command) == expected
 
 
-def test_composer_starts_scripts_as_root() -> None:
-    there = hold({"composer.json": '{"scripts": {"test": "phpunit"}}'})
-    [stack] = find_stacks(there)
-    assert find_test_commands(there) == ("composer test",)
+def test_composer_may_run_scripts_as_root() -> None:
+    files = build({"composer.json": '{"scripts": {"test": "phpunit"}}'})
+    [stack] = find_stacks(files)
+    assert find_test_commands(files) == ("composer test",)
     assert dict(stack.variables) == {"COMPOSER_ALLOW_SUPERUSER": "1"}
     assert stack.agent_env == tuple(stack.variables)
 
 
-def test_what_corepack_fetched_is_outside_of_home() -> None:
-    """The sandbox has a HOME of its own: without these corepack asks the network for pnpm."""
-    [stack] = find_stacks(build("pnpm-lock.yaml"))
+def test_corepack_has_its_cache_outside_home() -> None:
+    """The sandbox has another HOME, in which corepack would ask the network for pnpm."""
+    [stack] = find_stacks(build({"pnpm-lock.yaml": ""}))
     assert stack.variables["COREPACK_HOME"].startswith("/opt/")
     assert set(stack.agent_env) == set(stack.variables)

@@ -1,4 +1,4 @@
-"""Where a project's tests run: by its own jobs, else by its build files."""
+"""The environment of a project's tests: by its own jobs, else by its build files."""
 
 import yaml
 
@@ -11,7 +11,7 @@ def find(config: dict[str, object], *files: str) -> FoundEnvironment:
     return find_environment(config, BuildFiles(files, lambda _name: None), ("make test",))
 
 
-def test_the_job_that_runs_the_tests_says_where() -> None:
+def test_the_job_of_the_tests_gives_the_environment() -> None:
     jobs: dict[str, object] = {
         "stages": ["build", "check"],
         "build": {"image": "gcc", "script": ["make"], "stage": "build"},
@@ -22,14 +22,14 @@ def test_the_job_that_runs_the_tests_says_where() -> None:
             "stage": "check",
         },
     }
-    found = find(jobs, "setup.py")
-    assert (found.image, found.stage) == ("python:3.12", "check")
-    assert found.prepare == ("!reference [unit, before_script]",)
-    assert found.reasons == (("image", "as in your job unit"),)
+    environment = find(jobs, "setup.py")
+    assert (environment.image, environment.stage) == ("python:3.12", "check")
+    assert environment.prepare == ("!reference [unit, before_script]",)
+    assert environment.reasons == (("image", "as in your job unit"),)
 
 
 @each(
-    ("command", "line", "is_it"),
+    ("command", "line", "is_same"),
     [
         (".venv/bin/python -m pytest", "poetry run pytest -x --cov", True),
         ("python3 -m pytest", "pip install pytest", False),
@@ -42,23 +42,25 @@ def test_the_job_that_runs_the_tests_says_where() -> None:
         ("bundle exec rspec", "bundle exec rspec --format doc", True),
     ],
 )
-def test_a_job_that_starts_the_same_runner_says_where(command: str, line: str, is_it: bool) -> None:
+def test_a_job_with_the_same_runner_gives_the_environment(
+    command: str, line: str, is_same: bool
+) -> None:
     jobs = {"a": {"image": "a", "script": "true"}, "b": {"image": "b", "script": ["true", line]}}
-    found = find_environment(jobs, BuildFiles((), lambda _name: None), (command,))
-    assert found.image == ("b" if is_it else "")
+    environment = find_environment(jobs, BuildFiles((), lambda _name: None), (command,))
+    assert environment.image == ("b" if is_same else "")
 
 
 def test_any_job_can_be_referred_to() -> None:
     job = {"script": ["make test"], "before_script": ["x"]}
-    found = find({"unit, slow: [a]": job})
-    events = yaml.parse(f"- {found.prepare[0]}", yaml.SafeLoader)
+    [reference] = find({"unit, slow: [a]": job}).prepare
+    events = yaml.parse(f"- {reference}", yaml.SafeLoader)
     assert [each.value for each in events if isinstance(each, yaml.ScalarEvent)] == [
         "unit, slow: [a]",
         "before_script",
     ]
 
 
-def test_without_one_defaults_and_build_files_do() -> None:
+def test_without_such_a_job_defaults_and_build_files_decide() -> None:
     assert find({"default": {"image": "go:1"}}, "go.mod").image == "go:1"
     assert find({"image": "top"}).image == "top"
     java = find({}, "pom.xml")

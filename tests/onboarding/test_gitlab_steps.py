@@ -1,4 +1,4 @@
-"""Steps of the set-up that are ended in the middle leave nothing behind."""
+"""Interrupted steps of the setup leave nothing behind."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -17,7 +17,7 @@ from tests.support.standin import FullStandin
 from tests.support.standin_records import FullProject
 
 TOKEN = "glpat-TheMaintainersToken01"
-WANTED = SetupRequest(
+REQUEST = SetupRequest(
     scope="*",
     source="team/app",
     branch="main",
@@ -37,7 +37,7 @@ def gitlab(tmp_path: Path) -> Iterator[FullStandin]:
 
 
 @pytest.fixture
-def made(gitlab: FullStandin) -> ProjectSettings:
+def setup(gitlab: FullStandin) -> ProjectSettings:
     return add_setup(gitlab)
 
 
@@ -55,28 +55,28 @@ def interrupt(*_args: object, **_kwargs: object) -> None:
     raise Interruption(Code.TERMINATED)
 
 
-def act(project: Project, name: str) -> None:
-    step = next(each for each in list_steps(project, WANTED) if each.name == name)
+def take_step(project: Project, name: str) -> None:
+    step = next(each for each in list_steps(project, REQUEST) if each.name == name)
     assert step.act
     step.act()
 
 
-def test_a_schedule_that_a_signal_leaves_without_its_variable_is_deleted(
-    made: ProjectSettings,
+def test_a_signal_before_the_variable_is_created_deletes_the_schedule(
+    setup: ProjectSettings,
     app: FullProject,
     project: Project,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Client, "http_put", interrupt)
     with pytest.raises(Interruption):
-        act(project, "schedule")
+        take_step(project, "schedule")
     assert app.schedules == []
 
 
-def test_a_token_that_a_signal_leaves_without_its_variable_is_revoked(
-    made: ProjectSettings, project: Project, monkeypatch: pytest.MonkeyPatch
+def test_a_signal_before_the_token_is_stored_revokes_it(
+    setup: ProjectSettings, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProjectSetup, "create_secret", interrupt)
     with pytest.raises(Interruption):
-        act(project, "token")
-    assert (len(made.tokens), made.revoked) == (1, ["1"])
+        take_step(project, "token")
+    assert (len(setup.tokens), setup.revoked) == (1, ["1"])

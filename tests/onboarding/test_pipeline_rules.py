@@ -7,7 +7,7 @@ from gitlab_nightshift.gitlab.project_settings import Schedule
 from gitlab_nightshift.onboarding.pipeline_rules import (
     evaluate_condition,
     find_marks,
-    find_request_jobs,
+    find_merge_request_jobs,
     find_scheduled_jobs,
     is_night,
 )
@@ -29,7 +29,7 @@ on-main:
     - {if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH}
 by-hand: {script: [x], when: manual}
 by-hand-too: {script: [x], rules: [{when: manual}]}
-kept-out: {script: [x], rules: [{if: '$NIGHTSHIFT == "true"', when: never}, {when: always}]}
+not-at-night: {script: [x], rules: [{if: '$NIGHTSHIFT == "true"', when: never}, {when: always}]}
 if-asked: {script: [x], rules: [{if: $DEPLOY}]}
 not-if-asked: {script: [x], rules: [{if: $SKIP, when: never}, {when: on_success}]}
 with-file: {script: [x], rules: [{exists: [Dockerfile]}]}
@@ -43,12 +43,12 @@ nightshift: {before_script: [x]}
 """
 
 
-def test_the_jobs_of_a_nights_pipeline_are_found() -> None:
-    found = find_scheduled_jobs(parse_config(FILE, "ci"), "main")
-    assert found.sure == ("always", "on-main", "old-main")
-    unsure = "if-asked not-if-asked with-file shared old-pattern old-changes".split()
-    assert found.perhaps == tuple(unsure)
-    assert found.excluded is False
+def test_the_jobs_of_a_nights_pipeline() -> None:
+    jobs = find_scheduled_jobs(parse_config(FILE, "ci"), "main")
+    assert jobs.sure == ("always", "on-main", "old-main")
+    perhaps = "if-asked not-if-asked with-file shared old-pattern old-changes"
+    assert jobs.perhaps == tuple(perhaps.split())
+    assert jobs.excluded is False
 
 
 def test_a_workflow_may_exclude_schedules() -> None:
@@ -65,15 +65,15 @@ def test_a_workflow_may_exclude_schedules() -> None:
     assert find_scheduled_jobs(named, "main").excluded is False
 
 
-def test_the_jobs_of_a_merge_request_pipeline_are_found() -> None:
+def test_the_jobs_of_a_merge_request_pipeline() -> None:
     config = parse_config(FILE, "ci")
-    found = find_request_jobs(config, "topic", "main")
-    assert found.sure == ("on-merge-requests", "kept-out")
-    assert {"always", "on-main", "by-hand", "old-main"} <= set(found.never)
-    assert found.excluded is False
-    # GitLab gives a merge request the jobs without rules, where the workflow has some.
-    ruled = {**config, "workflow": {"rules": [{"if": "$CI_MERGE_REQUEST_IID"}]}}
-    assert "always" in find_request_jobs(ruled, "topic", "main").sure
+    jobs = find_merge_request_jobs(config, "topic", "main")
+    assert jobs.sure == ("on-merge-requests", "not-at-night")
+    assert {"always", "on-main", "by-hand", "old-main"} <= set(jobs.never)
+    assert jobs.excluded is False
+    # With workflow rules, GitLab also runs the jobs without rules in a merge request.
+    with_workflow = {**config, "workflow": {"rules": [{"if": "$CI_MERGE_REQUEST_IID"}]}}
+    assert "always" in find_merge_request_jobs(with_workflow, "topic", "main").sure
 
 
 def test_a_workflow_may_exclude_merge_requests() -> None:
@@ -86,8 +86,8 @@ def test_a_workflow_may_exclude_merge_requests() -> None:
         "workflow: {rules: [{changes: [src/**]}]}": None,
         "include: {template: Workflows/Branch-Pipelines.gitlab-ci.yml}": None,
     }.items():
-        found = find_request_jobs(parse_config(text, "ci"), "topic", "main")
-        assert found.excluded is excluded, text
+        jobs = find_merge_request_jobs(parse_config(text, "ci"), "topic", "main")
+        assert jobs.excluded is excluded, text
 
 
 # --- schedules of nights --------------------------------------------------------------------------
@@ -106,32 +106,32 @@ BY_RULES = (
 )
 
 
-def schedule(description: str = "Builds", **more: object) -> Schedule:
-    values = {"switched": False, **more}
+def build_schedule(description: str = "Builds", **fields: object) -> Schedule:
+    values = {"switched": False, **fields}
     return Schedule(1, description, "main", True, "rita", True, **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "night"),
+    ("text", "schedule", "night"),
     [
-        ("", schedule(switched=True), True),
-        ("", schedule("Nightly"), False),
-        ("", schedule(switched=None), None),
-        (DESCRIBED, schedule("Nightly"), True),
-        (DESCRIBED, schedule("Nightly", switched=None), True),
-        (DESCRIBED, schedule("nightly"), False),
-        (BY_INPUT, schedule(inputs={"nightshift": True}), True),
-        (BY_INPUT, schedule(inputs={"nightshift": "true"}), True),
-        (BY_INPUT, schedule(inputs={"nightshift": False}), False),
-        (BY_INPUT, schedule(inputs={"other": True}), False),
-        (BY_RULES, schedule("Nightly"), True),
-        (BY_RULES, schedule("Builds"), False),
+        ("", build_schedule(switched=True), True),
+        ("", build_schedule("Nightly"), False),
+        ("", build_schedule(switched=None), None),
+        (DESCRIBED, build_schedule("Nightly"), True),
+        (DESCRIBED, build_schedule("Nightly", switched=None), True),
+        (DESCRIBED, build_schedule("nightly"), False),
+        (BY_INPUT, build_schedule(inputs={"nightshift": True}), True),
+        (BY_INPUT, build_schedule(inputs={"nightshift": "true"}), True),
+        (BY_INPUT, build_schedule(inputs={"nightshift": False}), False),
+        (BY_INPUT, build_schedule(inputs={"other": True}), False),
+        (BY_RULES, build_schedule("Nightly"), True),
+        (BY_RULES, build_schedule("Builds"), False),
     ],
 )
 def test_a_schedule_is_a_night_by_variable_description_or_input(
-    text: str, given: Schedule, night: bool | None
+    text: str, schedule: Schedule, night: bool | None
 ) -> None:
-    assert is_night(given, find_marks(text, ".gitlab-ci.yml")) is night
+    assert is_night(schedule, find_marks(text, ".gitlab-ci.yml")) is night
 
 
 # --- conditions, by examples of GitLab's documentation --------------------------------------------

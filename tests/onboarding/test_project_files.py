@@ -14,10 +14,10 @@ from gitlab_nightshift.onboarding.project_files import (
     enable_commands,
     lacks_commands,
     parse_config,
-    write_settings,
+    render_settings,
 )
 
-WANTED = TemplateInclude(
+INCLUDE = TemplateInclude(
     "acme/gitlab-nightshift",
     "v0.2.0",
     {"image": "python:3.12"},
@@ -63,8 +63,8 @@ FILES = {
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_the_include_is_added_and_nothing_lost(text: str) -> None:
-    added = add_include(text, WANTED, "ci.yml")
+def test_the_include_is_added_and_nothing_is_lost(text: str) -> None:
+    added = add_include(text, INCLUDE, "ci.yml")
     before, after = parse_config(text, "ci.yml"), parse_config(added, "ci.yml")
     item = after["include"][-1]
     assert item == {
@@ -79,32 +79,31 @@ def test_the_include_is_added_and_nothing_lost(text: str) -> None:
         "include": None,
         ".nightshift:job": None,
     }
-    rest = iter(added.replace("\n", ""))
-    assert all(sign in rest for sign in text.replace("\n", "")), "something is not there any more"
-    assert add_include(added, WANTED, "ci.yml") == added, "a second time changes it"
+    remaining = iter(added.replace("\n", ""))
+    assert all(character in remaining for character in text.replace("\n", "")), "text is lost"
+    assert add_include(added, INCLUDE, "ci.yml") == added, "a second time changes it"
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_lines_end_as_they_did(text: str) -> None:
-    """Where all end in one way, what is added does too."""
-    added = add_include(text, WANTED, "ci.yml")
+def test_line_endings_are_kept(text: str) -> None:
+    added = add_include(text, INCLUDE, "ci.yml")
     kinds = set(re.findall(r"\r?\n", text)) or {"\n"}
     assert set(re.findall(r"\r?\n", added)) <= kinds
 
 
-def test_an_older_version_is_renewed_and_another_ref_is_left() -> None:
-    old = add_include(JOB, WANTED, "ci.yml").replace("ref: v0.2.0", "ref: v0.1.10 # pinned")
-    assert "ref: v0.2.0 # pinned\n" in add_include(old, WANTED, "ci.yml")
+def test_an_older_version_is_updated_and_no_other_ref() -> None:
+    old = add_include(JOB, INCLUDE, "ci.yml").replace("ref: v0.2.0", "ref: v0.1.10 # pinned")
+    assert "ref: v0.2.0 # pinned\n" in add_include(old, INCLUDE, "ci.yml")
     for ref in ("main", "9e107d9d372bb6826bd81d3542a419d6", "v0.2.1", "v0.10"):
-        own = old.replace("v0.1.10", ref)
-        assert add_include(own, WANTED, "ci.yml") == own
+        other = old.replace("v0.1.10", ref)
+        assert add_include(other, INCLUDE, "ci.yml") == other
     component = "include:\n  - component: 'gitlab.example/acme/gitlab-nightshift/night@0.1.0' # x\n"
-    assert add_include(component, WANTED, "ci.yml") == component.replace("0.1.0", "0.2.0")
+    assert add_include(component, INCLUDE, "ci.yml") == component.replace("0.1.0", "0.2.0")
 
 
 def test_a_job_of_the_same_name_is_left_alone() -> None:
     text = "nightshift:\n  image: mine\n"
-    assert add_include(text, WANTED, "ci.yml").count("nightshift:\n") == 1
+    assert add_include(text, INCLUDE, "ci.yml").count("nightshift:\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -120,9 +119,9 @@ def test_a_job_of_the_same_name_is_left_alone() -> None:
         ("include:\n- /a.yml\n- [/b.yml,]\ninclude: 3\n", "cannot add to its include"),
     ],
 )
-def test_what_cannot_be_added_to_is_left_and_said(text: str, why: str) -> None:
+def test_a_file_that_cannot_be_changed_is_an_error(text: str, why: str) -> None:
     with pytest.raises(NightshiftError) as error:
-        add_include(text, WANTED, "ci.yml")
+        add_include(text, INCLUDE, "ci.yml")
     assert why in error.value.message and "\n" not in error.value.message
 
 
@@ -130,21 +129,21 @@ FAILED = (TriedCommand("npm test", 1.0, f"{LACKS}x"), TriedCommand("make", 1.0, 
 PASSED = (TriedCommand("npm test", 2.0), FAILED[1])
 
 
-def test_a_command_that_passes_later_is_put_in_force() -> None:
-    before = write_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+def test_a_command_that_passes_later_is_enabled() -> None:
+    before = render_settings(FAILED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
     assert lacks_commands(before)
     after = enable_commands(before, PASSED)
-    assert after == write_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
+    assert after == render_settings(PASSED, "code_owners", ("A",)) + "max_diff_lines: 50\n"
     assert not lacks_commands(after)
     assert enable_commands(before, FAILED) == before
     windows = before.replace("\n", "\r\n")
     assert lacks_commands(windows)
     assert enable_commands(windows, PASSED) == after.replace("\n", "\r\n")
-    nothing = write_settings((), "")
-    assert enable_commands(nothing, PASSED) == write_settings(PASSED, "")
+    nothing = render_settings((), "")
+    assert enable_commands(nothing, PASSED) == render_settings(PASSED, "")
 
 
-def test_a_file_that_people_wrote_is_theirs() -> None:
+def test_a_file_of_another_form_is_left_alone() -> None:
     for text in (
         "",
         "reviewer: rita\n",

@@ -1,4 +1,4 @@
-"""``policy.egress_hosts`` and ``agent_env``: what opens a way out is checked when it is read."""
+"""``policy.egress_hosts`` and ``agent_env``: what could open a connection is validated."""
 
 import pytest
 
@@ -10,19 +10,18 @@ from tests.support.tables import each
 PLACE = "nightshift.yaml:4: policy.egress_hosts.1: "
 
 
-def loaded(*hosts: str) -> list[str]:
+def load_hosts(*hosts: str) -> list[str]:
     rows = "".join(f"    - {host!r}\n" for host in hosts)
     file = ConfigFile("nightshift.yaml", f"policy:\n  egress_hosts:\n{rows}")
     return load_settings({}, file).policy.egress_hosts
 
 
-def test_hosts_are_read_as_they_are_meant() -> None:
-    """A port that is not written stays so: only a host with its port may be a private one."""
+def test_hosts_are_normalized() -> None:
+    """No default port is added: only a host with its port may be a private one."""
     hosts = ["registry.npmjs.org", "*.example.org", "mirror.corp:8081", "10.1.2.3:443"]
-    assert loaded(" Registry.NPMjs.org ", *hosts[1:]) == hosts
+    assert load_hosts(" Registry.NPMjs.org ", *hosts[1:]) == hosts
     variable = {"NIGHTSHIFT_POLICY__EGRESS_HOSTS": "a.example, b.example:8443"}
-    found = load_settings(variable)
-    assert found.policy.egress_hosts == ["a.example", "b.example:8443"]
+    assert load_settings(variable).policy.egress_hosts == ["a.example", "b.example:8443"]
 
 
 @each(
@@ -40,9 +39,9 @@ def test_hosts_are_read_as_they_are_meant() -> None:
         ("10.1.2.3", "a private address (needs its port, as host:port)"),
     ],
 )
-def test_a_bad_host_is_told_with_its_place(host: str, text: str) -> None:
+def test_an_invalid_host_is_reported_with_its_line(host: str, text: str) -> None:
     with pytest.raises(NightshiftError) as caught:
-        loaded("good.example", host)
+        load_hosts("good.example", host)
     [line] = caught.value.message.splitlines()
     assert caught.value.code is Code.CONFIG
     assert line.startswith(PLACE + text)
@@ -54,6 +53,6 @@ def test_agents_get_no_proxy_of_the_job(name: str) -> None:
         load_settings({"NIGHTSHIFT_AGENT_ENV": f"JAVA_HOME,{name}"})
 
 
-def test_there_is_an_end() -> None:
+def test_the_number_of_hosts_is_limited() -> None:
     with pytest.raises(NightshiftError, match="at most 100 items"):
-        loaded(*(f"h{number}.example" for number in range(101)))
+        load_hosts(*(f"h{number}.example" for number in range(101)))

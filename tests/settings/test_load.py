@@ -1,4 +1,4 @@
-"""Where a setting comes from, which source wins, and all mistakes in one go."""
+"""The sources of settings, their precedence, and reports of all mistakes."""
 
 import re
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ TEMPLATE = Path(__file__).parents[2] / "ci/templates/.gitlab-ci.yml"
 NOTHING: Mapping[str, str] = {}
 
 
-def loaded(
-    text: str = "", env: Mapping[str, str] = NOTHING, given: Mapping[str, str] = NOTHING
+def load(
+    text: str = "", env: Mapping[str, str] = NOTHING, overrides: Mapping[str, str] = NOTHING
 ) -> Settings:
-    return load_settings(env, ConfigFile("nightshift.yaml", text), given)
+    return load_settings(env, ConfigFile("nightshift.yaml", text), overrides)
 
 
 def mistakes(
-    text: str = "", env: Mapping[str, str] = NOTHING, given: Mapping[str, str] = NOTHING
+    text: str = "", env: Mapping[str, str] = NOTHING, overrides: Mapping[str, str] = NOTHING
 ) -> list[str]:
     with pytest.raises(NightshiftError) as caught:
-        loaded(text, env, given)
+        load(text, env, overrides)
     assert caught.value.code is Code.CONFIG
     return caught.value.message.splitlines()
 
@@ -48,7 +48,7 @@ VARIABLES = {"NIGHTSHIFT_MODELS__VERIFY": "from-variable", "NIGHTSHIFT_MAX_DIFF_
 
 
 def test_command_line_over_variable_over_file_over_default() -> None:
-    settings = loaded(FILE, VARIABLES, {"max_diff_lines": "40"})
+    settings = load(FILE, VARIABLES, {"max_diff_lines": "40"})
     keys = ("models.mr", "models.analyze", "models.verify", "max_diff_lines")
     values = settings.flatten_values()
     assert [(values[key], settings.find_source(key)) for key in keys] == [
@@ -59,8 +59,8 @@ def test_command_line_over_variable_over_file_over_default() -> None:
     ]
 
 
-def test_a_group_given_as_json_sets_only_the_keys_it_names() -> None:
-    settings = loaded(FILE, {"NIGHTSHIFT_MODELS": '{"verify": "v"}'}, {"models": '{"mr": "m"}'})
+def test_a_group_as_json_sets_only_the_keys_it_names() -> None:
+    settings = load(FILE, {"NIGHTSHIFT_MODELS": '{"verify": "v"}'}, {"models": '{"mr": "m"}'})
     assert vars(settings.models) == {
         "analyze": "from-file",
         "implement": "claude-opus-4-6",
@@ -71,31 +71,31 @@ def test_a_group_given_as_json_sets_only_the_keys_it_names() -> None:
     assert settings.find_source("models.implement") == "default"
 
 
-def test_a_mapping_is_replaced_whole_or_by_its_parts() -> None:
-    whole = loaded("category_schedule: {mon: docs}")
+def test_a_mapping_is_set_as_a_whole_or_by_key() -> None:
+    whole = load("category_schedule: {mon: docs}")
     assert whole.category_schedule == {"mon": "docs"}
     part = {"NIGHTSHIFT_CATEGORY_SCHEDULE__TUE": "docs"}
-    assert loaded("", part).category_schedule["tue"] == "docs"
-    assert loaded("", part).category_schedule["mon"] == "tests"
-    both = loaded("category_schedule: {mon: docs}", part)
+    assert load("", part).category_schedule["tue"] == "docs"
+    assert load("", part).category_schedule["mon"] == "tests"
+    both = load("category_schedule: {mon: docs}", part)
     assert both.category_schedule == {"mon": "docs", "tue": "docs"}
     named = "nightshift.yaml:1, variable NIGHTSHIFT_CATEGORY_SCHEDULE__TUE"
     assert both.find_source("category_schedule") == named
     assert whole.find_source("category_schedule.mon") == "nightshift.yaml:1"
-    last = loaded("", part, {"category_schedule": '{"sun": "docs"}'})
+    last = load("", part, {"category_schedule": '{"sun": "docs"}'})
     assert last.category_schedule == {"sun": "docs"}
     assert last.find_source("category_schedule") == "command line"
 
 
 @each("value", ["", " ", "\n"])
 def test_an_empty_variable_is_not_set(value: str) -> None:
-    settings = loaded("category: docs", {"NIGHTSHIFT_CATEGORY": value})
+    settings = load("category: docs", {"NIGHTSHIFT_CATEGORY": value})
     assert (settings.category, settings.find_source("category")) == ("docs", "nightshift.yaml:1")
 
 
-def test_white_space_around_a_variable_is_no_part_of_it() -> None:
+def test_white_space_around_a_variable_is_stripped() -> None:
     env = {"NIGHTSHIFT_CATEGORY": " docs ", "NIGHTSHIFT_ENABLED": "false\n"}
-    settings = loaded("", env)
+    settings = load("", env)
     assert (settings.category, settings.enabled) == ("docs", False)
 
 
@@ -113,7 +113,7 @@ def test_white_space_around_a_variable_is_no_part_of_it() -> None:
 )
 @each("name", ["ALLOWED_COMMANDS", "VERIFY_COMMANDS", "AGENT_PATHS"])
 def test_lists_in_variables(name: str, text: str, expected: list[str]) -> None:
-    assert getattr(loaded("", {f"NIGHTSHIFT_{name}": text}), name.lower()) == expected
+    assert getattr(load("", {f"NIGHTSHIFT_{name}": text}), name.lower()) == expected
 
 
 def test_mappings_in_variables() -> None:
@@ -125,7 +125,7 @@ def test_mappings_in_variables() -> None:
         "NIGHTSHIFT_POLICY__GATES": '{"write": "deny"}',
         "NIGHTSHIFT_PRICES": '{"m": {"input": 1, "output": 2}}',
     }
-    settings = loaded("", env)
+    settings = load("", env)
     assert settings.guidance["a11y"] == "Labels."
     assert settings.variables == {"team": "core"}
     assert settings.policy.test_commands["unit"].command == ["make", "test"]
@@ -135,15 +135,15 @@ def test_mappings_in_variables() -> None:
 
 @each("value", ["true", "True", "1", "yes", "on"])
 def test_switches_in_variables(value: str) -> None:
-    assert loaded("", {"NIGHTSHIFT_DRY_RUN": value}).dry_run is True
+    assert load("", {"NIGHTSHIFT_DRY_RUN": value}).dry_run is True
 
 
-def test_variables_of_others_are_none_of_ours() -> None:
+def test_other_variables_are_ignored() -> None:
     env = {"NIGHTSHIFT": "true", "MY_NIGHTSHIFT_X": "1", "nightshift_x": "1", "CI_X": "1"}
-    assert loaded("", env).flatten_values() == load_settings({}).flatten_values()
+    assert load("", env).flatten_values() == load_settings({}).flatten_values()
 
 
-def test_the_variables_of_the_template_are_no_mistakes() -> None:
+def test_the_templates_variables_are_accepted() -> None:
     parts = yaml.safe_load_all(TEMPLATE.read_text().replace("!reference", ""))
     variables = next(part["variables"] for part in parts if "variables" in part)
     ours = {name for name in variables if name.startswith(ENV_PREFIX)}
@@ -152,7 +152,7 @@ def test_the_variables_of_the_template_are_no_mistakes() -> None:
     as_sent = {
         name: each["value"] if isinstance(each, dict) else each for name, each in variables.items()
     }
-    assert loaded("", as_sent) == Settings()
+    assert load("", as_sent) == Settings()
 
 
 @each(
@@ -163,8 +163,8 @@ def test_the_variables_of_the_template_are_no_mistakes() -> None:
         ("", {"NIGHTSHIFT_NOTIFY": "$NIGHTSHIFT_NTFY"}),
     ],
 )
-def test_a_variable_that_a_notification_names_is_no_setting(text: str, env: dict[str, str]) -> None:
-    assert loaded(text, {**env, "NIGHTSHIFT_NTFY": "x"}).notify
+def test_a_variable_in_a_notification_url_is_not_a_setting(text: str, env: dict[str, str]) -> None:
+    assert load(text, {**env, "NIGHTSHIFT_NTFY": "x"}).notify
     assert mistakes("", {"NIGHTSHIFT_NTFY": "x"})[0].startswith("NIGHTSHIFT_NTFY: ntfy: unknown")
 
 
@@ -193,9 +193,9 @@ idle_timeout: soon
 """
 
 
-def test_all_mistakes_in_one_go_each_with_its_place() -> None:
+def test_all_mistakes_are_reported_with_their_places() -> None:
     env = {"NIGHTSHIFT_MAX_DIFF": "3", "NIGHTSHIFT_PRICES": "{", "NIGHTSHIFT_AGENT": "gpt"}
-    found = mistakes(MANY, env, {"modles.verify": "x", "draft": "perhaps"})
+    lines = mistakes(MANY, env, {"modles.verify": "x", "draft": "perhaps"})
     for begin, end in [
         ("nightshift.yaml:1: max_tokns: unknown key", "did you mean max_tokens?"),
         ("nightshift.yaml:3: models.verfy: unknown key", "did you mean models.verify?"),
@@ -214,12 +214,12 @@ def test_all_mistakes_in_one_go_each_with_its_place() -> None:
         ("command line: modles: unknown key", "did you mean models?"),
         ("command line: draft: should be true or false", ""),
     ]:
-        assert any(row.startswith(begin) and row.endswith(end) for row in found), (begin, found)
-    assert len(found) == 16
-    assert not any("pydantic" in row for row in found)
+        assert any(row.startswith(begin) and row.endswith(end) for row in lines), (begin, lines)
+    assert len(lines) == 16
+    assert not any("pydantic" in row for row in lines)
 
 
-def test_one_mistake_is_told_once() -> None:
+def test_a_mistake_is_reported_once() -> None:
     text = "categories: {Big One: x}\ncategory: Big One\ncategory_schedule: {mon: Big One}\n"
     assert mistakes(text) == [
         "nightshift.yaml:1: categories.Big One: a category's name consists of lower-case "
@@ -227,7 +227,7 @@ def test_one_mistake_is_told_once() -> None:
     ]
 
 
-def test_the_place_is_where_the_value_that_counts_stands() -> None:
+def test_the_place_is_that_of_the_value_in_force() -> None:
     assert mistakes("max_diff_lines: 0", {"NIGHTSHIFT_MAX_DIFF_LINES": "x"}) == [
         "NIGHTSHIFT_MAX_DIFF_LINES: max_diff_lines: should be a whole number"
     ]
@@ -260,10 +260,10 @@ def test_the_place_is_where_the_value_that_counts_stands() -> None:
         ("nightshift: {}", "nightshift: unknown key"),
     ],
 )
-def test_one_line_a_mistake(text: str, expected: str) -> None:
-    (found,) = mistakes(text)
-    assert expected in found
-    assert found.isprintable()
+def test_a_mistake_is_one_line(text: str, expected: str) -> None:
+    (line,) = mistakes(text)
+    assert expected in line
+    assert line.isprintable()
 
 
 @each(
@@ -280,16 +280,16 @@ def test_one_line_a_mistake(text: str, expected: str) -> None:
         ("NIGHTSHIFT_VARIABLES", "not valid JSON"),
     ],
 )
-def test_variables_that_are_no_settings(name: str, why: str) -> None:
-    (found,) = mistakes("", {name: "the value"})
-    assert why in found
-    assert "the value" not in found
+def test_unknown_variables_are_mistakes(name: str, why: str) -> None:
+    (line,) = mistakes("", {name: "the value"})
+    assert why in line
+    assert "the value" not in line
 
 
 @each("name", ["PATHS", "MODELS", "POLICY__TEST_COMMANDS"])
 def test_json_without_end_is_a_mistake(name: str) -> None:
-    (found,) = mistakes("", {f"NIGHTSHIFT_{name}": "[" * 200_000})
-    assert "not valid JSON" in found
+    (line,) = mistakes("", {f"NIGHTSHIFT_{name}": "[" * 200_000})
+    assert "not valid JSON" in line
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_json_without_end_is_a_mistake(name: str) -> None:
 
 @each("text", ["", "# nothing\n", "---\n", "{}", "code_agent:\n", "policy: {}"])
 def test_an_empty_file_sets_nothing(text: str) -> None:
-    assert loaded(text) == Settings()
+    assert load(text) == Settings()
 
 
 @each(
@@ -318,13 +318,13 @@ def test_an_empty_file_sets_nothing(text: str) -> None:
         ("a: " + "{a: " * 50_000, r"nightshift\.yaml: not YAML: maximum recursion depth"),
     ],
 )
-def test_what_is_no_configuration(text: str, expected: str) -> None:
-    (found,) = mistakes(text)
-    assert re.match(f".*{expected}", found), found
+def test_a_file_that_is_not_a_mapping_is_a_mistake(text: str, expected: str) -> None:
+    (line,) = mistakes(text)
+    assert re.match(f".*{expected}", line), line
 
 
-def test_the_alias_means_the_same_and_both_may_stand_together() -> None:
-    settings = loaded("code_agent:\n  models:\n    mr: x\n  draft: true\nmax_diff_lines: 5\n")
+def test_the_alias_means_the_same_as_the_top() -> None:
+    settings = load("code_agent:\n  models:\n    mr: x\n  draft: true\nmax_diff_lines: 5\n")
     assert (settings.models.mr, settings.draft, settings.max_diff_lines) == ("x", True, 5)
     assert settings.find_source("models.mr") == "nightshift.yaml:3"
 
@@ -346,7 +346,7 @@ def test_a_key_twice_in_one_place_is_a_mistake() -> None:
     ]
 
 
-def test_anchors_and_merges_are_fine() -> None:
+def test_anchors_and_merge_keys_are_allowed() -> None:
     text = """\
 models: &models
   analyze: x
@@ -356,10 +356,8 @@ code_agent:
     mr: a.md
 variables: &v {team: core}
 """
-    assert loaded(text).models.analyze == "x"
-    merged = loaded(
-        "policy:\n  gates: &g {write: deny}\n  test_commands: {}\nmodels:\n  <<: {mr: m}"
-    )
+    assert load(text).models.analyze == "x"
+    merged = load("policy:\n  gates: &g {write: deny}\n  test_commands: {}\nmodels:\n  <<: {mr: m}")
     assert merged.models.mr == "m"
 
 
@@ -369,7 +367,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
-RINGS = [
+CYCLES = [
     BOMB,
     BOMB + "labels: *j\n",
     BOMB + "notify: *j\n",
@@ -383,8 +381,8 @@ RINGS = [
 ]
 
 
-@each("text", RINGS)
-def test_bombs_and_rings_are_mistakes_at_once(text: str) -> None:
+@each("text", CYCLES)
+def test_bombs_and_cycles_are_mistakes_at_once(text: str) -> None:
     with bounded():
         assert len("\n".join(mistakes(text))) < 5000
 
@@ -437,8 +435,8 @@ def test_a_secret_in_the_file_is_an_error_that_does_not_repeat_it(secret: str, t
         "src/sk-SK/messages.properties",
     ],
 )
-def test_what_only_looks_like_a_secret(text: str) -> None:
-    assert loaded(f"variables: {{x: '{text}'}}").variables == {"x": text}
+def test_a_text_may_resemble_a_secret(text: str) -> None:
+    assert load(f"variables: {{x: '{text}'}}").variables == {"x": text}
 
 
 KEYS = st.sampled_from([*vars(Settings()), "code_agent", "verify", "mr", "x"])
@@ -452,7 +450,7 @@ TREES = st.recursive(
 def test_any_file_is_settings_or_mistakes(data: dict[str, object]) -> None:
     text = yaml.safe_dump(data)
     try:
-        assert isinstance(loaded(text), Settings)
+        assert isinstance(load(text), Settings)
     except NightshiftError as error:
         assert error.code is Code.CONFIG
         assert error.message
@@ -460,27 +458,27 @@ def test_any_file_is_settings_or_mistakes(data: dict[str, object]) -> None:
 
 
 @given(st.dictionaries(KEYS.map(str.upper), st.text(max_size=60), max_size=4))
-def test_any_variables_are_settings_or_mistakes(given: dict[str, str]) -> None:
+def test_any_variables_are_settings_or_mistakes(variables: dict[str, str]) -> None:
     try:
-        loaded("", {f"NIGHTSHIFT_{name}": value for name, value in given.items()})
+        load("", {f"NIGHTSHIFT_{name}": value for name, value in variables.items()})
     except NightshiftError as error:
         assert error.code is Code.CONFIG
 
 
-def test_what_may_be_partial_comes_by_every_way_and_by_known_names_only() -> None:
-    by_file = loaded("accept_partial: [network]\n")
-    by_variable = loaded("", {"NIGHTSHIFT_ACCEPT_PARTIAL": "network,files"})
-    by_call = loaded("accept_partial: [files]\n", given={"accept_partial": "network"})
+def test_accept_partial_from_every_source() -> None:
+    by_file = load("accept_partial: [network]\n")
+    by_variable = load("", {"NIGHTSHIFT_ACCEPT_PARTIAL": "network,files"})
+    by_call = load("accept_partial: [files]\n", overrides={"accept_partial": "network"})
     assert [s.accept_partial for s in (by_file, by_variable, by_call)] == [
         ["network"],
         ["network", "files"],
         ["network"],
     ]
-    (said,) = mistakes("accept_partial:\n- files\n- netwrok\n")
-    assert said == (
+    (line,) = mistakes("accept_partial:\n- files\n- netwrok\n")
+    assert line == (
         "nightshift.yaml:3: accept_partial.1: should be 'files', 'secrets', 'network' or 'lifetime'"
     )
 
 
-def test_where_nothing_is_set_the_defaults_are_as_validated() -> None:
+def test_unvalidated_defaults_are_as_validated() -> None:
     assert load_settings({}) == build_settings(asdict(Settings()))

@@ -29,7 +29,7 @@ from tests.support.settings_table import PAGES, complete_tables
 from tests.support.tables import each
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
-TOY = """    toy_limit: int = 3
+NEW_FIELD = """    toy_limit: int = 3
     \"\"\"Toys that a night may leave.\"\"\"
 """
 
@@ -55,7 +55,7 @@ def test_the_pages_show_each_key_with_its_default() -> None:
         (1, "| `idle_timeout: {}` |", "| `idle_timeout: 600.0` |"),
     ],
 )
-def test_a_default_that_a_page_does_not_show_is_corrected(
+def test_a_wrong_default_on_a_page_is_corrected(
     number: int, row: str, corrected: str, wrong: str
 ) -> None:
     texts = list(read_pages())
@@ -64,12 +64,12 @@ def test_a_default_that_a_page_does_not_show_is_corrected(
     assert corrected in complete_tables(*texts)[number]
 
 
-def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
-    """Added to a copy of the package, it can be set, is shown and described, and has its row."""
+def test_a_new_field_is_a_setting(tmp_path: Path) -> None:
+    """In a copy of the package, it can be set, and is shown and documented."""
     shutil.copytree(PACKAGE, tmp_path / "gitlab_nightshift", ignore=shutil.ignore_patterns("*.pyc"))
     model = tmp_path / "gitlab_nightshift/settings/model.py"
     field = "    reviewer: Reviewer | None = None\n"
-    model.write_text(model.read_text("utf-8").replace(field, TOY + field), encoding="utf-8")
+    model.write_text(model.read_text("utf-8").replace(field, NEW_FIELD + field), encoding="utf-8")
     shown = run_copy(
         tmp_path, "from gitlab_nightshift import cli; cli.run(['config', 'show', '--all'], {})"
     )
@@ -86,27 +86,27 @@ def test_a_setting_is_a_field_with_its_text(tmp_path: Path) -> None:
 
 
 def run_copy(folder: Path, program: str) -> str:
-    """What a program prints that imports the package from ``folder``."""
+    """The output of a program that imports the package from ``folder``."""
     env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{PACKAGE.parent}"}
     argv = [sys.executable, "-B", "-c", program]
-    done = subprocess.run(argv, env=env, cwd=folder, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run(argv, env=env, cwd=folder, check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
-def test_all_defaults_come_from_nowhere_else() -> None:
+def test_the_source_of_defaults() -> None:
     settings = load_settings({})
     assert {settings.find_source(key) for key in settings.flatten_values()} == {"default"}
 
 
 def test_the_schema_shows_every_key_and_its_meaning() -> None:
-    shown = build_schema()
+    schema = build_schema()
     keys = {key.partition(".")[0] for key in load_settings({}).flatten_values()}
-    assert set(shown["properties"]) == keys | {"code_agent"}
-    assert shown["additionalProperties"] is False
-    groups = [shown, *shown["$defs"].values()]
-    parts = [part for group in groups for part in group["properties"].values()]
-    assert all("description" in part or "$ref" in part for part in parts)
+    assert set(schema["properties"]) == keys | {"code_agent"}
+    assert schema["additionalProperties"] is False
+    groups = [schema, *schema["$defs"].values()]
+    keys_of_groups = [key for group in groups for key in group["properties"].values()]
+    assert all("description" in key or "$ref" in key for key in keys_of_groups)
 
 
 FILES = [
@@ -118,20 +118,20 @@ FILES = [
 
 
 @each("text", FILES)
-def test_what_the_schema_takes_is_taken(text: str) -> None:
+def test_files_that_the_schema_accepts_are_loaded(text: str) -> None:
     jsonschema.validate(yaml.safe_load(text), build_schema())
     load_settings({}, ConfigFile("nightshift.yaml", text))
 
 
 @each("text", ["max_diff: 3", "agent: gpt", "code_agent: {max_diff: 3}"])
-def test_what_the_schema_refuses_is_refused(text: str) -> None:
+def test_files_that_the_schema_refuses_are_refused(text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(text), build_schema())
     with pytest.raises(NightshiftError):
         load_settings({}, ConfigFile("nightshift.yaml", text))
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     settings = load_settings({})
     with pytest.raises(FrozenInstanceError):
         settings.dry_run = True  # type: ignore[misc]
@@ -139,7 +139,7 @@ def test_settings_do_not_change() -> None:
         settings.models.verify = "x"  # type: ignore[misc]
 
 
-def test_categories_are_the_fixed_five_and_the_teams_own() -> None:
+def test_categories_are_the_built_in_and_the_teams_own() -> None:
     settings = Settings(categories={"a11y": "Look for missing labels."})
     assert settings.known_categories == (*FALLBACK_ORDER, "a11y", TASK)
     own = {"a11y": "Look for missing labels."}
@@ -168,7 +168,7 @@ def test_a_flag_is_set_by_its_name() -> None:
         ("binary-file: yes", "policy.flags.binary-file: should be 'fail', 'warn' or 'off'"),
     ],
 )
-def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, expected: str) -> None:
+def test_a_mistake_in_a_flag_has_its_line(flags: str, expected: str) -> None:
     text = f"policy:\n  flags:\n    {flags}\n"
     with pytest.raises(NightshiftError) as error:
         load_settings({}, ConfigFile("nightshift.yaml", text))
@@ -179,13 +179,13 @@ def test_a_mistake_in_a_flag_is_told_with_its_line(flags: str, expected: str) ->
 @pytest.mark.parametrize(
     ("text", "expected"), [("off", "off"), ("auto", "auto"), ("7", 7), ("'7'", 7)]
 )
-def test_the_dashboards_issue(text: str, expected: str | int) -> None:
+def test_valid_values_of_log_issue(text: str, expected: str | int) -> None:
     settings = load_settings({}, ConfigFile("nightshift.yaml", f"log_issue: {text}\n"))
     assert settings.log_issue == expected
 
 
 @pytest.mark.parametrize("text", ["0", "on", "all", "-1"])
-def test_what_is_no_dashboards_issue(text: str) -> None:
+def test_invalid_values_of_log_issue(text: str) -> None:
     with pytest.raises(NightshiftError, match="log_issue"):
         load_settings({}, ConfigFile("nightshift.yaml", f"log_issue: {text}\n"))
 

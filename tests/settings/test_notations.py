@@ -1,4 +1,4 @@
-"""The small notations: what is taken, what is refused, and that nothing else escapes."""
+"""The notations of values: valid ones, invalid ones, and no other exception than ValueError."""
 
 import datetime
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from gitlab_nightshift.settings.load import build_settings, load_settings
 from gitlab_nightshift.settings.model import Bytes, Seconds
 from tests.support.tables import each
 
-BEFORE: list[Callable[[Any], Any]] = [
+CHECKS: list[Callable[[Any], Any]] = [
     notations.parse_duration,
     notations.parse_size,
     notations.parse_weekday,
@@ -32,7 +32,7 @@ BEFORE: list[Callable[[Any], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("check", BEFORE, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @given(text=st.text(max_size=400))
 def test_any_text_is_a_value_or_a_mistake(check: Callable[[Any], Any], text: str) -> None:
     try:
@@ -42,7 +42,7 @@ def test_any_text_is_a_value_or_a_mistake(check: Callable[[Any], Any], text: str
 
 
 @each(
-    ("given", "seconds"),
+    ("value", "seconds"),
     [
         (90, 90),
         ("90", 90),
@@ -53,42 +53,42 @@ def test_any_text_is_a_value_or_a_mistake(check: Callable[[Any], Any], text: str
         ("1d", 86400),
     ],
 )
-def test_durations(given: Any, seconds: float) -> None:
-    assert TypeAdapter(Seconds).validate_python(given) == seconds
+def test_durations(value: Any, seconds: float) -> None:
+    assert TypeAdapter(Seconds).validate_python(value) == seconds
 
 
 @each(
-    "given",
+    "value",
     ["", "x", "10 minutes", "-1", "10mm", "1h30m", "0", 0, -5, "8d", "9" * 400, "٣", [], None],
 )
-def test_no_durations(given: Any) -> None:
+def test_invalid_durations(value: Any) -> None:
     with pytest.raises(ValidationError):
-        TypeAdapter(Seconds).validate_python(given)
+        TypeAdapter(Seconds).validate_python(value)
 
 
 @each(
-    ("given", "size"),
+    ("value", "size"),
     [(1000, 1000), ("500 MB", 5 * 10**8), ("2GB", 2 * 10**9), ("1.5kb", 1500), ("7b", 7)],
 )
-def test_sizes(given: Any, size: int) -> None:
-    assert TypeAdapter(Bytes).validate_python(given) == size
+def test_sizes(value: Any, size: int) -> None:
+    assert TypeAdapter(Bytes).validate_python(value) == size
 
 
-@each("given", ["", "2 GiB", "2TB", "G", "-1", "0", 0, "9" * 400, None])
-def test_no_sizes(given: Any) -> None:
+@each("value", ["", "2 GiB", "2TB", "G", "-1", "0", 0, "9" * 400, None])
+def test_invalid_sizes(value: Any) -> None:
     with pytest.raises(ValidationError):
-        TypeAdapter(Bytes).validate_python(given)
+        TypeAdapter(Bytes).validate_python(value)
 
 
-@each("given", ["mon", "Mon", "MONDAY", "Monday", " mond "])
-def test_weekdays(given: str) -> None:
-    assert notations.parse_weekday(given) == "mon"
+@each("value", ["mon", "Mon", "MONDAY", "Monday", " mond "])
+def test_weekdays(value: str) -> None:
+    assert notations.parse_weekday(value) == "mon"
 
 
-@each("given", ["", "mo", "mondays", "monkey", "Montag", 1, True, None])
-def test_no_weekdays(given: Any) -> None:
+@each("value", ["", "mo", "mondays", "monkey", "Montag", 1, True, None])
+def test_invalid_weekdays(value: Any) -> None:
     with pytest.raises(ValueError, match="not a weekday"):
-        notations.parse_weekday(given)
+        notations.parse_weekday(value)
 
 
 TOO_LONG = "x" * 1001
@@ -205,7 +205,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @each(("key", "value", "why"), REFUSED)
-def test_bad_values(key: str, value: Any, why: str) -> None:
+def test_invalid_values(key: str, value: Any, why: str) -> None:
     others = {"agent": "replay"} if key == "replay_dir" else {}
     with pytest.raises(ValidationError, match=why) as caught:
         build_settings({**others, key: value})
@@ -213,7 +213,7 @@ def test_bad_values(key: str, value: Any, why: str) -> None:
 
 
 @each(
-    "given",
+    "value",
     [
         "git@gitlab.example.com:group/project.git",
         "ssh://git@gitlab.example.com:2222/group/project.git",
@@ -221,9 +221,9 @@ def test_bad_values(key: str, value: Any, why: str) -> None:
         "https://gitlab.example.com/group/project",
     ],
 )
-def test_a_project_by_its_address_for_ssh(given: str) -> None:
-    made = build_settings({"repo_url": given})
-    assert made.repo_url == "https://gitlab.example.com/group/project"
+def test_an_ssh_address_becomes_a_web_address(value: str) -> None:
+    settings = build_settings({"repo_url": value})
+    assert settings.repo_url == "https://gitlab.example.com/group/project"
 
 
 @each(
@@ -256,7 +256,7 @@ def test_a_project_by_its_address_for_ssh(given: str) -> None:
         ("policy", {"test_commands": {"unit": {"command": ["make", "test"], "args": ["-v"]}}}),
     ],
 )
-def test_good_values(key: str, value: Any) -> None:
+def test_valid_values(key: str, value: Any) -> None:
     build_settings({key: value})
 
 
@@ -267,13 +267,13 @@ def test_good_values(key: str, value: Any) -> None:
     GITLAB_PRIVATE_TOKEN PRIVATE_TOKEN GL_TOKEN GITLAB_PAT GITLAB_DEPLOY_KEY JOB_TOKEN
     CI_SERVER_TLS_KEY_FILE DOCKER_AUTH_CONFIG TRIGGER_PAYLOAD""".split(),
 )
-def test_no_agent_is_given_access_to_gitlab(name: str) -> None:
+def test_no_agent_gets_a_gitlab_credential(name: str) -> None:
     with pytest.raises(ValidationError, match=f"{name} is a GitLab credential"):
         build_settings({"agent_env": [name]})
 
 
 @each("name", ["CI_PROJECT_DIR", "GITLAB_USER_LOGIN", "CI_COMMIT_SHA", "CI"])
-def test_what_is_no_credential_may_be_passed(name: str) -> None:
+def test_other_variables_of_gitlab_may_be_passed(name: str) -> None:
     assert build_settings({"agent_env": [name]}).agent_env == [name]
 
 
@@ -284,10 +284,10 @@ def test_utc_needs_no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> None:
         notations.check_time_zone("Europe/Berlin")
 
 
-def test_a_team_of_its_own_category_may_be_scheduled() -> None:
+def test_a_teams_own_category_may_be_scheduled() -> None:
     values = {"categories": {"a11y": "x"}, "category": "a11y"}
-    made = build_settings({**values, "category_schedule": {"sun": "a11y"}})
-    assert (made.category, made.category_schedule) == ("a11y", {"sun": "a11y"})
+    settings = build_settings({**values, "category_schedule": {"sun": "a11y"}})
+    assert (settings.category, settings.category_schedule) == ("a11y", {"sun": "a11y"})
 
 
 def test_a_date_stays_a_date() -> None:

@@ -1,4 +1,4 @@
-"""Values of one run over the settings."""
+"""Settings overridden by values of one run."""
 
 import pytest
 
@@ -14,30 +14,22 @@ FILE = ConfigFile(
 )
 
 
-def test_only_these_values_change_and_tell_where_they_come_from() -> None:
+def test_only_these_values_and_their_sources_change() -> None:
     settings = load_settings({"NIGHTSHIFT_MAX_OUTPUT": "1 MB"}, FILE)
-    made = override_settings(
+    overridden = override_settings(
         settings, {"task": " x ", "models.mr": "m", "dry_run": True}, "the comment"
     )
-    assert (made.task, made.models.mr, made.dry_run) == ("x", "m", True)
-    assert (made.find_source("task"), made.find_source("models.mr")) == (
-        "the comment",
-        "the comment",
-    )
-    assert made.find_source("models.verify") == settings.find_source("models.verify")
-    same = {
-        **made.flatten_values(),
-        "task": None,
-        "models.mr": settings.models.mr,
-        "dry_run": False,
-    }
-    assert same == settings.flatten_values()
+    assert (overridden.task, overridden.models.mr, overridden.dry_run) == ("x", "m", True)
+    assert overridden.find_source("task") == overridden.find_source("models.mr") == "the comment"
+    assert overridden.find_source("models.verify") == settings.find_source("models.verify")
+    before = {"task": None, "models.mr": settings.models.mr, "dry_run": False}
+    assert {**overridden.flatten_values(), **before} == settings.flatten_values()
 
 
-def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
+def test_overridden_models_stay_with_any_agent() -> None:
     beads = {f"models.{bead}": "m" for bead in ("analyze", "implement", "verify", "mr")}
-    made = override_settings(load_settings({}), {"agent": "codex", **beads}, "the comment")
-    assert set(vars(made.with_agent("codex").models).values()) == {"m"}
+    overridden = override_settings(load_settings({}), {"agent": "codex", **beads}, "the comment")
+    assert set(vars(overridden.with_agent("codex").models).values()) == {"m"}
 
 
 @each(
@@ -48,7 +40,7 @@ def test_the_models_that_somebody_asked_for_stay_with_any_agent() -> None:
         ({"dry_run": "?"}, "dry_run"),
     ],
 )
-def test_a_bad_value_is_one_line(values: dict[str, object], why: str) -> None:
+def test_an_invalid_value_is_one_line(values: dict[str, object], why: str) -> None:
     with pytest.raises(NightshiftError, match=f"^the comment: {why}") as error:
         override_settings(load_settings({}), values, "the comment")
     assert "\n" not in error.value.message

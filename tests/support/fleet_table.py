@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from gitlab_nightshift.fleet import fleet_settings
 from gitlab_nightshift.fleet.fleet_settings import FleetBudget, FleetSettings
-from gitlab_nightshift.settings.schema import describe
+from gitlab_nightshift.settings.schema import add_descriptions
 from gitlab_nightshift.settings.setting_groups import SettingsGroup
 
 PAGE = Path(__file__).parents[2] / "docs/fleet.md"
@@ -24,7 +24,7 @@ def render_table() -> str:
     """A row for each key, in the order of the code."""
     schema = TypeAdapter(FleetSettings).json_schema()
     kinds = {**schema["$defs"], "FleetSettings": schema}
-    describe(kinds, fleet_settings)
+    add_descriptions(kinds, fleet_settings)
     rows = ["| key and default | meaning |", "|---|---|"]
     for name, shown in schema["properties"].items():
         kind = INNER.get(name)

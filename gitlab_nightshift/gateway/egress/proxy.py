@@ -26,7 +26,11 @@ from gitlab_nightshift.gateway.egress.route import (
 from gitlab_nightshift.gateway.gateway_config import ChooseProxy
 from gitlab_nightshift.gateway.request_body import quote_text
 from gitlab_nightshift.records.events import Emit, Note
-from gitlab_nightshift.settings.allowed_hosts import format_host_port, parse_egress_host, split
+from gitlab_nightshift.settings.allowed_hosts import (
+    format_host_port,
+    parse_egress_host,
+    split_host_port,
+)
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 HEAD_BYTES = 16 * 1024
@@ -77,7 +81,7 @@ def parse_head(text: str) -> RequestHead:
     method, target = request_line[1], request_line[2]
     credential = _read_credential(headers)
     if method == "CONNECT":
-        host, port = split(target)
+        host, port = split_host_port(target)
         if port is None:
             raise ValueError("no port")
         return RequestHead(host, port, credential, b"")
@@ -92,7 +96,7 @@ def _parse_plain(
     if not target.startswith("http://"):
         raise ValueError("not an address")
     authority, slash, path = target.removeprefix("http://").partition("/")
-    host, port = split(authority)
+    host, port = split_host_port(authority)
     lines = [f"{method} {slash or '/'}{path} HTTP/1.1"]
     # Host repeats the target (RFC 9112, 3.2.2): what was checked is what the server is asked for.
     lines += [f"Host: {authority.lower()}", "Connection: close"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gitlab_nightshift.gateway.gateway_config import ChooseProxy, JobProxy
 from gitlab_nightshift.settings.allowed_hosts import (
-    OpenHost,
+    EgressHost,
     explain_refusal,
     format_host_port,
     is_metadata,
@@ -100,7 +100,7 @@ class EgressRoute:
     directly. ``resolve`` looks up a name and ``dial`` connects to an address; tests replace
     them."""
 
-    allowed: tuple[OpenHost, ...]
+    allowed: tuple[EgressHost, ...]
     resolve_s: float
     connect_s: float
     choose_proxy: ChooseProxy
@@ -125,7 +125,7 @@ class EgressRoute:
         raise UnreachableTarget("no connection")
 
     async def _connect_by_proxy(
-        self, proxy: JobProxy, entry: OpenHost, host: str, port: int
+        self, proxy: JobProxy, entry: EgressHost, host: str, port: int
     ) -> Streams:
         """A tunnel through the job's proxy. As that resolves the name, only the name is checked."""
         address = parse_address(host)
@@ -140,7 +140,7 @@ class EgressRoute:
         except (OSError, TimeoutError):
             raise UnreachableTarget("the job's own proxy gives no connection") from None
 
-    async def _resolve_allowed(self, entry: OpenHost, host: str, port: int) -> list[str]:
+    async def _resolve_allowed(self, entry: EgressHost, host: str, port: int) -> list[str]:
         """The addresses of a host. A single forbidden address denies the host.
 
         The name is resolved only once, here, so that a second answer of its DNS server cannot lead

@@ -5,14 +5,14 @@ from typing import Any
 from gitlab_nightshift.records import run_results
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import build_adapter
-from gitlab_nightshift.settings.schema import describe
+from gitlab_nightshift.settings.schema import add_descriptions
 
 
 def build_result_schema() -> dict[str, Any]:
     """The schema. Readers must allow unknown fields."""
     schema = build_adapter(RunResult).json_schema(mode="serialization")
     definitions = {**schema["$defs"], RunResult.__name__: schema}
-    describe(definitions, run_results)
+    add_descriptions(definitions, run_results)
     for definition in definitions.values():
         if "properties" in definition:
             definition["required"] = list(definition["properties"])

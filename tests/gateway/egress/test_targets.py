@@ -11,7 +11,7 @@ from gitlab_nightshift.settings.allowed_hosts import (
     METADATA,
     explain_refusal,
     parse_egress_host,
-    split,
+    split_host_port,
 )
 
 PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
@@ -141,13 +141,13 @@ def test_allowed_hosts_as_they_are_shown(text: str, shown: str) -> None:
 )
 def test_an_ambiguous_target_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        split(text)
+        split_host_port(text)
 
 
 def test_targets_are_normalized() -> None:
-    assert split("A.Example.:443") == ("a.example", 443)
-    assert split("[::1]:80") == ("::1", 80)
-    assert split("10.0.0.1") == ("10.0.0.1", None)
+    assert split_host_port("A.Example.:443") == ("a.example", 443)
+    assert split_host_port("[::1]:80") == ("::1", 80)
+    assert split_host_port("10.0.0.1") == ("10.0.0.1", None)
 
 
 def test_a_plain_request_is_rewritten_for_its_server() -> None:

@@ -52,10 +52,10 @@ def build_schemas() -> dict[str, Any]:
     """The JSON Schemas of payload and result."""
     from pydantic import TypeAdapter
 
-    from gitlab_nightshift.settings.schema import describe
+    from gitlab_nightshift.settings.schema import add_descriptions
 
     payload = TypeAdapter(Payload).json_schema()
-    describe({**payload["$defs"], Payload.__name__: payload}, delegation_records)
+    add_descriptions({**payload["$defs"], Payload.__name__: payload}, delegation_records)
     return {
         "payload": payload,
         "result": TypeAdapter(DelegationResult).json_schema(mode="serialization"),
