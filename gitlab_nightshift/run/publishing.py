@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import (
-    STOPPED,
+    STOPPED_BY_SIGNAL,
     Code,
     Interruption,
     NightshiftError,
@@ -97,7 +97,7 @@ def publish(
 def _build_failed_publication(
     session: Session, error: NightshiftError | Interruption
 ) -> Publication:
-    stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
+    stopped = f"{STOPPED_BY_SIGNAL}. Go on with: {describe_resume(session)}"
     reason = error.message if isinstance(error, NightshiftError) else stopped
     # A change that the notary could not run has not failed: it waits for another try.
     outcome = Outcome.MR_READY if error.code is Code.INCOMPLETE else Outcome.FAILED
@@ -224,7 +224,7 @@ def build_failed_bundle(session: Session, error: NightshiftError | Interruption)
         base_sha=session.job.commit_sha,
         target_branch=session.settings.target_branch or session.job.default_branch,
         outcome=Outcome.FAILED,
-        reason=error.message if isinstance(error, NightshiftError) else STOPPED,
+        reason=error.message if isinstance(error, NightshiftError) else STOPPED_BY_SIGNAL,
         error_code=error.code.value,
     )
 

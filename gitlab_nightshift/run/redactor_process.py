@@ -38,11 +38,11 @@ from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.text.printable_text import replace_controls
 from gitlab_nightshift.wire.channel import (
     LARGEST_EVENT,
-    Configuration,
     Frame,
     FrameKind,
     FrameReader,
     ProtocolError,
+    RedactorConfig,
     Sender,
     decode_event,
 )
@@ -60,7 +60,7 @@ def main(data: Mapping[str, Any]) -> int:
     try:
         _limit_memory()
         with os.fdopen(data["configuration"], "rb") as file:
-            configuration = decode_record(Configuration, file.read())
+            configuration = decode_record(RedactorConfig, file.read())
         serve(configuration)
     except Exception as error:  # not its text, which may quote a secret
         sys.stderr.write(f"nightshift: a defect of the redactor: {type(error).__name__}\n")
@@ -68,7 +68,7 @@ def main(data: Mapping[str, Any]) -> int:
     return 0
 
 
-def serve(configuration: Configuration) -> None:
+def serve(configuration: RedactorConfig) -> None:
     """Receive from all senders, until the last one has ended."""
     redact, folder = Redactor(configuration.values), Path(configuration.logs)
     logs, log_names = Logs(folder, redact, Reserve(folder.with_name("reserve"))), set[str]()
@@ -97,7 +97,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
 
 
-def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
+def _open_sinks(configuration: RedactorConfig) -> tuple[dict[str, Emit], JobLog]:
     """The sinks by the names that a warning gives them, and the job log, which is one of them. Only
     redacted events reach them."""
     events = Path(configuration.results) / EVENTS

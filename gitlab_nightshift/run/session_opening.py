@@ -197,7 +197,7 @@ def show_output_paths(session: Session) -> Iterator[None]:
     try:
         yield
     except NightshiftError as error:
-        place = str(RunFolder(session.checkout, session.private).earlier)
+        place = str(RunFolder(session.checkout, session.private).earlier_output)
         text = error.message.replace(place, str(session.output))
         raise NightshiftError(error.code, text) from None
 
@@ -208,7 +208,7 @@ def locate_product(session: Session, given: str | None, name: str) -> Path:
     path = resolve_path(session.folder / given) if given else session.output / name
     place, run_folder = path, RunFolder(session.checkout, session.private)
     if path.is_relative_to(session.output):
-        place = run_folder.earlier / path.relative_to(session.output)
+        place = run_folder.earlier_output / path.relative_to(session.output)
     if not path_exists(place):
         raise build_config_error(f"{path}: not there; it is the product of the stage before")
     return place

@@ -20,7 +20,7 @@ from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.wire.channel import KINDS
+from gitlab_nightshift.wire.channel import EVENT_CLASSES
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 
@@ -28,7 +28,7 @@ NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
 
 
 def test_every_event_is_tried() -> None:
-    assert {type(event) for event in EVENTS} == set(KINDS.values())
+    assert {type(event) for event in EVENTS} == set(EVENT_CLASSES.values())
 
 
 @each("event", EVENTS)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import KILLED, Code, NightshiftError
+from gitlab_nightshift.errors import OUT_OF_MEMORY_HINT, Code, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import find_invalid_field
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
@@ -27,7 +27,7 @@ _BUNDLE, _PUBLISHED = "bundle/bundle.json", "published.json"
 
 def build_killed_error(process: str) -> NightshiftError:
     """The error for a process that ended without an answer."""
-    text = f"the process of {process} was killed, {KILLED}"
+    text = f"the process of {process} was killed, {OUT_OF_MEMORY_HINT}"
     return NightshiftError(Code.TERMINATED, text)
 
 

@@ -30,8 +30,8 @@ from gitlab_nightshift.wire.channel import (
     FROM_SUPERVISOR,
     FROM_TASK,
     FROM_WORK,
-    Configuration,
     OutputChannel,
+    RedactorConfig,
     Sender,
 )
 
@@ -193,7 +193,7 @@ def _start(
     output, (config_read, config_write) = os.dup(setup.output), os.pipe()
     live = None if setup.live is None else os.dup(setup.live)
     folder = () if live is None else (str(Path(f"/proc/self/fd/{live}").readlink()),)
-    configuration = Configuration(
+    configuration = RedactorConfig(
         run_id=setup.run_id,
         values=setup.values,
         results=str(run_folder.results),

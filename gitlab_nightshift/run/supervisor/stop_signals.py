@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from gitlab_nightshift.errors import STOPPED, Code, NightshiftError
+from gitlab_nightshift.errors import STOPPED_BY_SIGNAL, Code, NightshiftError
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
@@ -80,4 +80,4 @@ class Signals:
     def _handle_signal(self, number: int, _frame: FrameType | None) -> None:
         self._arrived.append(number)  # a second signal may interrupt this handler: the first counts
         first = signal.Signals(self._arrived[0])
-        self.stop(NightshiftError(_CODES[first], STOPPED), first)
+        self.stop(NightshiftError(_CODES[first], STOPPED_BY_SIGNAL), first)

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import CANCELLED, STOPPED, Code, NightshiftError, to_exit_status
+from gitlab_nightshift.errors import (
+    CANCELLATION_CODES,
+    STOPPED_BY_SIGNAL,
+    Code,
+    NightshiftError,
+    to_exit_status,
+)
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult
@@ -76,10 +82,10 @@ from gitlab_nightshift.run.supervisor.workers import (
 from gitlab_nightshift.run_folder import (
     Invocation,
     RunFolder,
+    note_default_output,
     open_run_folder,
     place_results,
     read_output_path,
-    set_aside_early,
 )
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
@@ -212,7 +218,7 @@ class _Run:
         if read_bundle(run_folder.results) is None:
             self._fail(self._signals.stopped or build_killed_error("plan"))
         name = start.env.get("NIGHTSHIFT_OUTPUT_DIR", "nightshift")
-        set_aside_early(run_folder, start.overrides.get("output_dir", name))
+        note_default_output(run_folder, start.overrides.get("output_dir", name))
         return {}
 
     # --- work and publish -------------------------------------------------------------------------
@@ -259,7 +265,7 @@ class _Run:
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
         if not (ended.answer and bundle):
             raise self._signals.stopped or build_lost_error("work", ended.answer)
-        cancelled = bundle.error_code in CANCELLED and STOPPED in bundle.reason
+        cancelled = bundle.error_code in CANCELLATION_CODES and STOPPED_BY_SIGNAL in bundle.reason
         if cancelled and not self._signals.stopped:
             raise build_killed_error("work")  # nobody here has cancelled it
         return write_measurements(self._run_folder.results, bundle, self._usage, ended.duration_s)

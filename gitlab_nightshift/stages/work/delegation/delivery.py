@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import CANCELLED, Code, NightshiftError, build_config_error
+from gitlab_nightshift.errors import CANCELLATION_CODES, Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import (
     LONGEST,
@@ -279,7 +279,7 @@ def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
         return False
     if state.worked is None:
         return state.killed
-    stopped = failure[0] in CANCELLED
+    stopped = failure[0] in CANCELLATION_CODES
     return state.worked.changed or (stopped and state.worked.began)
 
 
