@@ -20,7 +20,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, Notar
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import UPKEEP, read_kept, read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_if_valid, read_record, write_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
@@ -211,7 +211,7 @@ def _publish_upkeep_commit(
                 published = _publish_bundle(
                     target, folder, bundle, origin, approved_by, trigger.request
                 )
-    notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
+    notary = read_if_valid(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
     reply_result(session, trigger.request, result, bundle, published, read_patch(folder))
 
@@ -376,7 +376,7 @@ def finish_run(
     bundle."""
     job = session.job
     upkeep = read_upkeep_result(session.results)
-    notary = read_kept(NotaryRecord, folder.parent / NOTARY)
+    notary = read_if_valid(NotaryRecord, folder.parent / NOTARY)
     result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
     patch = read_patch(folder)
     session.logs.reserve.release()  # the space was kept for the results

@@ -9,7 +9,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
-from gitlab_nightshift.records.events import Emit, Note, to_all
+from gitlab_nightshift.records.events import Emit, Note, combine_sinks
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import (
     Git,
@@ -133,7 +133,7 @@ def _build_event_sink(
     call: Invocation, run_folder: RunFolder, job: JobFacts, redact: Redactor
 ) -> Emit:
     log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
-    return to_all((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
+    return combine_sinks((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
 
 
 def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:

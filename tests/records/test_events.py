@@ -11,9 +11,9 @@ from gitlab_nightshift.records.events import (
     ProgramStarted,
     StepEnded,
     StepStarted,
+    combine_sinks,
     format_elapsed,
     format_event_name,
-    to_all,
     to_line,
 )
 from gitlab_nightshift.records.products import Outcome
@@ -80,7 +80,7 @@ def test_whoever_delegates_reads_the_names_and_keys_of_the_documentation(
 def test_to_all_passes_each_event_to_each_sink() -> None:
     first: list[Event] = []
     second: list[Event] = []
-    emit = to_all(sink for sink in (first.append, second.append))
+    emit = combine_sinks(sink for sink in (first.append, second.append))
     for event in EVENTS:
         emit(event)
     assert first == second == EVENTS

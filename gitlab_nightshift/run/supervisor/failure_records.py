@@ -14,7 +14,7 @@ from gitlab_nightshift.policy.claimed_categories import find_invalid_field
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import read_kept, write_record
+from gitlab_nightshift.records.storage import read_if_valid, write_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
@@ -42,7 +42,7 @@ def build_lost_error(process: str, answer: object) -> NightshiftError:
 
 def read_bundle(results: Path) -> Bundle | None:
     """The bundle as the redactor wrote it, None if it is missing or invalid."""
-    return read_kept(Bundle, results / _BUNDLE)
+    return read_if_valid(Bundle, results / _BUNDLE)
 
 
 def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
@@ -121,8 +121,8 @@ def build_own_result(
     """The run's result, computed from its bundle and records alone. ``usage`` is the gateway's."""
     bundle = read_bundle(results)
     assert bundle
-    published = read_kept(Publication, results / _PUBLISHED)
-    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    published = read_if_valid(Publication, results / _PUBLISHED)
+    upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)
     bundle = bundle.with_usage(usage)
     return build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
 

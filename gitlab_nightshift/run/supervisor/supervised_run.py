@@ -30,7 +30,7 @@ from gitlab_nightshift.records.notary_records import (
     is_refused,
 )
 from gitlab_nightshift.records.products import Bundle, Outcome
-from gitlab_nightshift.records.storage import UPKEEP, read_kept
+from gitlab_nightshift.records.storage import UPKEEP, read_if_valid
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.run.supervisor.confined_stage import predict_isolation
 from gitlab_nightshift.run.supervisor.failure_records import (
@@ -284,7 +284,7 @@ class _Run:
         if self._start.single_stage or self._signals.stopped or not is_proposed(bundle):
             return None
         results, order = self._run_folder.results, self._build_order(night, bundle)
-        earlier = read_kept(NotaryRecord, results / NOTARY) if "earlier" in night else None
+        earlier = read_if_valid(NotaryRecord, results / NOTARY) if "earlier" in night else None
         if earlier and is_refused(earlier, order.build_record()):
             return earlier
         return self._ask_notary(night, order, sender, results)
@@ -333,7 +333,7 @@ class _Run:
         if not is_proposed(bundle):
             return None
         order = self._build_order(night, bundle)
-        record = read_kept(NotaryRecord, results / NOTARY)
+        record = read_if_valid(NotaryRecord, results / NOTARY)
         expected = order.build_record()
         with check_out_target(night["target_commit"], self._start.env, self._run_folder):
             if not record or not is_refused(record, expected):
