@@ -55,7 +55,7 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     notary = make_record(NotaryRecord, inputs["notary"]) if inputs["notary"] else None
     published = read_if_valid(Publication, session.results / "published.json")
     if inputs["ready"]:
-        assert notary, "a run publishes nothing that its notary was not asked about"
+        assert notary, "a run publishes only what its notary has checked"
         folder, recent = session.results / "bundle", frozenset(inputs["recent"])
         published = publish(session, folder, source, recent, notary, request=request)
     usage = inputs["usage"] and make_record(Usage, inputs["usage"])
