@@ -154,10 +154,7 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
 
 
 def _parse_code(text: str) -> Code:
-    try:
-        return Code(text)
-    except ValueError:
-        return Code.INTERNAL
+    return Code(text) if text in list(Code) else Code.INTERNAL
 
 
 # --- Package ------------------------------------------------------------------------------------

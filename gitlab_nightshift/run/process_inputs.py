@@ -30,13 +30,11 @@ PUBLISH_NEEDS_S = 300.0
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
     """The input of the work stage, without any GitLab credential."""
     settings = choose_agent(session.settings, session.search_env).settings
-    agent_session = dataclasses.replace(session, settings=settings)
+    for_agent = dataclasses.replace(session, settings=settings)
     build_files = _read_build_files(session)
     verify = find_verify_commands(session, request, build_files)
     seconds = compute_work_seconds(session, datetime.now(UTC))
-    return build_job_context(
-        agent_session, session.git, session.network, build_files, verify, seconds
-    )
+    return build_job_context(for_agent, session.git, session.network, build_files, verify, seconds)
 
 
 def find_verify_commands(
@@ -46,13 +44,10 @@ def find_verify_commands(
     the test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
     listed."""
     test = request.test if request else _find_task_test(session)
-    implied = not session.settings.verify_commands
-    commands = [*session.settings.verify_commands]
-    if implied:
-        commands += find_test_commands(build_files or _read_build_files(session))
-    if test:
-        commands.append(test)
-    return Commands(tuple(dict.fromkeys(commands)), implied=implied)
+    own = session.settings.verify_commands
+    commands = own or find_test_commands(build_files or _read_build_files(session))
+    unique = dict.fromkeys((*commands, test) if test else commands)
+    return Commands(tuple(unique), implied=not own)
 
 
 def _find_task_test(session: Session) -> str:

@@ -66,16 +66,8 @@ class _RecordKind:
 
 
 _EXACT_IN_BUNDLE = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
-_EXACT_IN_PLAN = (
-    "run_id",
-    "date",
-    "base_sha",
-    "target_branch",
-    "scheduled",
-    "categories",
-    "recent_files",
-    "verify_commands",
-)
+_CHOICES_OF_PLAN = ("scheduled", "categories", "recent_files", "verify_commands")
+_EXACT_IN_PLAN = ("run_id", "date", "base_sha", "target_branch", *_CHOICES_OF_PLAN)
 _RECORD_KINDS = {
     "plan": _RecordKind(Plan, _EXACT_IN_PLAN),
     "published": _RecordKind(Publication, ("run_id", "branch", "commit_sha")),

@@ -6,13 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gitlab_nightshift.errors import (
-    STOPPED_BY_SIGNAL,
-    Code,
-    Interruption,
-    NightshiftError,
-    is_disk_full,
-)
+from gitlab_nightshift.errors import Code, Interruption, NightshiftError, is_disk_full
 
 
 def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
@@ -33,7 +27,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
             print(f"nightshift: {error.code}: {line}", file=sys.stderr)
         return error.exit_status
     except Interruption as stop:
-        print(f"nightshift: {stop.code}: {STOPPED_BY_SIGNAL}", file=sys.stderr)
+        print(f"nightshift: {stop.code}: stopped by a signal", file=sys.stderr)
         return stop.code.exit_status
     except Exception as error:
         if isinstance(error, BrokenPipeError) or (

@@ -213,14 +213,11 @@ def _search_checkout(caller: Path, name: str) -> Iterator[Path]:
     delegations' folders."""
     top = next((path for path in (caller, *caller.parents) if (path / ".git").exists()), None)
     pattern = _build_repeated_pattern(name)
-    for folder, subfolders, _ in os.walk(top) if top else ():
-        for subfolder in subfolders:
-            if subfolder == name or fnmatchcase(subfolder, pattern):
-                yield Path(folder, subfolder)
+    for parent, folders, _ in os.walk(top) if top else ():
+        matching = (each for each in folders if each == name or fnmatchcase(each, pattern))
+        yield from (Path(parent, each) for each in matching)
         # os.walk enters only the folders that are left in this list.
-        subfolders[:] = [
-            each for each in subfolders if each != ".git" and not each.startswith(PREFIX)
-        ]
+        folders[:] = [each for each in folders if each != ".git" and not each.startswith(PREFIX)]
 
 
 # --- the lock -------------------------------------------------------------------------------------

@@ -108,8 +108,7 @@ class DelegationCall:
 
 
 def supervise_delegation(call: DelegationCall) -> DelegationResult:
-    """Run one delegation. Never raises: failures, signals and bugs become results with their
-    code."""
+    """Run one delegation. Never raises: failures, signals and bugs become results."""
     become_subreaper()  # orphans of stages become our children (PR_SET_CHILD_SUBREAPER, prctl(2))
     earlier_children = list_own_children()
     try:
@@ -162,11 +161,9 @@ class DelegatedCheckout:
     @contextlib.contextmanager
     def open(self, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
         """Open the checkout for a worker with these folders."""
-        scratch = self.stack.enter_context(
-            open_scratch_folder(self.run_folder.private.parent, self.source.top)
-        )
-        source = self.work["source"]
-        inputs = {"payload": self.work["payload"], "source": source, "scratch": str(scratch)}
+        opened = open_scratch_folder(self.run_folder.private.parent, self.source.top)
+        scratch, work = self.stack.enter_context(opened), self.work
+        inputs = {"payload": work["payload"], "source": work["source"], "scratch": str(scratch)}
         with contextlib.ExitStack() as stack:
             paths = None
             if not self.work["in_place"]:
@@ -287,9 +284,7 @@ class _Delegation:
             live=self._delegation_folder.descriptor,
         )
         env = remove_proxies(self._own_env)
-        # Without the redactor nothing can be logged or stored: its death ends the delegation.
-        on_death = functools.partial(self._signals.stop, build_killed_error("the redactor"))
-        with open_pipes(run_folder, env, setup, on_death) as self._pipes:
+        with open_pipes(run_folder, env, setup, self._signals) as self._pipes:
             refusal = self._prepare_and_work(self._pipes)
         if refusal:
             self._delegation_folder.remove()

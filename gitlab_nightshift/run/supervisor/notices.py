@@ -134,17 +134,16 @@ class Notices:
         self._call, self._own_env, self._pipes = call, own_env, pipes
 
     def notify_of_mistake(self, mistake: Mapping[str, str] | None) -> None:
-        """Notify of an error, as plan returned it, that left no result. None: nobody is
-        notified."""
+        """Notify of plan's error that left no result; None if nobody is to be notified."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
             self._warn(notify_of_error(self._call, error, self._own_env))
 
     def notify_of_result(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
         """Notify of the result in the folder ``results``. ``answer`` is plan's, {} if plan died."""
-        request = answer.get("notify", {})
         if not answer:
-            request = find_notify_request(self._call, self._own_env)
+            answer = {"notify": find_notify_request(self._call, self._own_env)}
+        request = answer.get("notify", {})
         self._warn(notify(request, results, self._call.env, self._own_env, forward))
 
     def _warn(self, lines: Iterable[str]) -> None:

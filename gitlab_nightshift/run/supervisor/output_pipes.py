@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.events import Note, RunEnded
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.run.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import REDACTOR
@@ -91,14 +93,12 @@ class Pipes:
     """The write ends of the pipes to the redactor, by sender.
 
     ``ended`` is the read end of a pipe, on which the redactor names each sender once all its
-    messages are written. If the redactor ends before it has named all, ``on_death`` is called in a
-    thread, and ``broken`` is True from then on.
+    messages are written. If the redactor ends before it has named all, nothing can be logged or
+    stored any more: the run is stopped, and ``broken`` is True from then on.
     """
 
-    def __init__(
-        self, write_ends: dict[str, int], ended: int, on_death: Callable[[], object]
-    ) -> None:
-        self._write_ends, self._ended, self._on_death = write_ends, ended, on_death
+    def __init__(self, write_ends: dict[str, int], ended: int, signals: Signals) -> None:
+        self._write_ends, self._ended, self._signals = write_ends, ended, signals
         self._unfinished = set(write_ends)
         self._progress = threading.Condition()
         self.broken = False
@@ -146,7 +146,7 @@ class Pipes:
                     self._progress.notify_all()
         # End-of-file: the redactor has ended.
         if self._unfinished:
-            self._on_death()
+            self._signals.stop(build_killed_error("the redactor"))
             with self._progress:
                 self.broken = True
                 self._progress.notify_all()
@@ -164,19 +164,17 @@ def open_pipes(
     run_folder: RunFolder,
     own_env: Mapping[str, str],
     setup: RedactorSetup,
-    on_death: Callable[[], object],
+    signals: Signals,
 ) -> Iterator[Pipes]:
-    """Start the redactor with pipes to it. After the block, all messages are written.
-
-    ``own_env`` is the environment of the redactor; for ``on_death`` see Pipes.
-    """
+    """Start the redactor, with the environment ``own_env``, and the pipes to it. After the block,
+    all messages are written."""
     run_folder.logs.mkdir()
     pairs = {sender.name: os.pipe() for sender in setup.senders}
     ended_read, ended_write = os.pipe()
     read_ends = {name: read_end for name, (read_end, _) in pairs.items()}
     write_ends = {name: write_end for name, (_, write_end) in pairs.items()}
     with contextlib.closing(_start(run_folder, own_env, read_ends, ended_write, setup)) as redactor:
-        pipes = Pipes(write_ends, ended_read, on_death)
+        pipes = Pipes(write_ends, ended_read, signals)
         try:
             yield pipes
         finally:

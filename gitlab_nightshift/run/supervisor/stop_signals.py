@@ -29,13 +29,11 @@ class Signals:
         self._kill_timer: threading.Timer | None = None
 
     def __enter__(self) -> "Signals":
-        self._old_handlers = {
-            number: signal.signal(number, self._handle_signal) for number in _CODES
-        }
+        self._replaced = {number: signal.signal(number, self._handle_signal) for number in _CODES}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._old_handlers.items():
+        for number, handler in self._replaced.items():
             signal.signal(number, handler)
 
     @property
@@ -52,8 +50,7 @@ class Signals:
 
     @contextlib.contextmanager
     def stop_after(self, seconds: float | None, why: str) -> Iterator[None]:
-        """Stop the run (``E_TIMEOUT``) if the block takes longer than ``seconds``; None is no
-        limit."""
+        """Stop the run (``E_TIMEOUT``) if the block takes longer (None: no limit)."""
         if seconds is None:
             yield
             return

@@ -10,13 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import (
-    CANCELLATION_CODES,
-    STOPPED_BY_SIGNAL,
-    Code,
-    NightshiftError,
-    to_exit_status,
-)
+from gitlab_nightshift.errors import Code, NightshiftError, to_exit_status
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import TOKEN, read_secrets
 from gitlab_nightshift.records.bead_results import BeadResult
@@ -92,6 +86,7 @@ from gitlab_nightshift.sandbox.process_table import PLAN, PUBLISH, REPORT, WORK
 from gitlab_nightshift.sealed_start import build_own_environment, find_checkouts
 from gitlab_nightshift.stages.report.report_files import build_report_url
 from gitlab_nightshift.stages.report.result_files import move_upkeep
+from gitlab_nightshift.stages.report.result_texts import is_cancelled
 from gitlab_nightshift.system.network_settings import copy_certificates
 from gitlab_nightshift.system.processes import become_subreaper, end_orphans, list_own_children
 
@@ -149,9 +144,7 @@ class _Run:
                 self._job.run_id, self._values, RUN_SENDERS, 1, sections=in_ci, colour=colour
             )
             env = remove_proxies(self._own_env)
-            # Without the redactor nothing can be logged or stored: its death ends the run.
-            on_death = functools.partial(self._signals.stop, build_killed_error("the redactor"))
-            pipes = open_pipes(self._run_folder, env, setup, on_death)
+            pipes = open_pipes(self._run_folder, env, setup, self._signals)
             self._pipes = stack.enter_context(pipes)
             self._stages = Stages(self._pipes, self._own_env, self._signals)
             self._workers = self._build_workers()
@@ -268,8 +261,7 @@ class _Run:
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
         if not (ended.answer and bundle):
             raise self._signals.stopped or build_lost_error("work", ended.answer)
-        cancelled = bundle.error_code in CANCELLATION_CODES and STOPPED_BY_SIGNAL in bundle.reason
-        if cancelled and not self._signals.stopped:
+        if is_cancelled(bundle) and not self._signals.stopped:
             raise build_killed_error("work")  # it was not cancelled from here
         return write_measurements(self._run_folder.results, bundle, self._usage, ended.duration_s)
 
