@@ -1,6 +1,6 @@
 """Delegations, for other Python programs (``gitlab_nightshift.delegate``) and for the command.
 
-Nothing here reads ``os.environ``: the caller passes the environment that counts.
+Nothing here reads ``os.environ``: the caller passes the environment.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from gitlab_nightshift.sandbox.stage_process import run_sealed
 from gitlab_nightshift.stages.work.delegation.payload import LARGEST, build_schemas
 from gitlab_nightshift.system.processes import close_to_others
 
-NOT_HERE = "agents run on Linux only"
+LINUX_ONLY = "agents run on Linux only"
 
-__all__ = ["as_json", "build_schemas", "delegate", "delegate_file", "exit_status"]
+__all__ = ["as_json", "build_schemas", "delegate", "delegate_file", "get_exit_status"]
 
 
 def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
-    """Do one task as the payload says and return the result (docs/delegation.md has both).
+    """Run the task of a payload and return the result; docs/delegation.md describes both.
 
-    Never raises for what is wrong: ``ok`` is false then, and ``diagnostics.error_code`` is one of
-    docs/errors.md. ``env`` is all of the environment that counts: PATH, HOME, the model's key,
-    ``NIGHTSHIFT_*``. Artifacts are put below the current folder. The work is done by a child, so
-    that what an agent writes has no access to the caller's import path or environment; from then on
+    Never raises: a failure sets ``ok`` to false and ``diagnostics.error_code`` to a code of
+    docs/errors.md. ``env`` is the whole environment: PATH, HOME, the model's key,
+    ``NIGHTSHIFT_*``. Artifacts are put below the current folder. A child process does the work, so
+    that an agent's files cannot get into the caller's import path or environment. After the call,
     other processes of the same user cannot read the caller's memory (Linux).
     """
     try:
@@ -40,8 +40,8 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
     except (TypeError, ValueError, RecursionError) as error:
         return as_json(build_refused_result(Code.CONFIG, f"payload: not JSON: {error}"))
     if sys.platform != "linux":
-        return as_json(build_refused_result(Code.CONFIG, NOT_HERE))
-    close_to_others()  # this process holds the keys, too
+        return as_json(build_refused_result(Code.CONFIG, LINUX_ONLY))
+    close_to_others()  # the keys are in this process's memory, too
     try:
         output = run_sealed(["delegate"], env, raw)
     except OSError as error:  # the current folder is gone, no memory for a process
@@ -57,43 +57,45 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
-    """Do the task in a payload file, ``-`` for ``stdin``, and return the result; progress goes to
-    ``log``. At most one byte beyond the limit is read."""
+    """Run the task of a payload file, ``-`` for ``stdin``, and return the result. The progress is
+    written to ``log``."""
     try:
         if name == "-":
-            raw = stdin.read(LARGEST + 1)
+            raw = stdin.read(LARGEST + 1)  # one more byte than allowed, which is refused later
         else:
             with Path(name).open("rb") as file:
                 raw = file.read(LARGEST + 1)
     except OSError as error:
         return build_refused_result(Code.CONFIG, f"--payload: {name}: {error.strerror}")
     if sys.platform != "linux":
-        return build_refused_result(Code.CONFIG, NOT_HERE)
+        return build_refused_result(Code.CONFIG, LINUX_ONLY)
     colour = log.isatty() and not env.get("NO_COLOR")
     return supervise_delegation(DelegationCall(raw, env, Path.cwd(), log.fileno(), colour))
 
 
 def show_delegation(name: str, env: Mapping[str, str], *, cancel: bool) -> dict[str, Any]:
-    """The status of a run below the current folder, or with ``cancel`` its result once it has
-    ended. Raises NightshiftError ``E_CONFIG``."""
+    """The status of a delegation below the current folder. With ``cancel`` it is stopped first, and
+    its result is returned. Raises NightshiftError ``E_CONFIG``."""
     if sys.platform != "linux":
-        raise NightshiftError(Code.CONFIG, NOT_HERE)
+        raise NightshiftError(Code.CONFIG, LINUX_ONLY)
     from gitlab_nightshift.run.supervisor.delegation_folder import cancel_delegation, read_status
 
-    place = (name, Path.cwd(), env.get(OUTPUT_DIR))
+    caller, output_dir = Path.cwd(), env.get(OUTPUT_DIR)
     if not cancel:
-        return dataclasses.asdict(read_status(*place))
+        return dataclasses.asdict(read_status(name, caller, output_dir))
+    if result := cancel_delegation(name, caller, output_dir):
+        return result
     why = "the run was killed, or stopped before there was anything to keep"
-    return cancel_delegation(*place) or as_json(build_refused_result(Code.TERMINATED, why))
+    return as_json(build_refused_result(Code.TERMINATED, why))
 
 
 def as_json(result: DelegationResult) -> dict[str, Any]:
-    """The result as JSON's own types."""
-    made: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(result)))
-    return made
+    """The result as JSON would be read back: dicts, lists, strings, numbers."""
+    data: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(result)))
+    return data
 
 
-def exit_status(result: DelegationResult) -> int:
-    """The exit status of a result: that of its code, 0 for none."""
+def get_exit_status(result: DelegationResult) -> int:
+    """The exit status of the result's error code; 0 without one."""
     code = result.diagnostics.error_code
     return Code(code).exit_status if code else 0

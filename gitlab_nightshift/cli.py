@@ -1,7 +1,7 @@
 """The command line: its parser, its start and its exit statuses. Commands are in ``commands/``.
 
-``env`` is the job's environment as data; this process's own holds a few named variables of it
-(``sealed_start.py``).
+``env`` is the job's environment, passed as data: after the sealed start (``sealed_start.py``)
+``os.environ`` has only a few of its variables.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from gitlab_nightshift import __version__
 from gitlab_nightshift.commands import ADVANCED, COMMANDS
 from gitlab_nightshift.commands.options import build_formatter
 
-TYPE_CHECKING = False  # instead of typing's, whose import takes 6 ms
+TYPE_CHECKING = False  # not imported from typing, which would take 6 ms
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -41,24 +41,27 @@ exit status: 0 also for a night that found nothing; 2 settings, 5 agent or key, 
 
 
 class ReportingParser(argparse.ArgumentParser):
-    """A parser that reports a mistake as its command reports everything."""
+    """A parser that reports usage errors of ``delegate`` also as JSON, like its other errors."""
 
     def format_help(self) -> str:
-        """The help, with a title above the advanced commands: argparse knows one list of them."""
-        text, first = super().format_help(), f"\n    {ADVANCED[0]} "
-        # `fleet` has a command of the same name.
-        return text if " " in self.prog else text.replace(first, f"\n  advanced:{first}", 1)
+        """The help, with the title "advanced" in the list of commands, which argparse cannot
+        divide."""
+        text = super().format_help()
+        if " " in self.prog:  # the help of a command: `fleet` has an own command `plan`
+            return text
+        first_advanced = f"\n    {ADVANCED[0]} "
+        return text.replace(first_advanced, f"\n  advanced:{first_advanced}", 1)
 
     def error(self, message: str) -> "NoReturn":
         """Print one line on stderr and exit with 2; for ``delegate`` print the JSON object on
         stdout, too."""
-        _refuse(message)
+        _print_delegation_refusal(message)
         super().error(message)
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The command line, with one command alone where ``arguments`` begin with it; ``run`` of what
-    is parsed is the function that runs it."""
+    """The parser, with only the command that ``arguments`` begin with, or with all commands if it
+    is unknown. In the parsed namespace ``run`` is the command's function."""
     parser = ReportingParser(
         prog="nightshift",
         description=DESCRIPTION,
@@ -67,9 +70,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"nightshift {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    # Of one command only its module is imported; help, and a mistyped command, need all.
-    named = [name for name in COMMANDS if [name] == [*arguments[:1]]]
-    for name in named or COMMANDS:
+    # Each command is a module to import; only help and a mistyped command need all of them.
+    is_known = bool(arguments) and arguments[0] in COMMANDS
+    for name in arguments[:1] if is_known else COMMANDS:
         importlib.import_module(f"gitlab_nightshift.commands.{name}").register(commands)
     return parser
 
@@ -77,32 +80,32 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 def main() -> int:
     """Check the command line, then run it by a sealed start (on Linux; elsewhere in this
     process)."""
-    # The signals wait until ``run`` handles them, perhaps in the program that replaces this one: a
-    # blocked mask and pending signals outlive execve(2).
+    # Signals stay pending until ``run`` handles them, after the sealed start: the mask and pending
+    # signals survive execve(2).
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     arguments = sys.argv[1:]
     # open(2) returns the lowest free descriptor: if stdin, stdout or stderr is closed, the next
     # file that is opened would be taken for it.
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(opened, True)
-    os.close(opened)
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
     try:
         agents_in_job = _parse(arguments).agents_in_job
-    except OSError as error:  # nobody reads its help, or there is no space for it
+    except OSError as error:  # the help cannot be printed: a closed pipe, a full disk
         from gitlab_nightshift.wire.exit_status import report_lost_output
 
         return report_lost_output(error)
-    # Not for --help: pathlib and json are a third of it.
+    # Imported late: for --help, pathlib and json would take a third of the time.
     from gitlab_nightshift import sealed_start
 
     if sys.platform != "linux":
         return run(arguments, os.environ)
     try:
-        os.getcwd()  # noqa: PTH109 - light
+        os.getcwd()  # noqa: PTH109 - without pathlib
     except FileNotFoundError:
         text = "the current folder no longer exists: change to another one"
         print(f"nightshift: E_CONFIG: {text}", file=sys.stderr)
-        _refuse(text)
+        _print_delegation_refusal(text)
         return 2
     start = sealed_start.prepare_start(arguments, os.environ)
     if agents_in_job and (text := sealed_start.describe_open_import_path(os.environ)):
@@ -113,8 +116,8 @@ def main() -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line. If argparse exits after a text, such as help, that is flushed, so
-    that a full disk is noticed."""
+    """The parsed command line. Help is flushed before argparse exits, so that a full disk is
+    noticed."""
     try:
         return build_parser(arguments).parse_args(arguments)
     except SystemExit:
@@ -128,7 +131,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    from gitlab_nightshift.wire.exit_status import run_guarded  # not for the start that is replaced
+    from gitlab_nightshift.wire.exit_status import run_guarded  # not needed before the sealed start
 
     args = build_parser(arguments).parse_args(arguments)
 
@@ -139,9 +142,9 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     return run_guarded(run_command, env)
 
 
-def _refuse(text: str) -> None:
-    """Print the refusal as JSON on stdout if the command is ``delegate``, whose callers read
-    nothing else."""
+def _print_delegation_refusal(text: str) -> None:
+    """Print the refusal as JSON on stdout if the command is ``delegate``, whose callers read only
+    stdout."""
     if sys.argv[1:2] == ["delegate"]:
         from gitlab_nightshift.errors import Code
         from gitlab_nightshift.records.delegation_records import render_refusal

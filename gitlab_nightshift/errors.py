@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from gitlab_nightshift.text.printable_text import make_printable
 
-MOST_LINES, LONGEST_LINE = 100, 2_000
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+MAX_LINES, MAX_LINE_CHARS = 100, 2_000
+"""Limits of a printed message."""
 
 
 class Code(StrEnum):
@@ -18,8 +18,8 @@ class Code(StrEnum):
     exit_status: int
 
     def __new__(cls, value: str, exit_status: int = 0) -> "Code":
-        """Make a member of its text and status. A look-up, ``Code("E_CONFIG")``, gives the text
-        alone."""
+        """Create a member. ``exit_status`` has a default for type checkers: ``Code("E_CONFIG")``
+        looks up a member by its value alone."""
         code = str.__new__(cls, value)
         code._value_ = value
         code.exit_status = exit_status
@@ -42,13 +42,13 @@ class Code(StrEnum):
     TERMINATED = "E_TERMINATED", 143
 
 
-KILLED = "perhaps for lack of memory"
+OUT_OF_MEMORY_HINT = "perhaps for lack of memory"
 """Added to the message about a process that SIGKILL ended: the kernel sends it when memory runs
 out."""
-STOPPED = "stopped by a signal"
-"""The reason for what a person has stopped. Only this program's handlers of the signal give it: a
-process that a fault, the kernel or an agent ends gives none."""
-CANCELLED = (Code.INTERRUPTED, Code.TERMINATED)
+STOPPED_BY_SIGNAL = "stopped by a signal"
+"""The reason of a run that a person stopped. Only this program's signal handlers set it, so a
+process that crashed or was killed never has it."""
+CANCELLATION_CODES = (Code.INTERRUPTED, Code.TERMINATED)
 """The codes of a run that was stopped or killed."""
 
 
@@ -63,16 +63,16 @@ class NightshiftError(Exception):
 
     @property
     def lines(self) -> list[str]:
-        """The message as it is printed: bounded, and without control characters, since a name in
-        it may be an agent's."""
-        lines = self.message.splitlines()[:MOST_LINES]
-        return [make_printable(line[:LONGEST_LINE]) for line in lines]
+        """The message as it is printed: bounded, and without control characters, since it may
+        quote an agent's file names."""
+        lines = self.message.splitlines()[:MAX_LINES]
+        return [make_printable(line[:MAX_LINE_CHARS]) for line in lines]
 
 
 class Interruption(BaseException):
-    """SIGINT or SIGTERM arrived: agents are ended and the checkout is put back on the way out.
+    """SIGINT or SIGTERM arrived: agents are ended and the checkout is restored on the way out.
 
-    Not an ``Exception``, so that no handler for failures takes it for one.
+    Not an ``Exception``, so that no handler for failures catches it.
     """
 
     def __init__(self, code: Code) -> None:
@@ -81,23 +81,23 @@ class Interruption(BaseException):
 
 
 def build_config_error(message: str) -> NightshiftError:
-    """A mistake in the settings or in how the command was called (exit status 2)."""
+    """The error for a mistake in the settings or on the command line (exit status 2)."""
     return NightshiftError(Code.CONFIG, message)
 
 
 def is_disk_full(error: OSError) -> bool:
     """True if a disk or a quota has no space left, or no inodes."""
-    return error.errno in _FULL
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_failure(code: str) -> bool:
-    """True if a result's error code says that the run failed. ``E_INCOMPLETE`` does not: it says
-    that a part is missing."""
+    """True if a result's error code means that the run failed. ``E_INCOMPLETE`` only means that a
+    part is missing."""
     return code not in ("", Code.INCOMPLETE.value)
 
 
 def to_exit_status(code: str) -> int:
-    """The exit status of a result's error code; 0 for "". The code may come from a job that agents
-    ran in: an unknown one counts as E_PARSE_ERROR."""
-    known = {"": 0, **{each.value: each.exit_status for each in Code}}
-    return known.get(code, Code.PARSE_ERROR.exit_status)
+    """The exit status of a result's error code; 0 for "". An unknown code, perhaps forged by an
+    agent, counts as E_PARSE_ERROR."""
+    statuses = {"": 0, **{member.value: member.exit_status for member in Code}}
+    return statuses.get(code, Code.PARSE_ERROR.exit_status)

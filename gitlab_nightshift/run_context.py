@@ -1,5 +1,4 @@
-"""The facts about a run that each of its processes has; ``Session`` and ``WorkContext`` add to
-them."""
+"""What each process of a run knows about it; ``Session`` and ``WorkContext`` extend it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +14,12 @@ from gitlab_nightshift.system.environment import build_search_path
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """The part that ``session.py: Session``, which has the token, and
-    ``stages/work/work_context.py: WorkContext``, which does not, have in common. Functions take one
-    of the two, so that nothing with the token can be passed to where agents run.
+    """The base of ``session.py: Session``, which has the token, and of
+    ``stages/work/work_context.py: WorkContext``, which does not. Functions take one of the two, so
+    that the token cannot be passed to where agents run.
 
-    ``env`` is the job's environment, as much of it as the process may have; ``config_folder`` is
-    where relative template paths start; ``private`` a folder outside the checkout that no agent can
+    ``env`` is the part of the job's environment that the process may have; template paths are
+    relative to ``config_folder``; ``private`` is a folder outside the checkout that no agent can
     access.
     """
 
@@ -35,7 +34,7 @@ class RunContext:
 
     @property
     def search_env(self) -> dict[str, str]:
-        """The environment in which programs are looked for: PATH has no folder of the checkout."""
+        """The environment for finding programs: its PATH has no folder of the checkout."""
         return {**self.env, "PATH": build_search_path(self.env, self.checkout)}
 
     def tell(self, text: str) -> None:

@@ -1,7 +1,7 @@
-"""The call of a run, and its private folder. It keeps the results until no agent is left; then
-they are moved to the output folder in the checkout.
+"""How a run was called, and its private folder. That keeps the results until no agent is left;
+then they are moved to the output folder in the checkout.
 
-Needs the standard library alone: the supervisor opens the folder before it starts any stage.
+Standard library only: the supervisor opens the folder before it starts any stage.
 """
 
 import contextlib
@@ -25,8 +25,7 @@ from gitlab_nightshift.system.processes import close_to_others, refuse_installat
 
 @dataclass(frozen=True)
 class Invocation:
-    """The call of a command: its environment, folder and options. ``run_id`` is that of the process
-    that started this one, outside CI."""
+    """How a command was called. Outside CI, a child process has the ``run_id`` of its parent."""
 
     env: Mapping[str, str] = field(repr=False)
     folder: Path
@@ -49,13 +48,13 @@ class RunFolder:
         return self.private / result_files.RESULTS
 
     @property
-    def earlier(self) -> Path:
-        """The folder that keeps what an earlier stage left in the output folder."""
+    def earlier_output(self) -> Path:
+        """The folder with what an earlier stage left in the output folder."""
         return self.private / result_files.EARLIER
 
     @property
     def logs(self) -> Path:
-        """Raw logs while the run goes on."""
+        """The folder of the raw logs during the run."""
         return self.private / "logs"
 
 
@@ -63,78 +62,73 @@ class RunFolder:
 def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]:
     """A new private folder for a run in the checkout around ``folder``.
 
-    First what killed runs left there is repaired, and their results are recovered. Raises
-    NightshiftError for what is wrong.
+    First, killed runs in that checkout are cleaned up. Raises NightshiftError.
     """
     close_to_others()
     checkout = find_checkout_top(folder)
     refuse_installation_in(checkout)
     with open_private_folder(find_temp_folder(env), checkout) as private:
-        mend(checkout, env, private)
+        clean_up_killed_runs(checkout, env, private)
         run_folder = RunFolder(checkout, private)
         run_folder.results.mkdir()
         yield run_folder
 
 
-def mend_killed(env: Mapping[str, str], why: str) -> bool:
-    """Repair what this job's killed run left in the checkout around the current folder, and recover
-    its results, with the reason ``why``. True if there was something to repair. Raises
-    NightshiftError."""
+def clean_up_own_run(env: Mapping[str, str], why: str) -> bool:
+    """Clean up this job's run, which was just killed, in the checkout around the current folder.
+    ``why`` becomes its reason. True if the checkout needed repair. Raises NightshiftError."""
     checkout = find_checkout_top(Path.cwd())
     with open_private_folder(find_temp_folder(env), checkout) as private:
-        return mend(checkout, env, private, why, read_job(env).run_id)
+        return clean_up_killed_runs(checkout, env, private, (why, read_job(env).run_id))
 
 
-def mend(
-    checkout: Path,
-    env: Mapping[str, str],
-    private: Path,
-    *ending: str,
+def clean_up_killed_runs(
+    checkout: Path, env: Mapping[str, str], private: Path, killed_now: tuple[str, str] | None = None
 ) -> bool:
-    """Repair what a killed run left in the checkout, and recover its results; True if there was
-    something to repair. ``ending`` is why the run ended, and its id, if it has ended just now."""
-    path = build_search_path(env, checkout)
-    mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
-    for place in {private.parent, choose_short_parent(private.parent)}:
-        remove_leftovers(place, checkout, lambda folder: _recover_results(folder, *ending))
-    return mended
+    """Repair what killed runs left in the checkout, and recover their results. True if the checkout
+    needed repair. ``killed_now`` is the reason and the id of a run that was killed just now."""
 
+    def recover(folder: Path) -> None:
+        # Imported late: it loads the records, and most starts find no killed run.
+        from gitlab_nightshift.stages.report.killed_run import recover_results
 
-def _recover_results(folder: Path, *ending: str) -> None:
-    # Imported late: it loads the records, and most starts find no killed run.
-    from gitlab_nightshift.stages.report.killed_run import recover_results
+        recover_results(folder, *(killed_now or ()))
 
-    recover_results(folder, *ending)
+    path, just_now = build_search_path(env, checkout), killed_now is not None
+    repaired = repair(checkout, private=private, search_path=path, just_now=just_now)
+    for parent in {private.parent, choose_short_parent(private.parent)}:
+        remove_leftovers(parent, checkout, recover)
+    return repaired
 
 
 def find_temp_folder(env: Mapping[str, str]) -> Path:
     """The folder of ``TMPDIR``, or the system's. Raises ``E_CONFIG`` if programs cannot be written
     and started there: git starts one to ask for the token."""
-    given = env.get("TMPDIR") or tempfile.gettempdir()
+    folder = env.get("TMPDIR") or tempfile.gettempdir()
     try:
-        tempfile.TemporaryFile(dir=given).close()
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         if is_disk_full(error):
             raise
-        text = f"TMPDIR: {given} is not a writable folder: create it or unset it"
+        text = f"TMPDIR: {folder} is not a writable folder: create it or unset it"
         raise build_config_error(text) from None
     # mount(8), noexec: nothing in that file system can be executed.
-    if os.statvfs(given).f_flag & os.ST_NOEXEC:
-        text = f"TMPDIR: {given} is mounted noexec, and a night starts programs there"
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        text = f"TMPDIR: {folder} is mounted noexec, and a night starts programs there"
         raise build_config_error(f"{text}: set TMPDIR to a folder on another disk")
-    return Path(given)
+    return Path(folder)
 
 
 def find_checkout_top(folder: Path) -> Path:
     """The top of the checkout that ``folder`` lies in. Raises ``E_CONFIG``."""
     resolved = folder.resolve()
     refuse_line_break(resolved)
-    spare = Path(tempfile.gettempdir())
-    for place in (resolved, *resolved.parents):
-        # After a kill, the real .git may still be beside the checkout, out of agents' reach.
-        moved = place.name and any(path.exists() for path in list_candidate_folders(place, spare))
-        if os.path.lexists(place / ".git") or moved:
-            return place
+    temp = Path(tempfile.gettempdir())
+    for path in (resolved, *resolved.parents):
+        # A killed run may have left the real .git in its state folder, out of agents' reach.
+        is_moved = path.name and any(each.exists() for each in list_candidate_folders(path, temp))
+        if os.path.lexists(path / ".git") or is_moved:
+            return path
     raise build_config_error(f"{resolved} is not in a git checkout: run this in a clone")
 
 
@@ -142,7 +136,7 @@ def find_checkout_top(folder: Path) -> Path:
 
 
 def set_aside(run_folder: RunFolder, output: Path) -> None:
-    """Keep the output folder of an earlier stage away from agents, until ``place_results``."""
+    """Move the output folder of an earlier stage out of agents' reach, until ``place_results``."""
     if output.is_dir() and not output.is_symlink():
         try:
             result_files.set_aside(run_folder.private, output)
@@ -151,24 +145,24 @@ def set_aside(run_folder: RunFolder, output: Path) -> None:
     (run_folder.private / result_files.OUTPUT).write_bytes(os.fsencode(output))
 
 
-def set_aside_early(run_folder: RunFolder, name: str) -> None:
-    """Note where results belong, for a run that died before its settings were known. ``name`` is
-    that of the output folder. If something of this name exists, it may be the project's own, and
-    nothing is noted."""
+def note_default_output(run_folder: RunFolder, name: str) -> None:
+    """Note that the results belong into the folder ``name``, for a run that died before its
+    settings were read. Does nothing if that is noted already, or if the folder exists: it may be
+    the project's own."""
     output = run_folder.checkout / name
-    known = (run_folder.private / result_files.OUTPUT).exists() or os.path.lexists(output)
-    if not known and name[:1].isalnum() and "/" not in name:
+    is_decided = (run_folder.private / result_files.OUTPUT).exists() or os.path.lexists(output)
+    if not is_decided and name[:1].isalnum() and "/" not in name:
         set_aside(run_folder, output)
 
 
 def read_output_path(run_folder: RunFolder) -> Path | None:
-    """The output folder in which the results belong; None if it was never noted."""
+    """The output folder that the results belong into; None if it was never noted."""
     note = run_folder.private / result_files.OUTPUT
     return Path(os.fsdecode(note.read_bytes())) if note.exists() else None
 
 
 def place_results(run_folder: RunFolder, output: Path | None) -> str:
-    """Put all results into the output folder, and return "", or why they are not there. ``output``
+    """Move all results into the output folder. Returns why that failed, "" on success. ``output``
     is from ``read_output_path``, called before any agent ran.
 
     Raises ``E_CONFIG`` on a full disk.

@@ -1,4 +1,4 @@
-"""An opened run that has the token; ``run/session_opening.py`` opens it."""
+"""A run with its token, as ``run/session_opening.py`` opens it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,10 @@ from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
 @dataclass(frozen=True, kw_only=True)
 class Session(RunContext):
-    """An opened run that has the token. plan and publish use it; work cannot import this module.
+    """A run with its token. plan and publish use it; work cannot import this module.
 
-    ``folder`` is where the command was called. ``results`` is a private folder, whose content is
-    moved to the output folder at the end. ``known`` is what git says of the checkout.
+    ``folder`` is the current folder of the command. ``results`` is a private folder, whose content
+    is moved to the output folder at the end. ``known`` caches what git says about the checkout.
     """
 
     folder: Path
@@ -27,12 +27,12 @@ class Session(RunContext):
 
     @property
     def git(self) -> Git:
-        """A git that reads no configuration but this program's own."""
+        """A git that reads only this program's configuration."""
         return self.known.git
 
     @property
     def machine_git(self) -> Git:
-        """A git that knows this machine's identity and filters."""
+        """A git that also reads this machine's configuration, for its identity and filters."""
         return self.known.machine_git
 
     @property
@@ -46,7 +46,7 @@ class Session(RunContext):
         return build_network_env(self.env, self.checkout, self.private)
 
     def open_project(self, patience_s: float = PATIENCE_S) -> Project:
-        """The job's project, with the token. A failing request is repeated until
+        """The job's project, opened with the token. Failing requests are retried for
         ``patience_s`` seconds from now."""
         job, token = self.job, self.secrets.gitlab_token
         return open_project(
@@ -55,5 +55,5 @@ class Session(RunContext):
 
     @property
     def logs(self) -> Logs:
-        """Raw logs while the run goes on."""
+        """The raw logs of the run."""
         return build_logs(self.private, self.redact)

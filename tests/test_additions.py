@@ -40,7 +40,7 @@ def test_an_event_is_a_record_that_goes_through_all_pipes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And the job log's line for it."""
-    monkeypatch.setitem(channel.KINDS, "door_opened", DoorOpened)
+    monkeypatch.setitem(channel.EVENT_CLASSES, "door_opened", DoorOpened)
     vars(JobLog)["_show"].register(DoorOpened, print_door)
     sent = channel.encode_event(map_texts(DoorOpened("ada"), str.upper))
     received = channel.decode_event(sent, ("door_opened",))

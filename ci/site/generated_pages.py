@@ -90,7 +90,11 @@ def render_events() -> str:
         "# Events\n\nEach line of `events.jsonl` is an object with `time`, `run_id`, `event` and"
         " the fields of its kind, in the types of Python.\n"
     ]
-    lines = [(name, keys, kind) for kind in kinds for name, keys in events.list_lines(kind).items()]
+    lines = [
+        (name, keys, kind)
+        for kind in kinds
+        for name, keys in events.list_line_formats(kind).items()
+    ]
     return "\n".join(parts + [_render_event(*each) for each in lines])
 
 

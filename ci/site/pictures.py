@@ -21,7 +21,7 @@ from rich.text import Text
 
 from gitlab_nightshift.records.codec import make_older_record
 from gitlab_nightshift.stages.report.job_log import JobLog
-from gitlab_nightshift.wire.channel import KINDS
+from gitlab_nightshift.wire.channel import EVENT_CLASSES
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 108
@@ -83,7 +83,7 @@ def format_log(events: str) -> str:
     log = JobLog(True, True, str, stream=stream)
     for line in events.splitlines():
         record = {k: v for k, v in json.loads(line).items() if k not in ("time", "run_id")}
-        if kind := KINDS.get(record.pop("event")):  # the log shows no program's start or end
+        if kind := EVENT_CLASSES.get(record.pop("event")):  # not a program's start or end
             log(make_older_record(kind, record))
     return stream.getvalue()
 

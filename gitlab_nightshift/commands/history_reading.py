@@ -13,7 +13,7 @@ from gitlab_nightshift.gitlab.project import Project, open_project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.records.history_records import DashboardNight, NightHistory, PastNight
-from gitlab_nightshift.run.dashboard_runs import read_kept_nights
+from gitlab_nightshift.run.dashboard_runs import read_dashboard_nights
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.report.history_report import HistoryFigures, compute_figures
 
@@ -80,7 +80,7 @@ def _complete_nights(
     if all(night.outcome for night in history.nights):
         return history
     try:
-        dashboard_nights = read_kept_nights(project, token, issue)
+        dashboard_nights = read_dashboard_nights(project, token, issue)
     except NightshiftError as error:
         text = f"the dashboard of {project.name}: {error.message}"
         return replace(history, unknown=(*history.unknown, text))

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.accounts import is_bot_name, read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
-from gitlab_nightshift.records.request import CommentAddress, Where
+from gitlab_nightshift.records.request import CommentAddress, NoteableKind
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Threads:
         every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
         return next((each for each in every if each and _holds(each, address.note)), None)
 
-    def list_threads(self, where: Where, iid: int) -> tuple[Thread, ...] | None:
+    def list_threads(self, where: NoteableKind, iid: int) -> tuple[Thread, ...] | None:
         """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
         path = f"{self._project}/{where}/{iid}/discussions"
         listed = self._client.http_list(path, iterator=True, per_page=PAGE)
@@ -199,11 +199,11 @@ class Threads:
         path = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
         self._client.http_post(path, post_data={"body": body})
 
-    def add_comment(self, where: Where, iid: int, body: str) -> None:
+    def add_comment(self, where: NoteableKind, iid: int, body: str) -> None:
         """Add a single comment to an issue or a merge request."""
         self._client.http_post(f"{self._project}/{where}/{iid}/notes", post_data={"body": body})
 
-    def add_comment_once(self, where: Where, iid: int, body: str, mark: str) -> None:
+    def add_comment_once(self, where: NoteableKind, iid: int, body: str, mark: str) -> None:
         """Add a comment with ``mark``, unless one of the last 100 has it."""
         listed = self._list_newest(f"{self._project}/{where}/{iid}")
         if not any(mark in str(note.get("body")) for note in listed):

@@ -1,1 +1,1 @@
-"""The records that the stages pass on: frozen, versioned, read and written as JSON."""
+"""The records that stages pass to each other: frozen, versioned, stored as JSON."""

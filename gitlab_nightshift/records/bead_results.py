@@ -1,6 +1,6 @@
-"""What a bead hands over, and how it and a command ended.
+"""The hand-offs of beads, and the results of beads and commands.
 
-The sizes of a hand-off are bounded: it is hostile data.
+The sizes of hand-offs are limited: they are hostile data.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gitlab_nightshift.records.usage import ToolUse, Usage
 # --- hand-offs ------------------------------------------------------------------------------------
 
 
-# Far above what agents write: a prompt asks for paragraphs, and names 5 candidates at most.
+# Far more than agents write: prompts ask for paragraphs, and for at most 5 candidates.
 Line = Annotated[str, Length(500)]
 Text = Annotated[str, Length(20_000)]
 FilePath = Annotated[str, Length(4096, least=1)]
@@ -22,7 +22,7 @@ Paths = Annotated[tuple[FilePath, ...], Length(200)]
 
 @dataclass(frozen=True)
 class AnalysisCandidate:
-    """A possible improvement; ``files`` are paths relative to the checkout, ``rank`` 1 is the best.
+    """A possible improvement. ``files`` are paths relative to the checkout; ``rank`` 1 is the best.
 
     ``value`` is from 3 (wrong results or a security hole) to 1 (nice to have), 0 for unknown;
     ``evidence`` are citations such as ``src/a.py:12: `the line's text` ``.
@@ -50,7 +50,7 @@ class AnalysisResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verify's verdict on a change: what it ran, what it checked, and its remaining doubts."""
+    """Verify's verdict on a change, with what it ran and checked, and its remaining doubts."""
 
     passed: bool
     error_details: Text = ""
@@ -61,8 +61,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ThreadAnswer:
-    """The answer to one of the threads that gave the task: ``thread`` is the thread's number, from
-    1, ``files`` were changed for it."""
+    """The answer to one of the threads that gave the task. ``thread`` is its number, from 1;
+    ``files`` were changed because of it."""
 
     thread: Annotated[int, Between(1, 100)]
     text: Annotated[str, Length(2000, least=1)]
@@ -95,9 +95,9 @@ Handoff = AnalysisResult | Verdict | Draft
 class BeadStatus(StrEnum):
     """How a bead ended; all but ``ok`` are failures.
 
-    ``denied``: without a hand-off, and the agent's CLI refused a tool. ``unavailable``: the model
-    or its endpoint. ``bad_output``: what the agent printed is not its CLI's format. ``idle``:
-    nothing printed for too long.
+    ``denied``: without a hand-off, after its CLI refused a tool. ``unavailable``: the model or its
+    endpoint could not be used. ``bad_output``: the output is not in the CLI's format. ``idle``:
+    nothing was printed for too long.
     """
 
     OK = "ok"
@@ -115,11 +115,11 @@ class BeadStatus(StrEnum):
 
 @dataclass(frozen=True)
 class BeadResult:
-    """The result of one bead. ``handoff`` is the validated hand-off, ``tools`` are its tool calls,
-    None if unknown; ``logs`` are the names of its raw outputs.
+    """The result of one bead. ``handoff`` is the validated hand-off; ``tools`` are the tool calls,
+    None if unknown; ``logs`` are the names of the raw logs.
 
-    By the agent's account only: ``said`` is its last message, ``denied`` are calls that its CLI
-    refused, ``missing`` are commands that its shell did not find.
+    Reported only by the agent: ``said``, its last message; ``denied``, the calls that its CLI
+    refused; ``missing``, the commands that its shell did not find.
     """
 
     bead: str
@@ -145,9 +145,9 @@ class BeadResult:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that this program ran itself. ``exit_status`` is None if it was stopped.
+    """The result of a command that this program ran. ``exit_status`` is None if it was stopped.
 
-    ``flaky``: it failed, then passed on the same files. ``output`` is the end of what it printed.
+    ``flaky``: it failed, then passed on the same files. ``output`` is the end of its output.
     """
 
     command: str

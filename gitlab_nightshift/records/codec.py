@@ -1,9 +1,10 @@
-"""Records to JSON, and from untrusted JSON: with exact fields and types, all bounded.
+"""Writes records as JSON, and reads them from untrusted JSON: fields and types must match exactly,
+and all sizes are limited.
 
 Standard library only, for processes that load nothing else. Records are dataclasses of strings,
 numbers, booleans, enumerations, literals, tuples, lists, mappings with string keys, paths, bytes
-(as hex), dates, and other records. A type with ``to_data`` and ``from_data`` has a JSON form of its
-own."""
+(as hex), dates, and other records. A type with its own JSON form has ``to_data`` and
+``from_data``."""
 
 import dataclasses
 import json
@@ -29,9 +30,7 @@ from typing import (
     get_type_hints,
 )
 
-# --- bounds, as marks of an annotation: Annotated[str, Length(100)] -------------------------------
-
-Grouped = Literal[True]
+# --- bounds of annotated types: Annotated[str, Length(100)] ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,16 @@ class Length:
     most: int
     least: int = 0
     error: ClassVar = "it is too long or too short"
-    # pydantic, for the published schemas, unpacks a mark with this attribute into the marks that it
-    # knows (annotated_types.GroupedMetadata): to inherit from that would load another library.
-    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+    # For the published schemas. pydantic replaces metadata with this attribute by its items
+    # (annotated_types.GroupedMetadata; to inherit from that would load another library).
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[Any]:
         from annotated_types import MaxLen, MinLen
 
-        return iter((MinLen(self.least), MaxLen(self.most)) if self.least else (MaxLen(self.most),))
+        if self.least:
+            yield MinLen(self.least)
+        yield MaxLen(self.most)
 
     def holds(self, value: Any) -> bool:
         """True for a value within the bounds."""
@@ -62,12 +63,13 @@ class Between:
     least: int
     most: int
     error: ClassVar = "it is out of range"
-    __is_annotated_types_grouped_metadata__: ClassVar[Grouped] = True
+    __is_annotated_types_grouped_metadata__: ClassVar[Literal[True]] = True
 
     def __iter__(self) -> Iterator[Any]:
         from annotated_types import Ge, Le
 
-        return iter((Ge(self.least), Le(self.most)))
+        yield Ge(self.least)
+        yield Le(self.most)
 
     def holds(self, value: float) -> bool:
         """True for a value within the bounds."""
@@ -76,7 +78,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Bound for a string: the whole of it matches a regular expression."""
+    """Bound for a string: it must fully match a regular expression."""
 
     expression: str
     error: ClassVar = "it has the wrong format"
@@ -89,52 +91,51 @@ class Pattern:
 # --- records --------------------------------------------------------------------------------------
 
 LOCAL: Mapping[str, bool] = {"local": True}
-"""Metadata of a field that stays in its process: it is not written, and the caller of
-``make_record`` supplies it."""
+"""Metadata of a field that is not written to JSON: the caller of ``make_record`` supplies it."""
 LONGEST_TEXT, MOST_MEMBERS = 1_000_000, 100_000
-"""Characters of a string and members of a list whose annotation has no bound."""
-# Up to 2**53 every reader of JSON has the same integers (RFC 8259, 6). 1e15 is below that too: a
-# whole number that arrives as a float is still exact.
+"""Default limits: characters of a string, members of a list."""
+# Up to 2**53 all JSON parsers agree on integers (RFC 8259, 6). Below that, 1e15 also keeps whole
+# numbers exact that arrive as floats.
 LARGEST_INT, LARGEST_FLOAT = 1 << 53, 1e15
 
 Kind = TypeVar("Kind")
 Reader = Callable[..., Any]
-"""Makes a value of one type from its JSON value. Raises InvalidRecordError."""
+"""Builds a value of one type from JSON data. Raises InvalidRecordError."""
 
 
 class InvalidRecordError(ValueError):
-    """The data is not such a record. The message has the place (fields and indices, with dots) and
-    the reason, and never quotes the data."""
+    """The data is not a valid record. The message has the ``path`` to the value (fields and
+    indices, joined by dots) and the reason, and never quotes the data."""
 
-    def __init__(self, why: str, place: tuple[str, ...] = ()) -> None:
-        super().__init__(f"{'.'.join(place)}: {why}" if place else why)
-        self.why, self.place = why, place
+    def __init__(self, why: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{'.'.join(path)}: {why}" if path else why)
+        self.why, self.path = why, path
 
 
 def to_data(value: Any) -> Any:
-    """The JSON value of a record, of a part of one, or of a mapping or list of them."""
-    # First, as settings are dataclasses too, but have a JSON form of their own.
+    """Convert a record, or anything that a record may contain, to JSON data."""
+    # Checked first: settings are dataclasses, but have their own JSON form.
     if hasattr(value, "to_data"):
         return value.to_data()
     if dataclasses.is_dataclass(value):
         return to_fields(value)
     if isinstance(value, Mapping):
-        return {str(key): to_data(each) for key, each in value.items()}
+        return {str(key): to_data(member) for key, member in value.items()}
     if isinstance(value, list | tuple | frozenset):
         return list(map(to_data, value))
-    if isinstance(value, bytes | date | Path | StrEnum):
-        return value.hex() if isinstance(value, bytes) else str(value)
-    return value
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, date | Path | StrEnum) else value
 
 
 def to_fields(record: Any) -> dict[str, Any]:
-    """The fields of a record, except those that are LOCAL."""
+    """The fields of a record as JSON data, without those that are LOCAL."""
     kind: Any = type(record)
     return {name: to_data(getattr(record, name)) for name in _list_fields(kind)}
 
 
 def encode_record(value: Any) -> bytes:
-    """A record as compact JSON; surrogates for undecodable bytes of file names are escaped."""
+    """A record as compact ASCII JSON."""
     return json.dumps(to_data(value), separators=(",", ":")).encode()
 
 
@@ -144,15 +145,15 @@ def decode_record(kind: type[Kind], data: bytes) -> Kind:
 
 
 def decode_json(data: bytes) -> Any:
-    """A JSON value without repeated keys, NaN or infinity. Raises InvalidRecordError."""
+    """Parse JSON strictly. Raises InvalidRecordError, also for repeated keys, NaN and infinity."""
     try:
-        # json.loads takes bytes, but would guess UTF-16 and UTF-32 too.
+        # Decoded here: json.loads would also accept bytes in UTF-16 and UTF-32.
         text = data.decode("utf-8", "surrogatepass")
         return json.loads(
             text,
             object_pairs_hook=_refuse_repeated_keys,
             # Python reads NaN and Infinity, which are not JSON (RFC 8259, 6).
-            parse_constant=_refuse,
+            parse_constant=_refuse_constant,
             parse_float=_parse_finite,
         )
     except InvalidRecordError:
@@ -162,66 +163,68 @@ def decode_json(data: bytes) -> Any:
 
 
 def make_record(kind: type[Kind], value: Any, **local: Any) -> Kind:
-    """A record, or a part of one, from its JSON value; ``local`` are the record's LOCAL fields.
-    Raises InvalidRecordError."""
+    """Build a value of type ``kind`` from JSON data. If it is a record, ``local`` are its LOCAL
+    fields. Raises InvalidRecordError."""
     record: Kind = _find_reader(kind)(value, **local)
     return record
 
 
 def make_older_record(kind: Any, value: Any) -> Any:
-    """A record of another version: missing fields get their defaults, unknown ones are ignored.
-    Raises InvalidRecordError."""
+    """Build a record of another version: missing fields get their defaults, unknown ones are
+    ignored. Raises InvalidRecordError."""
     return _find_reader(kind, exact=False)(value)
 
 
 def make_fields(kind: type[Kind], value: Any) -> Kind:
-    """A record from the result of ``to_fields``. Raises InvalidRecordError.
+    """Build a record from the result of ``to_fields``. Raises InvalidRecordError.
 
-    For the ``from_data`` of a record: ``make_record`` would call that again.
+    For a record's own ``from_data``, which ``make_record`` would call again.
     """
     record: Kind = _build_record_reader(kind, exact=True)(value)
     return record
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # json would keep the last of equal keys, another reader perhaps the first (RFC 8259, 4).
+    # Python keeps the last of equal keys, another parser perhaps the first (RFC 8259, 4).
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         raise InvalidRecordError("a key is repeated")
     return mapping
 
 
-def _refuse(_constant: str) -> NoReturn:
+def _refuse_constant(_name: str) -> NoReturn:
     raise InvalidRecordError("NaN and Infinity are not allowed")
 
 
 def _parse_finite(text: str) -> float:
     """Refuse ``1e999``: Python reads it as infinity, which JSON cannot express."""
     number = float(text)
-    return number if math.isfinite(number) else _refuse(text)
+    return number if math.isfinite(number) else _refuse_constant(text)
 
 
 @cache
 def _list_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in dataclasses.fields(kind) if not each.metadata.get("local"))
+    """The names of a record's fields, without those that are LOCAL."""
+    fields = dataclasses.fields(kind)
+    return tuple(field.name for field in fields if not field.metadata.get("local"))
 
 
 def _find_reader(kind: Any, *, exact: bool = True) -> Reader:
-    # Annotated does not get to the cache: marks of other libraries need not be hashable.
+    # Annotated types are not cached: metadata of other libraries need not be hashable.
     if get_origin(kind) is not Annotated:
         return _build_reader(kind, exact)
-    inner, *marks = get_args(kind)
-    bounds = [mark for mark in marks if isinstance(mark, Length | Between | Pattern)]
+    inner, *metadata = get_args(kind)
+    bounds = [bound for bound in metadata if isinstance(bound, Length | Between | Pattern)]
     read = _find_reader(inner, exact=exact)
     return partial(_read_bounded, read, bounds) if bounds else read
 
 
 @cache
 def _build_reader(kind: Any, exact: bool) -> Reader:
-    if kind in _PLAIN:
-        return _PLAIN[kind]
+    if kind in _PLAIN_READERS:
+        return _PLAIN_READERS[kind]
     if origin := get_origin(kind):
-        return _COMPOUND[origin](get_args(kind), exact)
+        return _GENERIC_READERS[origin](get_args(kind), exact)
     if hasattr(kind, "from_data"):
         return partial(_read_own_form, kind)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
@@ -237,28 +240,28 @@ def _read_own_form(kind: Any, value: Any) -> Any:
 
 
 def _read_bounded(read: Reader, bounds: list[Any], value: Any) -> Any:
-    made = read(value)
+    result = read(value)
     for bound in bounds:
-        if not bound.holds(made):
+        if not bound.holds(result):
             raise InvalidRecordError(bound.error)
-    return made
+    return result
 
 
 def _build_choice_reader(choices: tuple[Any, ...], _exact: bool = True) -> Reader:
     names = ", ".join(map(str, choices))
 
     def choose(value: Any) -> Any:
-        for each in choices:
-            # Equal values may have other types: 1 == True, and a StrEnum is equal to its string.
-            if value == each and type(value) is (str if isinstance(each, StrEnum) else type(each)):
-                return each
+        for choice in choices:
+            json_type = str if isinstance(choice, StrEnum) else type(choice)
+            if value == choice and type(value) is json_type:  # True == 1, but True is no integer
+                return choice
         raise InvalidRecordError(f"it is not one of {names}")
 
     return choose
 
 
-def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
-    readers = [_find_reader(part, exact=exact) for part in parts]
+def _build_union_reader(kinds: tuple[Any, ...], exact: bool) -> Reader:
+    readers = [_find_reader(kind, exact=exact) for kind in kinds]
 
     def try_each(value: Any) -> Any:
         # Raise the first error: unions end with None, whose error says the least.
@@ -273,44 +276,45 @@ def _build_union_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
     return try_each
 
 
-def _build_tuple_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
-    any_length = len(parts) == 2 and parts[1] is Ellipsis  # tuple[int, ...]
-    readers = [_find_reader(part, exact=exact) for part in parts if part is not Ellipsis]
+def _build_tuple_reader(kinds: tuple[Any, ...], exact: bool) -> Reader:
+    any_length = len(kinds) == 2 and kinds[1] is Ellipsis  # tuple[int, ...]
+    readers = [_find_reader(kind, exact=exact) for kind in kinds if kind is not Ellipsis]
 
     def read_all(value: Any) -> Any:
-        members = _read_members(value)
-        of_members = readers * len(members) if any_length else readers
-        if len(of_members) != len(members):
+        members = _check_list(value)
+        member_readers = readers * len(members) if any_length else readers
+        if len(member_readers) != len(members):
             raise InvalidRecordError("it has the wrong length")
-        pairs = enumerate(zip(of_members, members, strict=True))
-        return tuple(_read_part(str(index), read, member) for index, (read, member) in pairs)
+        pairs = enumerate(zip(member_readers, members, strict=True))
+        return tuple(_read_member(str(index), read, member) for index, (read, member) in pairs)
 
     return read_all
 
 
 def _build_collection_reader(collect: Callable[[Any], Any]) -> Callable[..., Reader]:
-    def build(parts: tuple[Any, ...], exact: bool) -> Reader:
-        read = _find_reader(parts[0], exact=exact)
-        return lambda value: collect(map(read, _read_members(value)))
+    def build(kinds: tuple[Any, ...], exact: bool) -> Reader:
+        read = _find_reader(kinds[0], exact=exact)
+        return lambda value: collect(map(read, _check_list(value)))
 
     return build
 
 
-def _build_mapping_reader(parts: tuple[Any, ...], exact: bool) -> Reader:
-    read_key, read_value = (_find_reader(part, exact=exact) for part in parts)
+def _build_mapping_reader(kinds: tuple[Any, ...], exact: bool) -> Reader:
+    read_key, read_value = (_find_reader(kind, exact=exact) for kind in kinds)
 
     def read_all(value: Any) -> Any:
         if type(value) is not dict:
             raise InvalidRecordError("it is not an object")
         # "a value", not the key: a message never quotes the data.
         return {
-            read_key(name): _read_part("a value", read_value, each) for name, each in value.items()
+            read_key(key): _read_member("a value", read_value, member)
+            for key, member in value.items()
         }
 
     return read_all
 
 
-def _read_members(value: Any) -> list[Any]:
+def _check_list(value: Any) -> list[Any]:
     if type(value) is not list or len(value) > MOST_MEMBERS:
         raise InvalidRecordError("it is not a list, or too long")
     return value
@@ -318,26 +322,26 @@ def _read_members(value: Any) -> list[Any]:
 
 def _build_record_reader(kind: Any, *, exact: bool) -> Reader:
     kinds = _find_field_kinds(kind)
-    names = _list_fields(kind)
-    readers = {name: _find_reader(kinds[name], exact=exact) for name in names}
+    readers = {name: _find_reader(kinds[name], exact=exact) for name in _list_fields(kind)}
     required = [
-        each.name
-        for each in dataclasses.fields(kind)
-        if each.name in names
-        and each.default is dataclasses.MISSING
-        and each.default_factory is dataclasses.MISSING
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.name in readers
+        and field.default is dataclasses.MISSING
+        and field.default_factory is dataclasses.MISSING
     ]
 
     def read_fields(value: Any, **local: Any) -> Any:
         if type(value) is not dict or (exact and value.keys() != readers.keys()):
             raise InvalidRecordError("it has missing or unknown fields")
         fields = {
-            name: _read_part(name, read, value[name])
+            name: _read_member(name, read, value[name])
             for name, read in readers.items()
             if name in value
         }
-        if missing := next((name for name in required if name not in fields), ""):
-            raise InvalidRecordError("it is missing", (missing,))
+        for name in required:
+            if name not in fields:
+                raise InvalidRecordError("it is missing", (name,))
         return kind(**fields, **local)
 
     return read_fields
@@ -345,19 +349,20 @@ def _build_record_reader(kind: Any, *, exact: bool) -> Reader:
 
 def _find_field_kinds(kind: Any) -> dict[str, Any]:
     """The type of each field, by name."""
-    kinds = {each.name: each.type for each in dataclasses.fields(kind)}
-    # A string is an annotation that is not resolved yet (PEP 563, or in quotes). That of a LOCAL
-    # field stays one: its type may not be importable here.
+    kinds = {field.name: field.type for field in dataclasses.fields(kind)}
+    # A string is an unresolved annotation (PEP 563, or in quotes). Those of LOCAL fields stay
+    # unresolved: their types may not be importable here.
     if any(isinstance(kinds[name], str) for name in _list_fields(kind)):
         return get_type_hints(kind, include_extras=True)
     return kinds
 
 
-def _read_part(name: str, read: Reader, value: Any) -> Any:
+def _read_member(name: str, read: Reader, value: Any) -> Any:
+    """Read a value inside another; its errors get ``name`` in front of their path."""
     try:
         return read(value)
     except InvalidRecordError as error:
-        raise InvalidRecordError(error.why, (name, *error.place)) from None
+        raise InvalidRecordError(error.why, (name, *error.path)) from None
 
 
 def _read_text(value: Any) -> str:
@@ -373,7 +378,7 @@ def _read_bool(value: Any) -> bool:
 
 
 def _read_int(value: Any) -> int:
-    # By type: True is an int, too.
+    # Not isinstance: True is an int, too.
     if type(value) is not int or abs(value) > LARGEST_INT:
         raise InvalidRecordError("it is not an integer, or too large")
     return value
@@ -391,17 +396,16 @@ def _read_none(value: Any) -> None:
         raise InvalidRecordError("it is not null")
 
 
-# All that JSON has no type for is a string in it.
 def _read_converted(convert: Callable[[str], Any], value: Any) -> Any:
+    """Read a value of a type that JSON does not have, and stores as a string."""
+    text = _read_text(value)
     try:
-        return convert(_read_text(value))
-    except InvalidRecordError:
-        raise
+        return convert(text)
     except ValueError:
         raise InvalidRecordError("it has the wrong format") from None
 
 
-_PLAIN: dict[Any, Reader] = {
+_PLAIN_READERS: dict[Any, Reader] = {
     Any: lambda value: value,
     str: _read_text,
     bytes: partial(_read_converted, bytes.fromhex),
@@ -412,7 +416,7 @@ _PLAIN: dict[Any, Reader] = {
     float: _read_float,
     types.NoneType: _read_none,
 }
-_COMPOUND: dict[Any, Callable[..., Reader]] = {
+_GENERIC_READERS: dict[Any, Callable[..., Reader]] = {
     Literal: _build_choice_reader,
     Union: _build_union_reader,
     types.UnionType: _build_union_reader,

@@ -1,5 +1,5 @@
-"""The payload and the result of a delegation. Their formats are fixed, as other programs use them
-(docs/delegation.md); the report of its work process is our own.
+"""The payload and the result of a delegation, whose formats other programs rely on
+(docs/delegation.md), and the report of its work process.
 """
 
 import json
@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.codec import Between, Length
 
-STRICT = {"extra": "forbid", "strict": True}
-"""For pydantic, which checks payloads: it names each mistake, and codec.py only the first."""
-LONGEST_PROMPT, LONGEST = 20_000, 4_000
+PYDANTIC_CONFIG = {"extra": "forbid", "strict": True}
+"""Payloads are checked by pydantic, which reports all mistakes; codec.py reports only the first."""
+LONGEST_PROMPT, LONGEST_RESULT_TEXT = 20_000, 4_000
 """Characters of a task, and of a text in the result."""
 
 Name = Annotated[str, Length(200, least=1)]
@@ -28,7 +28,7 @@ TestResult = Literal["passed", "failed", "skipped"]
 class Repo:
     """The place of the repository."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __pydantic_config__: ClassVar = PYDANTIC_CONFIG
 
     type: RepoType = "local_path"
     """`local_path`: the top of a checkout; `git_url`: https, no credentials; `workspace_id`: the
@@ -41,7 +41,7 @@ class Repo:
 class WorkspaceOptions:
     """The folder, the commit and the kind of checkout to work in."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __pydantic_config__: ClassVar = PYDANTIC_CONFIG
 
     workspace_subdir: Annotated[str, Length(4096)] = ""
     """The only folder in which files may change; empty is everywhere."""
@@ -62,7 +62,7 @@ class WorkspaceOptions:
 class Execution:
     """What may be done and for how long, and the test that the change has to pass."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __pydantic_config__: ClassVar = PYDANTIC_CONFIG
 
     apply_changes: bool = True
     """False: the change is only proposed, as a patch; nothing is committed."""
@@ -86,7 +86,7 @@ class Execution:
 class Debug:
     """Options for debugging; only in the profile `development`."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __pydantic_config__: ClassVar = PYDANTIC_CONFIG
 
     codex_command: Annotated[tuple[Argument, ...], Length(50)] = ()
     """The program that is started instead of codex, with its first arguments."""
@@ -96,7 +96,7 @@ class Debug:
 class Payload:
     """The request for a delegation."""
 
-    __pydantic_config__: ClassVar = STRICT
+    __pydantic_config__: ClassVar = PYDANTIC_CONFIG
 
     task_prompt: Annotated[str, Length(LONGEST_PROMPT, least=1)]
     """The task, in words."""
@@ -175,14 +175,14 @@ class DelegationResult:
     error: str | None = None
 
 
-def cut(text: str, most: int = LONGEST) -> tuple[str, bool]:
-    """The text with at most ``most`` characters, and True if it was longer."""
-    return (text, False) if len(text) <= most else (f"{text[: most - 1]}…", True)
+def cut_text(text: str, max_chars: int = LONGEST_RESULT_TEXT) -> tuple[str, bool]:
+    """The text cut to ``max_chars``, and whether it was longer."""
+    return (text, False) if len(text) <= max_chars else (f"{text[: max_chars - 1]}…", True)
 
 
 def build_refused_result(code: Code, why: str) -> DelegationResult:
     """The result of a delegation that did nothing."""
-    text, truncated = cut(why)
+    text, truncated = cut_text(why)
     diagnostics = Diagnostics(error_code=code.value, truncated=truncated)
     return DelegationResult(
         ok=False, summary="nothing was done", diagnostics=diagnostics, error=text
@@ -199,13 +199,13 @@ def render_refusal(code: Code, why: str) -> str:
 
 @dataclass(frozen=True)
 class WorkReport:
-    """The report of the work process at its end.
+    """The final report of the work process.
 
     ``error_code`` is "" if the bundle has a proven change. ``local``: the work started from
     uncommitted changes; ``began``: an agent was started; ``changed``: the last attempt changed
     files, but failed; ``fall_back``: the agent cannot be used, and the workspace is unchanged.
-    ``exit_code`` is the last agent process's, ``said`` the agent's own account of the last change,
-    ``logs`` are the names of the agent's output files.
+    ``exit_code`` is that of the last agent process, ``said`` the agent's description of the last
+    change; ``logs`` are the names of the agent's logs.
     """
 
     error_code: Annotated[str, Length(100)]
@@ -216,5 +216,5 @@ class WorkReport:
     fall_back: bool
     exit_code: int | None
     test_result: TestResult
-    said: Annotated[str, Length(LONGEST + 1)]
+    said: Annotated[str, Length(LONGEST_RESULT_TEXT + 1)]
     logs: Annotated[tuple[Annotated[str, Length(200)], ...], Length(2)]

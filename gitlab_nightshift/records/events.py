@@ -172,10 +172,10 @@ class RunEnded(Event):
 
 def to_line(event: Event, now: datetime, run_id: str) -> str:
     """An event as one line of ``events.jsonl``."""
-    # The lines of phases and programs are a fixed format (docs/delegation.md), with other names.
+    # Phases and programs have fixed names and keys there (docs/delegation.md).
     time = now.isoformat(timespec="milliseconds")
     head = {"time": time, "run_id": run_id, "event": format_event_name(event)}
-    keys = list_lines(type(event))[head["event"]]
+    keys = list_line_formats(type(event))[head["event"]]
     fields = dataclasses.asdict(event).items()
     return json.dumps({**head, **{keys[name]: value for name, value in fields if name in keys}})
 
@@ -186,22 +186,21 @@ _PHASE_NAMES = {"step_started": "phase_start", "step_ended": "phase_end"}
 _PROGRAM_NAMES = {"program_started": "cmd_start", "program_ended": "cmd_end"}
 
 
-def list_lines(kind: type[Event]) -> dict[str, dict[str, str]]:
-    """The lines of ``events.jsonl`` that a class of events may become: the name of the line → field
-    of the event → key in the line."""
-    name, fields = format_class_name(kind), [each.name for each in dataclasses.fields(kind)]
+def list_line_formats(kind: type[Event]) -> dict[str, dict[str, str]]:
+    """How ``events.jsonl`` shows a class of events: the event's name there → field → JSON key."""
+    name, fields = format_class_name(kind), [field.name for field in dataclasses.fields(kind)]
     if name not in _PHASE_NAMES:
         return {_PROGRAM_NAMES.get(name, name): {field: field for field in fields}}
-    # The same class is a step's or, if ``phase`` is True, a phase's: two lines, each with its keys.
-    lines = {name: _STEP_FIELDS, _PHASE_NAMES[name]: _PHASE_FIELDS}
+    # With ``phase`` True, an event of this class is shown under another name, with other keys.
+    formats = {name: _STEP_FIELDS, _PHASE_NAMES[name]: _PHASE_FIELDS}
     return {
-        line: {field: keys[field] for field in fields if field in keys}
-        for line, keys in lines.items()
+        shown_name: {field: keys[field] for field in fields if field in keys}
+        for shown_name, keys in formats.items()
     }
 
 
 def format_event_name(event: Event) -> str:
-    """The name of an event in ``events.jsonl``, and in the lists of what a process may send
+    """The name of an event in ``events.jsonl``, and in the lists of events that a process may send
     (``wire/channel.py``)."""
     name = format_class_name(type(event))
     names = _PHASE_NAMES if getattr(event, "phase", False) else _PROGRAM_NAMES
@@ -209,27 +208,27 @@ def format_event_name(event: Event) -> str:
 
 
 def format_class_name(kind: type[Event]) -> str:
-    """The name of a class of events between this program's processes: ``run_started``."""
+    """The name of a class of events in messages between processes, such as ``run_started``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def to_all(sinks: Iterable[Emit]) -> Emit:
-    """One sink for events from any thread, which passes each on to all ``sinks``."""
+def combine_sinks(sinks: Iterable[Emit]) -> Emit:
+    """A thread-safe sink that passes each event to all ``sinks``."""
     targets, lock = tuple(sinks), threading.RLock()
 
-    def write(event: Event) -> None:
+    def emit(event: Event) -> None:
         with lock:
             for sink in targets:
                 sink(event)
 
-    return write
+    return emit
 
 
 def format_elapsed(seconds: float) -> str:
     """Seconds as ``m:ss`` or ``h:mm:ss``."""
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, whole_seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{whole_seconds:02}" if hours else f"{minutes}:{whole_seconds:02}"
 
 
 def read_clock() -> float:

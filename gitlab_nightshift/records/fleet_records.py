@@ -6,11 +6,11 @@ Times are ISO 8601, "" for none.
 from dataclasses import dataclass
 from typing import Literal
 
-ACTIVE = frozenset(
+ACTIVE_STATUSES = frozenset(
     "created waiting_for_resource preparing waiting_for_callback pending running canceling".split()
 )
-"""Statuses of a pipeline that ends by itself (https://docs.gitlab.com/api/pipelines): not
-``manual`` or ``scheduled``, which wait for a person or an hour."""
+"""Statuses of a running pipeline (https://docs.gitlab.com/api/pipelines): not ``manual`` or
+``scheduled``, which wait for a person or a time."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class FleetMergeRequest:
 
 @dataclass(frozen=True)
 class FleetNight:
-    """A scheduled pipeline with a night. ``status`` is GitLab's in lower case; ``user`` has played
-    or owns the schedule; ``job`` is the id of the job with the result, 0 for none yet; ``started``
-    is False until a job has started."""
+    """A scheduled pipeline with a night. ``status`` is GitLab's in lower case; ``user`` owns the
+    schedule, or has played it; ``job`` is the id of the job with the result, 0 for none yet;
+    ``started`` is False until a job has started."""
 
     pipeline: int
     status: str
@@ -42,17 +42,17 @@ class FleetNight:
 
     @property
     def running(self) -> bool:
-        """True until the pipeline ends, also while it waits for a runner."""
-        return self.status in ACTIVE
+        """True until the pipeline ends, even while it waits for a runner."""
+        return self.status in ACTIVE_STATUSES
 
 
 @dataclass(frozen=True)
 class NightSettings:
     """The settings of a project's nightshift.yaml that a fleet needs, with their defaults.
 
-    ``found`` is False if the project has no such file, ``error`` is what is wrong with the file, ""
-    for nothing. ``reviewers`` are as written in it, ``max_open`` limits open merge requests of
-    nights, ``weekdays`` are those with a category.
+    ``found`` is False if the project has no such file; ``error`` says what is wrong with the file,
+    "" if it is valid. ``max_open`` limits the nights' open merge requests; ``weekdays`` are those
+    with a category.
     """
 
     found: bool = False
@@ -97,9 +97,9 @@ class FleetProject:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The fleet's projects. ``account`` is the user name of the token's owner; the missing groups
-    and projects do not exist or are not visible to this token; ``unknown`` names what GitLab did
-    not answer."""
+    """The fleet's projects. ``account`` is the user name of the token's owner. Missing groups and
+    projects do not exist, or are not visible to this token. ``unknown`` names what GitLab did not
+    answer."""
 
     account: str
     projects: tuple[FleetProject, ...]
@@ -119,8 +119,8 @@ fewer nights run, or it is clear that the last plan did not start it; ``started`
 
 @dataclass(frozen=True)
 class PlannedProject:
-    """A project, the decision about it and the reason; ``at`` is the project's hour, ``limit_usd``
-    the limit of its night."""
+    """A project and the decision about its night, with the reason. ``at`` is the project's hour;
+    ``limit_usd`` limits the cost of its night."""
 
     id: int
     path: str
@@ -132,8 +132,8 @@ class PlannedProject:
 
 @dataclass(frozen=True)
 class NightCost:
-    """The cost of a finished night. ``usd`` is None without a result: then ``limit_usd`` counts.
-    ``night`` is ``<project's id>/<pipeline's id>``."""
+    """The cost of a finished night. ``usd`` is None if the night left no result: then ``limit_usd``
+    counts. ``night`` is ``<project id>/<pipeline id>``."""
 
     night: str
     day: str

@@ -11,8 +11,8 @@ from typing import Annotated
 from gitlab_nightshift.records.codec import Between, Length
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
-# Few, as GitLab limits the issue's description, which holds all this beside the page.
 MOST_NIGHTS, MOST_RESTORED, MOST_ANSWERS = 14, 40, 10
+"""Entries in the dashboard issue: GitLab limits the length of its description."""
 _Line = Annotated[str, Length(300)]
 _Number = Annotated[int, Between(0, 1 << 53)]
 
@@ -34,9 +34,10 @@ class DashboardNight:
 
 @dataclass(frozen=True)
 class DashboardMemory:
-    """The data in the dashboard issue: the last ``nights``, newest first; ``restored``, the numbers
-    of rejected merge requests whose ideas may be proposed again; ``last_note``, the id of the
-    newest system note that was processed; ``answers`` to the last ticked boxes."""
+    """The data in the dashboard issue. ``nights`` are the last ones, newest first; ``restored`` are
+    the numbers of rejected merge requests whose ideas may be proposed again; ``last_note`` is the
+    id of the newest system note that was processed; ``answers`` are those to the last ticked
+    boxes."""
 
     nights: Annotated[tuple[DashboardNight, ...], Length(MOST_NIGHTS)] = ()
     restored: Annotated[tuple[_Number, ...], Length(MOST_RESTORED)] = ()
@@ -45,15 +46,15 @@ class DashboardMemory:
     version: Annotated[int, Between(1, 1)] = 1
 
     def add_night(self, night: DashboardNight) -> "DashboardMemory":
-        """A copy with this night, in place of an earlier try of the same run."""
-        others = (each for each in self.nights if each.run_id != night.run_id)
+        """A copy with this night, which replaces an earlier try of the same run."""
+        others = (other for other in self.nights if other.run_id != night.run_id)
         return dataclasses.replace(self, nights=(night, *others)[:MOST_NIGHTS])
 
 
 @dataclass(frozen=True)
 class CategoryOutlook:
-    """The next ``day`` of a category, None if it is not scheduled, and the ``reason`` why it would
-    be left out now, "" for none."""
+    """The next ``day`` of a category, None if it is not scheduled. ``reason`` is why it would be
+    left out now, "" if it would not."""
 
     category: str
     day: str | None
@@ -62,8 +63,8 @@ class CategoryOutlook:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """The content of the dashboard's page: its memory, open and rejected merge requests of nights,
-    and the outlook on the categories. ``paused`` is why nights pause, "" if they do not."""
+    """The content of the dashboard's page. ``opened`` and ``rejected`` are merge requests of
+    nights; ``paused`` is why nights pause, "" if they do not."""
 
     memory: DashboardMemory
     opened: tuple[KnownMergeRequest, ...] = ()
@@ -81,9 +82,8 @@ IGNORED_AFTER = dt.timedelta(weeks=2)
 
 @dataclass(frozen=True)
 class PastMergeRequest:
-    """A night's merge request; ``state`` is opened, merged or closed. Times are ISO 8601, ``ended``
-    is "" while it is open; ``reasons`` are people's words why they rejected it, ``reviewers`` are
-    user names."""
+    """A night's merge request. ``state`` is opened, merged or closed; ``ended`` is "" while it is
+    open; ``reasons`` are what people wrote when they rejected it; ``reviewers`` are user names."""
 
     project: str
     iid: int
@@ -100,7 +100,7 @@ class PastMergeRequest:
 
 @dataclass(frozen=True)
 class PastNight:
-    """A night that ran in a pipeline. ``outcome`` is "" and ``cost_usd`` None without its result;
+    """A night that ran in a pipeline. Without a result, ``outcome`` is "" and ``cost_usd`` None.
     ``failure`` is the code and the reason of a failed night, "" for others."""
 
     project: str

@@ -1,5 +1,5 @@
-"""The notary's record: the commands that prove a change, run on the bundle's tree by a process that
-has read no agent's output. The supervisor writes it beside the bundle.
+"""The notary's record: the results of the commands that prove a change, run on the bundle's tree by
+a process that has read no agent's output. The supervisor writes it beside the bundle.
 
 Durations are in seconds.
 """
@@ -14,7 +14,7 @@ NOTARY_VERSION = 1
 NOTARY = "notary.json"
 """The file's name beside the bundle's folder."""
 MOST_RUNS = 2
-"""Runs of a command on the change: a failed one is repeated once, if it is known to be flaky."""
+"""Runs of a command on the change: if it fails, but is known to be flaky, it is repeated once."""
 _LONGEST_S = 10**7
 _Command = Annotated[str, Length(20_000)]
 _Commands = Annotated[tuple[_Command, ...], Length(1_000)]
@@ -23,9 +23,9 @@ _Words = Annotated[str, Length(1_000)]
 
 @dataclass(frozen=True)
 class NotarizedRun:
-    """One run of a command. ``exit_status`` is None if it was stopped, for the reason ``error``."""
+    """One run of a command. ``exit_status`` is None if it was stopped; ``error`` says why."""
 
-    # Negative for a signal, as in subprocess: of 64 in Linux (signal(7)).
+    # Negative for a signal, as in subprocess; Linux has 64 (signal(7)).
     exit_status: Annotated[int, Between(-256, 1 << 32)] | None
     duration_s: Annotated[float, Between(0, _LONGEST_S)]
     error: _Words = ""
@@ -39,8 +39,8 @@ class NotarizedRun:
 @dataclass(frozen=True)
 class NotarizedCommand:
     """A command and its ``runs`` on the change: two if the first failed and the command was flaky
-    before the change, else one. ``base`` is a run without the change; it follows a failure that may
-    not be the change's fault."""
+    before the change, else one. ``base`` is a run without the change, made if that may fail,
+    too."""
 
     command: _Command
     runs: Annotated[tuple[NotarizedRun, ...], Length(MOST_RUNS, least=1)]
@@ -53,18 +53,18 @@ class NotarizedCommand:
 
     @property
     def accepted(self) -> bool:
-        """True if it passed, or fails without the change as well: with an exit status, as a timeout
+        """True if it passed, or if it also fails without the change; a timeout without the change
         proves nothing."""
         return self.ok or (self.base is not None and self.base.exit_status not in (None, 0))
 
 
 @dataclass(frozen=True)
 class NotaryRecord:
-    """The results of commands on the tree ``tree_id``, which a change makes of ``base_sha`` ("" if
-    no commands were requested). ``asked`` are the requested commands, ``commands`` those that ran,
-    in the same order, up to the first that was not accepted. ``isolation`` names their sandbox,
-    ``unrestored`` what could not be restored in the checkout before they ran. ``why`` is why they
-    could not run, "" if they did."""
+    """The results of commands on the tree ``tree_id`` ("" if no commands were requested), which the
+    change makes of ``base_sha``. ``asked`` are the requested commands; ``commands`` are the results
+    in the same order, up to the first command that was not accepted. ``isolation`` names the
+    sandbox; ``unrestored`` says what could not be restored in the checkout before. ``why`` is why
+    no command could run, "" if they did."""
 
     run_id: Annotated[str, Length(100)]
     base_sha: Annotated[str, Length(64)]
@@ -79,8 +79,9 @@ class NotaryRecord:
 
 @dataclass(frozen=True)
 class BundleOrigin:
-    """Where publish gets a bundle: from a ``given`` folder (None: the usual one), or from another
-    ``job`` of this pipeline; ``notary_job`` is the job with the notary's record."""
+    """Where publish gets a bundle: from the folder ``given`` on the command line (None: the usual
+    one), or from another ``job`` of this pipeline; ``notary_job`` is the job with the notary's
+    record."""
 
     given: str | None = None
     job: str | None = None
@@ -103,12 +104,14 @@ def find_refusal(
     if record.why:
         text = f"the commands were not run once more on the change: {record.why}"
         return NotaryRefusal(Code.INCOMPLETE, text)
-    tree = record.tree_id or (tree_id if not record.asked else "")
-    if (record.run_id, record.base_sha, tree) != (run_id, base_sha, tree_id):
+    recorded_tree = record.tree_id
+    if not recorded_tree and not record.asked:
+        recorded_tree = tree_id  # without commands, the notary makes no tree
+    if (record.run_id, record.base_sha, recorded_tree) != (run_id, base_sha, tree_id):
         return NotaryRefusal(Code.PUBLISH, f"{NOTARY} is about another change, or another run")
-    failed = next((each for each in record.commands if not each.accepted), None)
-    ran = tuple(each.command for each in record.commands)
-    # The notary stops at the first command that is not accepted, and never leaves one out.
+    failed = next((result for result in record.commands if not result.accepted), None)
+    ran = tuple(result.command for result in record.commands)
+    # The notary stops only at a command that is not accepted, and never leaves one out.
     if ran != record.asked[: len(ran)] or (len(ran) < len(record.asked) and not failed):
         text = f"{NOTARY} lacks the result of a requested command"
         return NotaryRefusal(Code.PARSE_ERROR, text)
@@ -116,7 +119,7 @@ def find_refusal(
 
 
 def is_refused(record: NotaryRecord, expected: NotaryRecord) -> bool:
-    """True if the record is about the change of ``expected``, and a command failed on it."""
+    """True if the record is about the same change as ``expected``, and a command failed on it."""
     change = {"run_id": expected.run_id, "base_sha": expected.base_sha, "tree_id": expected.tree_id}
     refusal = find_refusal(record, **change)
     return refusal is not None and refusal.code is Code.TEST_FAILED
@@ -124,14 +127,12 @@ def is_refused(record: NotaryRecord, expected: NotaryRecord) -> bool:
 
 def describe_failure(notarized: NotarizedCommand) -> str:
     """How a command failed on the change, with all its runs."""
-    how = ", then ".join(map(describe_run, notarized.runs))
-    where = (
-        "" if notarized.base is None else f"; without the change: {describe_run(notarized.base)}"
-    )
-    return f"`{notarized.command}` failed when it was run once more on the change: {how}{where}"
+    runs = ", then ".join(map(describe_run, notarized.runs))
+    text = f"`{notarized.command}` failed when it was run once more on the change: {runs}"
+    return f"{text}; without the change: {describe_run(notarized.base)}" if notarized.base else text
 
 
 def describe_run(run: NotarizedRun) -> str:
     """How one run ended: ``exit 1, 2.5 s``."""
-    how = run.error or ("did not end" if run.exit_status is None else f"exit {run.exit_status}")
-    return f"{how}, {run.duration_s:.1f} s"
+    status = "did not end" if run.exit_status is None else f"exit {run.exit_status}"
+    return f"{run.error or status}, {run.duration_s:.1f} s"

@@ -23,8 +23,8 @@ from gitlab_nightshift.text.printable_text import count_words
 
 PLAN_VERSION = PUBLICATION_VERSION = 1
 BUNDLE_VERSION = 2
-# The largest number in settings, from which limits come (settings/model.py).
-_MOST = 10**12
+# The largest number in settings, which set the limits (settings/model.py).
+_LARGEST_SETTING = 10**12
 
 
 class Outcome(StrEnum):
@@ -40,13 +40,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class KnownMergeRequest:
-    """A merge request of an earlier night, or an open one by somebody else: of the latter only the
-    files are known.
+    """A merge request of an earlier night, or somebody else's open one, of which only the files are
+    known.
 
-    ``symbols`` and ``digest`` are from the marker in its description, ``reasons`` are people's
-    words why they rejected it. ``opened`` is the date on which it was opened, ``day`` that on which
-    it was closed or merged ("" while open), ISO 8601. ``unread``: nobody has commented or acted on
-    it.
+    ``symbols`` and ``digest`` are from the marker in its description; ``reasons`` are what people
+    wrote when they rejected it. ``opened`` is the day on which it was opened, ``day`` that on which
+    it was closed or merged ("" while open), ISO 8601. ``unread``: nobody has commented on it, or
+    acted on it.
     """
 
     iid: int
@@ -85,16 +85,16 @@ class Plan:
 
     ``scheduled`` is today's category or the override, "" for none; ``categories`` are those to try,
     in order, ``left_out`` those not to try. A change may not touch ``recent_files`` if
-    ``recent_files_enforced``; else Analyze is only told of them. ``skip`` is why the night is
-    skipped, "" if it is not; ``pausing`` are the numbers of ignored merge requests that make it
-    skip. ``task`` replaces the category, "" for none; ``request`` is the comment that gave it, if
-    any.
+    ``recent_files_enforced``; otherwise Analyze is only told about them. ``skip`` is why the night
+    is skipped, "" if it is not; ``pausing`` are the numbers of the ignored merge requests that
+    cause this. ``task`` replaces the category, "" for none; ``request`` is the comment that gave
+    it, if any.
 
-    ``open_merge_requests``, ``rejected_ideas`` and ``merged_ideas`` are of earlier nights,
-    ``open_elsewhere`` are people's open merge requests, ``skipped_before`` are the reasons of the
+    ``open_merge_requests``, ``rejected_ideas`` and ``merged_ideas`` are of earlier nights;
+    ``open_elsewhere`` are people's open merge requests; ``skipped_before`` are the reasons of the
     consecutive skips before this night, newest first. ``notes`` are for the log; ``unknown`` names
-    what could not be found out, for example without a token. ``jobs`` are this pipeline's, for its
-    later jobs: a job token may not list them.
+    what could not be found out, for example without a token. ``jobs`` are those of this pipeline:
+    its later jobs may not list them with their job tokens.
     """
 
     run_id: str
@@ -103,8 +103,8 @@ class Plan:
     target_branch: str
     scheduled: str
     categories: tuple[str, ...]
-    max_diff_lines: Annotated[int, Between(1, _MOST)]
-    max_budget_usd: Annotated[float, Between(0, _MOST)]
+    max_diff_lines: Annotated[int, Between(1, _LARGEST_SETTING)]
+    max_budget_usd: Annotated[float, Between(0, _LARGEST_SETTING)]
     left_out: tuple[SkippedCategory, ...] = ()
     skip: str = ""
     pausing: tuple[int, ...] = ()
@@ -116,7 +116,7 @@ class Plan:
     recent_files_enforced: bool = True
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    max_tokens: Annotated[int, Between(1, _MOST)] | None = None
+    max_tokens: Annotated[int, Between(1, _LARGEST_SETTING)] | None = None
     verify_commands: tuple[str, ...] = ()
     task: str = ""
     request: TaskRequest | None = None
@@ -135,8 +135,8 @@ class ChangeSize:
     """The size of a change, as git counts it."""
 
     files: tuple[str, ...]
-    added: Annotated[int, Between(0, _MOST)]
-    deleted: Annotated[int, Between(0, _MOST)]
+    added: Annotated[int, Between(0, _LARGEST_SETTING)]
+    deleted: Annotated[int, Between(0, _LARGEST_SETTING)]
 
     @property
     def lines(self) -> int:
@@ -163,10 +163,10 @@ class ProposedChange(ChangeSize):
 class Proposal:
     """A verified change with its texts, which publish turns into a merge request.
 
-    ``checks`` are what this program ran and measured besides ``commands``, ``findings`` the red
-    flags, ``gates`` the files that the write gate stopped or reports, ``symbols`` the functions and
-    classes that the change touches, ``digest`` a hash of its lines, ``verify_tools`` the commands
-    that Verify ran besides reading (None: unknown).
+    ``commands`` and ``checks`` are what this program ran and measured; ``findings`` are the red
+    flags; ``gates`` are the files that the write gate stopped or reports; ``symbols`` are the
+    functions and classes that the change touches; ``digest`` is a hash of its lines;
+    ``verify_tools`` are Verify's tool calls except reading (None: unknown).
     """
 
     change: ProposedChange
@@ -202,10 +202,10 @@ class FailedAttemptRecord:
 class Bundle:
     """Product of the work stage, beside ``change.patch``; also of a night without a change.
 
-    ``incomplete`` names the part of the night that failed, "" for none; it does not change the
-    outcome. ``files_scanned`` is None if unknown, and a minimum if ``files_scanned_at_least``.
-    ``answers`` are for the threads of the plan's request, with or without a change. ``baseline``
-    are the commands' results before the change.
+    ``incomplete`` names the part of the night that failed without changing the outcome, "" for
+    none. ``files_scanned`` is None if unknown, and a minimum if ``files_scanned_at_least``.
+    ``answers`` are for the threads of the plan's request. ``baseline`` are the results of the
+    commands before the change.
     """
 
     run_id: str
@@ -221,7 +221,7 @@ class Bundle:
     files_scanned: int | None = 0
     proposal: Proposal | None = None
     usage: Usage = Usage()
-    duration_s: Annotated[float, Between(0, _MOST)] = 0.0
+    duration_s: Annotated[float, Between(0, _LARGEST_SETTING)] = 0.0
     isolation: str = "none"
     beads: tuple[BeadResult, ...] = ()
     failed_attempts: tuple[FailedAttemptRecord, ...] = ()
@@ -232,15 +232,15 @@ class Bundle:
     baseline: tuple[CommandResult, ...] = ()
     version: int = BUNDLE_VERSION
 
-    def with_usage(self, counted: Usage | None) -> "Bundle":
-        """This bundle with the gateway's count; with the agents' own figures if there is no gateway
-        (None)."""
-        return replace(self, usage=counted) if counted else self
+    def with_usage(self, usage: Usage | None) -> "Bundle":
+        """This bundle with the gateway's ``usage``; unchanged, with the agents' own figures, if
+        there was no gateway (None)."""
+        return replace(self, usage=usage) if usage else self
 
 
 @dataclass(frozen=True)
 class Publication:
-    """Product of the publish stage: the merge request and commit that it made, or why it made none.
+    """Product of the publish stage: its merge request and commit, or why there are none.
 
     ``suggestion`` is the Markdown of a change that is not pushed, but suggested in the thread that
     asked for it.

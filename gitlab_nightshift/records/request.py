@@ -1,10 +1,10 @@
-"""A task that a person gives in a comment or a chat: the text, and the request with its place in
+"""A task that a person gives in a comment or a chat: its text, and the request with its comment in
 GitLab.
 
     /nightshift round prices to whole cents --test unit --dry-run
 
-Words are the task, flags are on the first line. ``--test`` takes all words up to the next flag;
-``--`` ends the flags.
+All words are the task, except the flags on the first line. ``--test`` takes all words up to the
+next flag; ``--`` ends the flags.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ FLAGS = ("--provider", "--model", "--dry-run", "--test")
 LONGEST_TASK, LONGEST_NAME = 20_000, 200
 """Characters of a task, and of a model's or a test's name or argument."""
 MOST_ARGUMENTS = 100
-# A ratio of difflib, whose default is 0.6: that would also take --process for --provider.
+# For difflib.get_close_matches: its default, 0.6, would also take --process for --provider.
 _LIKENESS = 0.7
 BEADS = ("ANALYZE", "IMPLEMENT", "VERIFY", "MR")
 
 
 @dataclass(frozen=True)
 class TaskCommand:
-    """A request by a person; "" means the settings' value.
+    """A person's task and options; "" stands for the value in the settings.
 
-    ``test_id`` names a test of ``policy.test_commands``, ``test_args`` are its further arguments:
-    both are unverified until the test is run.
+    ``test_id`` names a test of ``policy.test_commands``; ``test_args`` are its further arguments.
+    Both are unchecked until the test is run.
     """
 
     task: str
@@ -42,24 +42,24 @@ class TaskCommand:
 def parse_task_command(text: str) -> TaskCommand:
     """Parse words and flags. Raises ``E_CONFIG`` for a misspelt or incomplete flag, and for a text
     without a task."""
-    first, _, rest = text.strip().partition("\n")
-    words, flags = _split_flags(first.split())
-    task = "\n".join(part for part in (" ".join(words), rest.strip()) if part)
-    test = flags.get("--test", [])
+    first_line, _, more_lines = text.strip().partition("\n")
+    words, flags = _split_flags(first_line.split())
+    task = "\n".join(filter(None, (" ".join(words), more_lines.strip())))
+    test_id, *test_args = flags.get("--test", [""])
     return check_task_command(
         TaskCommand(
             task=task,
-            provider="".join(flags.get("--provider", [])),
-            model="".join(flags.get("--model", [])),
+            provider=flags.get("--provider", [""])[0],
+            model=flags.get("--model", [""])[0],
             dry_run="--dry-run" in flags,
-            test_id="".join(test[:1]),
-            test_args=tuple(test[1:]),
+            test_id=test_id,
+            test_args=tuple(test_args),
         )
     )
 
 
 def check_task_command(command: TaskCommand) -> TaskCommand:
-    """Return the request if it is valid, else raise ``E_CONFIG``."""
+    """Return the command if it is valid, else raise ``E_CONFIG``."""
     if not command.task:
         raise build_config_error("there is no task: say in words what to do")
     if "\0" in command.task or len(command.task) > LONGEST_TASK:
@@ -78,7 +78,7 @@ def check_task_command(command: TaskCommand) -> TaskCommand:
 
 
 def build_pipeline_variables(command: TaskCommand) -> Mapping[str, str]:
-    """The variables by which a pipeline of the CI template does what is asked."""
+    """The variables that make a pipeline of the CI template run this command."""
     variables = {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": command.task}
     if command.provider:
         variables["NIGHTSHIFT_AGENT"] = command.provider
@@ -92,6 +92,7 @@ def build_pipeline_variables(command: TaskCommand) -> Mapping[str, str]:
 
 
 def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+    """The words of the task, and the arguments of each flag."""
     task: list[str] = []
     flags: dict[str, list[str]] = {}
     while words:
@@ -108,20 +109,20 @@ def _split_flags(words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _take_flag_words(flag: str, words: list[str]) -> list[str]:
-    """The words of a flag, removed from the front of ``words``."""
+    """Remove the arguments of a flag from the front of ``words``, and return them."""
     if flag == "--dry-run":
         return []
-    taken: list[str] = []
+    arguments: list[str] = []
     while words and words[0] not in FLAGS and words[0] != "--":
-        taken.append(words.pop(0))
+        arguments.append(words.pop(0))
         if flag != "--test":
             break
-    # Here "--" only ends the arguments: flags may follow it, as it does not reach _split_flags.
+    # After the arguments of --test, "--" is dropped here: more flags may follow it.
     if flag == "--test" and words[:1] == ["--"]:
         words.pop(0)
-    if not taken:
+    if not arguments:
         raise _build_incomplete_flag_error(flag)
-    return taken
+    return arguments
 
 
 def _build_incomplete_flag_error(flag: str) -> NightshiftError:
@@ -133,9 +134,9 @@ def _build_incomplete_flag_error(flag: str) -> NightshiftError:
 
 
 def _refuse_misspelt_flag(word: str) -> str:
-    """Return the word, or raise ``E_CONFIG`` if it is nearly a flag: such a typo would cost a real
-    run."""
-    # Imported when needed, as every process of a run loads this module.
+    """Return the word, or raise ``E_CONFIG`` if it is almost a flag: a mistyped --dry-run would
+    start a real run."""
+    # Imported late: every process of a run loads this module.
     import difflib
 
     name, equals, _ = word.partition("=")
@@ -150,11 +151,11 @@ def _refuse_misspelt_flag(word: str) -> str:
 
 # --- the request, with its place in GitLab --------------------------------------------------------
 
-Where = Literal["issues", "merge_requests"]
-"""Where a comment is: in an issue or a merge request, as GitLab's API calls them in its paths."""
+NoteableKind = Literal["issues", "merge_requests"]
+"""What a comment belongs to, as in the paths of GitLab's API."""
 
 UpkeepKind = Literal["", "repair", "review"]
-"""What this program does unasked for a merge request that it has opened."""
+"""What this program does, without being asked, for its open merge requests."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,7 @@ class CommentAddress:
     """A comment's address: the number of the issue or merge request, the comment's id (0 for no
     comment), and the id of the comment's thread ("" for unknown)."""
 
-    where: Where
+    where: NoteableKind
     iid: int
     note: int
     thread: str = ""
@@ -170,8 +171,8 @@ class CommentAddress:
 
 @dataclass(frozen=True)
 class DiffSpot:
-    """A commented line of a merge request's diff, and the ``first`` and ``last`` line of the hunk
-    that contains it, all numbered as in the merge request's head commit."""
+    """A commented line of a merge request's diff, and the ``first`` and ``last`` line of its hunk,
+    as line numbers in the merge request's head commit."""
 
     path: str
     line: int
@@ -181,15 +182,15 @@ class DiffSpot:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """A task by somebody who is allowed to give one, or by this program itself (``upkeep``).
+    """A task from an authorized person, or from this program itself (``upkeep``).
 
-    ``context`` is the quoted text of the issue, as data for the agent. ``author`` is the display
-    name of who asks, ``url`` the comment's web address. ``provider``, ``model`` and ``test`` (a
-    command of ``policy.test_commands`` with its arguments) are "" for the settings' choice.
-    ``branch`` and ``head`` (its commit) are those of the merge request to work on, "" for a new
-    one; ``failed_pipeline`` is the id of a failed pipeline of ``head``, 0 for none. ``also`` are
-    further comments to answer. ``suggest``: nothing is pushed, the change is suggested in the
-    thread at ``spot`` (None for a thread outside the diff).
+    ``place`` is the comment that asks; ``also`` are more comments to answer. ``context`` is the
+    issue's quoted text, as data for the agent; ``author`` is the person's display name, ``url`` the
+    comment's web address. ``provider``, ``model`` and ``test`` (a command of
+    ``policy.test_commands`` with its arguments) are "" for the settings' choice. ``branch`` and
+    ``head`` (its commit) are those of the merge request to work on, "" for a new one;
+    ``failed_pipeline`` is the id of a failed pipeline of ``head``, 0 for none. ``suggest``: the
+    change is not pushed, but suggested in the thread at ``spot`` (None: outside the diff).
     """
 
     place: CommentAddress

@@ -179,7 +179,7 @@ class RunResult:
 
 
 def build_command_finding(result: CommandResult) -> CommandFinding:
-    """Build the ``result.json`` form of a command that ran beside the agents."""
+    """Build the ``result.json`` form of a command that the agents' process ran."""
     level: ResultLevel = "fail"
     if result.ok:
         level = "warn" if result.flaky else "pass"
@@ -195,7 +195,7 @@ def build_notarized_finding(notarized: NotarizedCommand) -> CommandFinding:
     if notarized.base:
         other_runs.append(f"without the change: {describe_run(notarized.base)}")
     level: ResultLevel = "fail"
-    # A pass at once is the only plain one: any other run is a doubt that a reviewer should see.
+    # It passes only if its first run passed: a reviewer should see any other run.
     if notarized.accepted:
         level = "pass" if notarized.ok and not other_runs else "warn"
     return CommandFinding(

@@ -1,5 +1,5 @@
-"""Records as JSON files, versioned, written atomically and checked when read; and changes of all
-strings or numbers in a record.
+"""Records as JSON files: written atomically, and checked with their version when read. Also changes
+all strings or numbers in a record.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gitlab_nightshift.records.fleet_records import FleetPlan
 
 LARGEST_BUNDLE, LARGEST_PATCH = 16 * 1024 * 1024, 8 * 1024 * 1024
-"""Bytes of ``bundle.json`` and of ``change.patch``: those of some hundred lines are far below."""
+"""Bytes of ``bundle.json`` and of ``change.patch``; usual ones are far smaller."""
 UPKEEP = "upkeep"
-"""Folder in the results, for the upkeep of an open merge request before new work."""
+"""The folder in the results with those of the upkeep of an open merge request."""
 
 Record = TypeVar("Record", Plan, Bundle, Publication, NotaryRecord, RunResult, "FleetPlan")
 AnyValue = TypeVar("AnyValue")
@@ -47,9 +47,9 @@ def to_json(record: Any) -> str:
 
 
 def map_texts(value: AnyValue, change: Callable[[str], str]) -> AnyValue:
-    """A record or an event with every string in it changed, but not its enumerations."""
+    """Apply ``change`` to every string in a record or an event, except enumerations."""
     result: Any = value
-    # By type: an enumeration is a str too, and changed would be no member any more.
+    # Not isinstance: a StrEnum is a str, too, and its members must stay members.
     if type(value) is str:
         result = change(result)
     elif isinstance(value, tuple):
@@ -62,7 +62,7 @@ def map_texts(value: AnyValue, change: Callable[[str], str]) -> AnyValue:
 
 
 def limit_record(value: Any) -> Any:
-    """A record cut to the bounds of ``codec.py``, so that an agent that writes too much does not
+    """Cut a record to the limits of ``codec.py``, so that an agent that writes too much does not
     lose its work."""
     if type(value) is str:
         return replace_surrogates(value[:LONGEST_TEXT])
@@ -75,7 +75,7 @@ def limit_record(value: Any) -> Any:
         return tuple(map(limit_record, value[:MOST_MEMBERS]))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        limited = {name: limit_record(part) for name, part in fields.items()}
+        limited = {name: limit_record(member) for name, member in fields.items()}
         return dataclasses.replace(value, **limited)
     return value
 
@@ -95,7 +95,7 @@ def write_record(path: Path, record: Any) -> None:
 
 @functools.cache
 def build_adapter(kind: Any) -> "TypeAdapter[Any]":
-    """pydantic's adapter for a type, built once: building takes longer than a check."""
+    """pydantic's adapter for a type, cached: building it takes longer than using it."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -121,8 +121,8 @@ def read_record(kind: type[Record], path: Path) -> Record:
     return build_record(kind, data, str(path))
 
 
-def read_own(kind: type[Record], path: Path) -> Record:
-    """Read a record that this run has written (``write_record``), so with all its fields. Raises as
+def read_own_record(kind: type[Record], path: Path) -> Record:
+    """Read a record that this run has written, which must have all fields. Raises like
     ``read_record``."""
     try:
         return decode_record(kind, path.read_bytes())
@@ -132,40 +132,41 @@ def read_own(kind: type[Record], path: Path) -> Record:
         raise build_record_error(kind, str(path), str(error)) from None
 
 
-def read_kept(kind: type[Record], path: Path) -> Record | None:
-    """A record of this version with all its fields; None if the file is anything else or
-    missing."""
+def read_if_valid(kind: type[Record], path: Path) -> Record | None:
+    """Read a record of this version with all its fields; None if the file is missing or
+    different."""
     with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
         record = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
         return record if record.version == kind.version else None
     return None
 
 
-def build_record(kind: type[Record], data: Any, place: str) -> Record:
-    """A record from parsed JSON; ``place`` names its source. Missing fields get their defaults,
+def build_record(kind: type[Record], data: Any, source: str) -> Record:
+    """A record from parsed JSON; ``source`` is for errors. Missing fields get their defaults,
     unknown ones are ignored. Raises NightshiftError ``E_PARSE_ERROR``."""
-    _check_version(kind, data, place)
+    _check_version(kind, data, source)
     try:
         record: Record = make_older_record(kind, {**data, "version": kind.version})
     except InvalidRecordError as error:
-        raise build_record_error(kind, place, str(error)) from None
+        raise build_record_error(kind, source, str(error)) from None
     return record
 
 
-def _check_version(kind: type[Record], data: Any, place: str) -> None:
-    """Raise NightshiftError ``E_PARSE_ERROR`` for a version that is not read."""
-    # A result may be an earlier night's: it is read in every version. All stages of a night use the
-    # same program, so other records have this one.
-    what, version = _describe_kind(kind), data.get("version") if isinstance(data, dict) else None
-    if version in range(1 if kind is RunResult else kind.version, kind.version + 1):
+def _check_version(kind: type[Record], data: Any, source: str) -> None:
+    """Raise NightshiftError ``E_PARSE_ERROR`` for a version that cannot be read."""
+    version = data.get("version") if isinstance(data, dict) else None
+    # A result may be of an earlier night, and is read in any version. Other records are of this
+    # night, whose stages all run the same program.
+    oldest = 1 if kind is RunResult else kind.version
+    if version in range(oldest, kind.version + 1):
         return
-    # Beyond 1,000 it is no version of ours, but perhaps a date or an id.
-    if type(version) is not int or not 0 < version < 1000:
-        raise build_record_error(kind, place, f"it is not a version {kind.version} {what}")
+    if type(version) is not int or not 0 < version < 1000:  # perhaps a date or an id
+        text = f"it is not a version {kind.version} {_describe_kind(kind)}"
+        raise build_record_error(kind, source, text)
     age = "an older" if version < kind.version else "a newer"
     text = f"it is of version {version}, from {age} nightshift; this one reads version"
     raise build_record_error(
-        kind, place, f"{text} {kind.version}: run all stages with the same nightshift"
+        kind, source, f"{text} {kind.version}: run all stages with the same nightshift"
     )
 
 
@@ -174,7 +175,7 @@ def _describe_kind(kind: type[Record]) -> str:
     return re.sub(r"\B([A-Z])", r" \1", kind.__name__).lower()
 
 
-def build_record_error(kind: type[Record], place: str, why: str) -> NightshiftError:
+def build_record_error(kind: type[Record], source: str, why: str) -> NightshiftError:
     """The error for an invalid record."""
-    what = _describe_kind(kind)
-    return NightshiftError(Code.PARSE_ERROR, f"{place}: not a {what} that can be used: {why}")
+    text = f"{source}: not a {_describe_kind(kind)} that can be used: {why}"
+    return NightshiftError(Code.PARSE_ERROR, text)

@@ -1,7 +1,7 @@
-"""What agents use: models, in dollars and tokens, and tools.
+"""What agents use: models, in USD and tokens, and tools.
 
-The gateway counts what agents use through it; without a gateway the agent's own figures count. A
-bead's usage is in its result; a run's is the sum over its beads.
+The gateway counts the requests that pass through it; without a gateway, the agents' own figures
+count. A bead's usage is in its result; a run's is the sum over its beads.
 """
 
 import shlex
@@ -20,8 +20,7 @@ class Usage:
     """Cost and tokens of a bead or a run. None is unknown, and so is a sum with an unknown part.
 
     ``assumed_usd`` and ``assumed_tokens`` are the part that no endpoint has reported: the worst
-    case of answers whose end did not arrive. If they are not 0, the sum is the most that can have
-    been used.
+    case of answers whose end did not arrive. If they are not 0, the sum is an upper bound.
     """
 
     cost_usd: float | None = 0.0
@@ -31,8 +30,8 @@ class Usage:
 
     @property
     def bound(self) -> Bound:
-        """The words before the sums in print: they are bounds if a part is assumed."""
-        # By the tokens, as the assumed cost is 0 for a model without a price.
+        """The words printed before the sums: if a part is assumed, they are upper bounds."""
+        # Not by the assumed cost, which is 0 for a model without a price.
         return "at most" if self.assumed_tokens else ""
 
     def __add__(self, other: Self) -> "Usage":
@@ -58,18 +57,18 @@ def _add_amounts(left: Number | None, right: Number | None) -> Number | None:
 
 @dataclass(frozen=True)
 class SpendingLimit:
-    """The USD and tokens that may be used; None: no limit."""
+    """The USD and tokens that may be used; None is no limit."""
 
     usd: float | None = None
     tokens: int | None = None
 
     def subtract(self, used: Iterable[Usage]) -> "SpendingLimit":
-        """The limit without what is used, at least 0. Unknown usage counts as 0: no limit can be
+        """The limit less what was used, at least 0. Unknown usage counts as 0: no limit can be
         enforced on it."""
-        parts = tuple(used)
+        usages = tuple(used)
         return SpendingLimit(
-            _subtract(self.usd, [part.cost_usd or 0.0 for part in parts]),
-            _subtract(self.tokens, [part.tokens or 0 for part in parts]),
+            _subtract(self.usd, [usage.cost_usd or 0.0 for usage in usages]),
+            _subtract(self.tokens, [usage.tokens or 0 for usage in usages]),
         )
 
 
@@ -77,7 +76,7 @@ def _subtract(limit: Number | None, amounts: Iterable[Number]) -> Number | None:
     return None if limit is None else max(limit - sum(amounts), type(limit)(0))
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- as text --------------------------------------------------------------------------------------
 
 
 def format_usd(usd: float | None, bound: Bound = "") -> str:
@@ -89,7 +88,7 @@ def format_usd(usd: float | None, bound: Bound = "") -> str:
 
 
 def format_cost(usage: Usage) -> str:
-    """Cost and tokens for a log line, with the part that is assumed."""
+    """Cost and tokens as text, with the part that is assumed."""
     if usage == Usage():
         return "nothing spent"
     has_cost = usage.cost_usd is not None
@@ -97,8 +96,9 @@ def format_cost(usage: Usage) -> str:
     if usage.tokens is None:
         return money
     tokens = _format_tokens(usage.tokens)
-    # The bound once, before the first figure.
-    text = f"{money}, {tokens}" if has_cost else f"{money}, {f'{usage.bound} {tokens}'.lstrip()}"
+    if not has_cost:  # the bound stands only before the first figure
+        tokens = f"{usage.bound} {tokens}".lstrip()
+    text = f"{money}, {tokens}"
     if not usage.bound:
         return text
     assumed = format_usd(usage.assumed_usd) if has_cost else _format_tokens(usage.assumed_tokens)
@@ -115,12 +115,12 @@ def _format_tokens(tokens: int) -> str:
 MOST_CALLS = 200
 """Calls of a bead that are kept; the others are only counted."""
 LONGEST_SUBJECT, LONGEST_ID = 300, 100
-"""Characters of a call's subject as it is kept, and of a tool's name or a call's id."""
+"""Characters of a call's subject, and of a tool's name or a call's id."""
 LONGEST_COMMAND = 10_000
 """Characters; a longer one is shown unparsed, as shlex would take too long."""
 SHELLS = ("sh", "bash", "dash", "zsh")
-# The arguments in which the tools of agents' CLIs name what they work on; the first one counts.
-_SUBJECTS = ("command", "cmd", "file_path", "path", "pattern")
+# The arguments that name a call's subject, in the tools of agents' CLIs; the first one counts.
+_SUBJECT_ARGUMENTS = ("command", "cmd", "file_path", "path", "pattern")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """The calls of a bead. ``source`` observed them: this program's ``gateway``, in the model's
+    """The calls of a bead, as seen by ``source``: this program's ``gateway``, in the model's
     answers, or only the agent's own ``cli``. ``more`` is the number of calls that were not kept."""
 
     source: Literal["gateway", "cli"]
@@ -146,8 +146,8 @@ class ToolUse:
 
 def build_tool_call(tool: object, arguments: object, call_id: object = "") -> ToolCall:
     """Build a call from a model's or a CLI's data, which is hostile and may have any shape."""
-    named = arguments if isinstance(arguments, Mapping) else {}
-    subject = next((named[name] for name in _SUBJECTS if named.get(name)), "")
+    values = arguments if isinstance(arguments, Mapping) else {}
+    subject = next((values[name] for name in _SUBJECT_ARGUMENTS if values.get(name)), "")
     return ToolCall(
         clean_line(tool, LONGEST_ID),
         clean_line(unwrap_command(subject), LONGEST_SUBJECT),
@@ -170,9 +170,9 @@ def unwrap_command(command: Any) -> Any:
     return command if isinstance(command, str) else shlex.join(words)
 
 
-def clean_line(value: object, most: int) -> str:
-    """A string as one line of at most ``most`` characters, "" for other types."""
-    # Cut before the work below, which takes as long as the text is: to twice the length, as runs of
-    # white space become one space.
-    text = value[: most * 2] if isinstance(value, str) else ""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:most]
+def clean_line(value: object, max_chars: int) -> str:
+    """A string as one line of at most ``max_chars`` characters, "" for other types."""
+    # A long text is cut first, to save time: not to max_chars, as runs of white space become one
+    # space below.
+    text = value[: max_chars * 2] if isinstance(value, str) else ""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:max_chars]

@@ -1,5 +1,5 @@
-"""Findings of this program about a change: red flags, checks, decisions of the write gate. It makes
-them itself and trusts no agent for them.
+"""This program's own findings about a change: red flags, checks, decisions of the write gate. No
+agent contributes to them.
 """
 
 from dataclasses import dataclass
@@ -9,13 +9,12 @@ from typing import Literal
 from gitlab_nightshift.registry.flag_registry import Level
 
 GateDecision = Literal["draft", "require_approval", "deny"]
-"""The write gate about a file: publish a draft, wait for approval, refuse."""
+"""What the write gate does about a file: publish a draft, wait for approval, refuse."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A red flag, and where it is: ``line`` is 0 for the whole file, ``file`` "" for the whole
-    change."""
+    """A red flag. ``line`` is 0 for the whole file, ``file`` "" for the whole change."""
 
     name: str
     level: Level
@@ -24,13 +23,14 @@ class Finding:
     detail: str
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.detail} [{self.name}]" if place else f"{self.detail} [{self.name}]"
+        text = f"{self.detail} [{self.name}]"
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{location}: {text}" if location else text
 
 
 class CheckOutcome(StrEnum):
-    """The outcome of a check. ``undecided``: it was done, but passes no judgement, as a figure
-    without a limit; ``not_checked``: it could not be done."""
+    """The outcome of a check. ``undecided``: a figure without a limit, which neither passes nor
+    fails; ``not_checked``: the check could not be done."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -49,8 +49,8 @@ class Check:
 
 @dataclass(frozen=True)
 class GatedFile:
-    """A changed file about which the write gate has decided; ``why`` continues a sentence that
-    begins with the path."""
+    """A changed file, and the write gate's decision. ``why`` continues a sentence that begins with
+    the path."""
 
     path: str
     decision: GateDecision

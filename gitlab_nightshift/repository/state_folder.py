@@ -21,7 +21,7 @@ from typing import Literal
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, encode_record
 from gitlab_nightshift.repository.git import RepositoryPaths
-from gitlab_nightshift.sealed_start import SUFFIX
+from gitlab_nightshift.sealed_start import STATE_FOLDER_SUFFIX
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import Owner, open_folder, pin_file, remove_path
 from gitlab_nightshift.system.signals import start_with_signals_blocked
@@ -113,14 +113,18 @@ def list_hidden_paths(home: Path, temporary: Path, checkout: Path) -> tuple[Path
 
 def list_adjacent_paths(checkout: Path) -> tuple[Path, ...]:
     """The runner's files beside a checkout, and this program's state folder."""
-    return tuple(checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", SUFFIX))
+    return tuple(
+        checkout.with_name(f"{checkout.name}{end}") for end in (".tmp", STATE_FOLDER_SUFFIX)
+    )
 
 
 def list_candidate_folders(checkout: Path, spare: Path) -> tuple[Path, Path]:
     """The two paths where a checkout's state folder may be, the preferred one first. ``spare`` is
     the folder for temporary files."""
     name = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:20]
-    return checkout.with_name(checkout.name + SUFFIX), spare / f"gitlab-nightshift-{name}"
+    return checkout.with_name(
+        checkout.name + STATE_FOLDER_SUFFIX
+    ), spare / f"gitlab-nightshift-{name}"
 
 
 def choose_folder(checkout: Path, spare: Path, *, moving: bool) -> Path:
@@ -304,7 +308,7 @@ def _is_ours(folder: Path) -> bool:
     """True for a folder that no other user can have made: anyone can write to /tmp."""
     if not folder.is_dir() or folder.is_symlink():
         return False
-    return folder.name.endswith(SUFFIX) or folder.stat().st_uid == os.geteuid()
+    return folder.name.endswith(STATE_FOLDER_SUFFIX) or folder.stat().st_uid == os.geteuid()
 
 
 def restore_rights(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The process that finds whom to notify of a run whose settings are invalid, or whose plan died.
+"""The process that finds whom to notify of a run without valid settings, or whose plan died.
 
 It gets no secret but the notification addresses in ``NIGHTSHIFT_*`` variables.
 """
@@ -25,10 +25,10 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _find_addresses(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``notify_process`` needs of the settings, {} if nobody is to be notified. Without a
-    config file that can be read, the variables alone count."""
+    """The notification settings as ``notify_process`` needs them, {} if nobody is to be notified.
+    If the config file is invalid, only the variables count."""
     folder, config = Path(inputs["folder"]), inputs["config"]
-    call = Invocation(inputs["env"], folder, config, inputs["overrides"], False)
+    call = Invocation(inputs["env"], folder, config, inputs["overrides"], colour=False)
     config_file = None
     with contextlib.suppress(NightshiftError):
         config_file = _read_config(call, Path(inputs["private"]))

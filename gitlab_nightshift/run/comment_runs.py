@@ -1,4 +1,4 @@
-"""What asks for a run in GitLab, a comment or an open merge request, and the replies to it."""
+"""Runs that a comment or an open merge request in GitLab asks for, and the replies to them."""
 
 import contextlib
 import functools
@@ -38,20 +38,20 @@ from gitlab_nightshift.stages.publish.escaping import clean
 from gitlab_nightshift.stages.publish.publish_context import build_git_server
 from gitlab_nightshift.stages.report.run_result import build_run_result
 
-TIMEOUT_S = 30.0
-"""Seconds that a run spends on a reply in a thread."""
+REPLY_PATIENCE_S = 30.0
+"""How long failing requests for one reply are retried."""
 SOURCE = "the comment"
-"""Where settings say that a value of the request comes from."""
+"""The source of settings that a comment requests, in messages."""
 PACK = "plan.pack"
-"""A file beside the plan: the commits of a requested branch."""
+"""The file beside the plan with the commits of a requested branch."""
 
 CheckedComment = TaskRequest | DeclinedRequest | IgnoredTrigger
 
 
 @dataclass(frozen=True)
 class TriggerContext:
-    """What a run starts from: GitLab's project (None without a token), and the comment that
-    triggered the run. ``edited``: an edited issue did, so a box of the dashboard may be ticked."""
+    """What triggered a run, and GitLab's project (None without a token). ``comment`` is the comment
+    that did; ``edited``: an edited issue did, on whose dashboard a box may be ticked."""
 
     project: Project | None = None
     comment: CheckedComment | None = None
@@ -59,13 +59,13 @@ class TriggerContext:
 
     @property
     def request(self) -> TaskRequest | None:
-        """The comment's request, None if it was declined or ignored."""
+        """The comment's request; None without one, or if it was declined or ignored."""
         return self.comment if isinstance(self.comment, TaskRequest) else None
 
 
 def read_trigger_context(session: Session) -> TriggerContext:
-    """Check the token's rights, and read the comment that triggered this run, if one did. Raises
-    NightshiftError for an unusable token."""
+    """Check the token's rights, and read the comment that triggered this run, if there is one.
+    Raises NightshiftError for an unusable token."""
     project = find_project(session)
     comment = _read_comment(session, project)
     if isinstance(comment, EditedIssue):
@@ -93,12 +93,12 @@ def _read_comment(session: Session, project: Project | None) -> CheckedComment |
     body = read_trigger(session.job)
     if body is None:
         return IgnoredTrigger("the file of TRIGGER_PAYLOAD cannot be read, or is too large")
-    place = read_event(body, session.job.project_id)
-    if not isinstance(place, CommentAddress):
-        return place
+    event = read_event(body, session.job.project_id)
+    if not isinstance(event, CommentAddress):
+        return event
     if project is None:
         return IgnoredTrigger("there is no GITLAB_TOKEN to read the comment with")
-    comment = read_request(place, project, session.settings, session.job.run_id, session.redact)
+    comment = read_request(event, project, session.settings, session.job.run_id, session.redact)
     if isinstance(comment, TaskRequest):
         try:
             _apply_request(session, comment)  # raises for values that the settings do not allow
@@ -110,12 +110,12 @@ def _read_comment(session: Session, project: Project | None) -> CheckedComment |
 def find_started_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
     """The upkeep that this run has started on the branch of another job's bundle. Raises
     NightshiftError if GitLab does not answer."""
-    prefix = session.settings.branch_prefix
-    if not session.secrets.gitlab_token or not bundle.target_branch.startswith(prefix):
+    branch = bundle.target_branch
+    if not branch.startswith(session.settings.branch_prefix):
         return TriggerContext()
     project = find_project(session)
-    assert project is not None
-    branch = bundle.target_branch
+    if project is None:
+        return TriggerContext()
     return TriggerContext(project, find_upkeep_of_run(project, branch, session.job.run_id))
 
 
@@ -124,7 +124,7 @@ def find_started_upkeep(session: Session, bundle: Bundle) -> TriggerContext:
 
 @contextlib.contextmanager
 def open_request_session(session: Session, request: TaskRequest | None) -> Iterator[Session]:
-    """The session with a comment's request applied to its settings. Within the block the head of
+    """The session with a comment's request applied to its settings. During the block the head of
     the requested branch is checked out.
 
     Raises NightshiftError if the branch cannot be fetched.
@@ -140,7 +140,7 @@ def open_request_session(session: Session, request: TaskRequest | None) -> Itera
     refuse_changed(session.machine_git, session.checkout)
     pack = _fetch_pack(session, request, head)
     with check_out_temporarily(session.git, session.checkout, request.head, pack):
-        # A copy has forgotten what was read of the checkout before the switch.
+        # A copy of KnownCheckout has an empty cache: nothing read before the switch.
         yield replace(request_session, known=replace(session.known))
 
 
@@ -161,8 +161,8 @@ def _apply_request(session: Session, request: TaskRequest) -> Session:
 
 
 def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
-    """The commits of the branch that the checkout lacks, as a pack: fetched with the token, or,
-    without one, left beside the plan by the job that made it."""
+    """The branch's commits that the checkout lacks, as a pack: fetched with the token, or, without
+    one, found beside the plan, where an earlier job wrote it."""
     if not session.secrets.gitlab_token:
         return locate_product(session, None, PACK).read_bytes()
     with tempfile.TemporaryDirectory(prefix="branch-", dir=session.private) as folder:
@@ -183,7 +183,7 @@ def _fetch_pack(session: Session, request: TaskRequest, base: str) -> bytes:
 
 
 def add_request_to_plan(plan: Plan, comment: CheckedComment | None) -> Plan:
-    """The plan with the request, or with the reason why there is nothing to do."""
+    """Add the comment's request to the plan, or why there is nothing to do."""
     if comment is None:
         return plan
     if isinstance(comment, TaskRequest):
@@ -201,8 +201,8 @@ def reply_started(session: Session, plan: Plan, comment: CheckedComment | None) 
 
 
 def reply_failed(session: Session, bundle: Bundle) -> None:
-    """Reply to the comment whose run failed before its work, or lost the bundle. The comment is
-    read again: the run may have failed before that."""
+    """Reply to the comment of a run that failed before its work, or lost the bundle. The comment is
+    read here again, as the run may have failed before reading it."""
     if not (session.job.trigger_payload and session.secrets.gitlab_token):
         return
     try:
@@ -224,7 +224,7 @@ def reply_result(
     published: Publication | None,
     patch: str = "",
 ) -> None:
-    """Reply with the result; ``patch`` is the change."""
+    """Reply to a request with the result; ``patch`` is the change."""
     if request:
         # Redact before escaping, which would change the characters of a secret.
         answers = map_texts(bundle.answers, lambda text: session.redact(clean(text)))
@@ -243,45 +243,42 @@ def _reply_to_all(
     request: TaskRequest,
     render: Callable[[TaskRequest, CommentAddress, JobFacts], str],
 ) -> bool:
-    places = (request.place, *request.also)
-    done = [_reply(session, place, render(request, place, session.job)) for place in places]
-    return all(done)
+    comments = (request.place, *request.also)
+    posted = [_reply(session, each, render(request, each, session.job)) for each in comments]
+    return all(posted)
 
 
-def _reply(session: Session, place: CommentAddress, body: str) -> bool:
-    """Post a reply, or edit the existing one. False, and a warning, on failure: a run does not fail
-    because of a reply."""
-    job, text = session.job, session.redact(body)
+def _reply(session: Session, comment: CommentAddress, body: str) -> bool:
+    """Post a reply, or edit the existing one. Failure is only a warning; returns False then."""
     try:
-        project = session.open_project(TIMEOUT_S)
-        _write_reply(project.threads, place, text, job.run_id)
+        project = session.open_project(REPLY_PATIENCE_S)
+        _write_reply(project.threads, comment, session.redact(body), session.job.run_id)
     except NightshiftError as error:
         session.emit(Note(f"could not reply in the thread: {error.message}", warning=True))
         return False
     return True
 
 
-def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str) -> None:
-    """Keep one reply per comment up to date; without a comment, one per run. Raises ``E_PUBLISH``
-    if another run handles the comment, or the thread is gone."""
+def _write_reply(threads: Threads, asked: CommentAddress, text: str, run_id: str) -> None:
+    """Keep one reply per comment ``asked`` up to date; without a comment, one per run. Raises
+    ``E_PUBLISH`` if another run handles the comment, or the thread is gone."""
     own_id = threads.read_own_id()
-    thread = threads.find_thread(place) if place.note else None
-    if place.note and thread is None:
+    thread = threads.find_thread(asked) if asked.note else None
+    if asked.note and thread is None:
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
-    comments = thread.comments if thread else threads.list_newest(place)
-    for each in comments:
-        reply = read_reply_marker(each.body) if each.author_id == own_id else None
-        if reply is None or reply.note != place.note:
+    for comment in thread.comments if thread else threads.list_newest(asked):
+        marker = read_reply_marker(comment.body) if comment.author_id == own_id else None
+        if marker is None or marker.note != asked.note:
             continue
-        # A declined request may be taken on by a later run, when the settings allow it.
-        if reply.run_id == run_id or (place.note and reply.status == "declined"):
-            if each.body != text:
-                threads.edit_comment(place, each.id, text)
+        # A later run may accept a declined request, when the settings allow it.
+        if marker.run_id == run_id or (asked.note and marker.status == "declined"):
+            if comment.body != text:
+                threads.edit_comment(asked, comment.id, text)
             return
-        if place.note:
-            text = f"pipeline {reply.run_id} is handling the comment"
-            raise NightshiftError(Code.PUBLISH, text)
+        if asked.note:
+            why = f"pipeline {marker.run_id} is handling the comment"
+            raise NightshiftError(Code.PUBLISH, why)
     if thread:
-        threads.reply(place, thread.id, text)
+        threads.reply(asked, thread.id, text)
     else:
-        threads.add_comment(place.where, place.iid, text)
+        threads.add_comment(asked.where, asked.iid, text)

@@ -1,4 +1,4 @@
-"""The dashboard issue: plan acts on its ticked boxes, and the end of the run updates its page.
+"""The dashboard issue: plan acts on its ticked boxes, and the run updates its page at the end.
 
 A dashboard that cannot be read or written is only a warning.
 """
@@ -48,10 +48,10 @@ from gitlab_nightshift.stages.publish.dashboard_page import (
     render_page,
 )
 
-TIMEOUT_S = 30.0
-"""Seconds that a run spends on its dashboard."""
+UPDATE_PATIENCE_S = 30.0
+"""How long failing requests for the update at the end are retried."""
 SOURCE = "the dashboard"
-"""Where settings say that the requested category comes from."""
+"""The source of settings that a ticked box requests, in messages."""
 LONGEST_LINE = 300
 """Characters of each text in the dashboard's data."""
 Result = TypeVar("Result")
@@ -59,9 +59,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class DashboardOrders:
-    """What people ask of this night by ticks on the dashboard: the session has the requested
-    category, ``restored`` are the numbers of rejected merge requests whose ideas may be proposed
-    again. ``all_ticks`` are all ticked boxes, ``accepted`` those that tonight's run acts on."""
+    """What people ask for by ticking boxes on the dashboard. ``session`` has the requested
+    category; ``restored`` are the numbers of rejected merge requests whose ideas may be proposed
+    again. ``accepted`` are those of ``all_ticks`` that this run acts on."""
 
     session: Session
     restored: frozenset[int] = frozenset()
@@ -71,19 +71,19 @@ class DashboardOrders:
     @property
     def category(self) -> str:
         """The requested category; "" for none."""
-        return next((each.category for each in self.accepted.valid if each.category), "")
+        return next((tick.category for tick in self.accepted.valid if tick.category), "")
 
     def keep_approvals(self) -> "DashboardOrders":
-        """Keep only the approvals when the night is skipped."""
+        """A copy that accepts only approvals, for a skipped night."""
         enabled = self.session.settings.enabled
-        valid = tuple(each for each in self.accepted.valid if each.approve and enabled)
+        valid = tuple(tick for tick in self.accepted.valid if tick.approve and enabled)
         return replace(self, accepted=replace(self.accepted, valid=valid))
 
 
 @dataclass(frozen=True)
 class _OpenDashboard:
-    """The dashboard's issue, None before the first night, and the data stored in it, signed by
-    ``key``."""
+    """The dashboard's issue, None before the first night, and the data stored in it. ``key`` signs
+    the data."""
 
     project: Project
     key: bytes
@@ -92,13 +92,13 @@ class _OpenDashboard:
 
 
 def is_dashboard_written(session: Session) -> bool:
-    """True if this run may write one: dry runs and rehearsals change nothing."""
+    """True if this run writes the dashboard: dry runs and rehearsals change nothing."""
     settings = session.settings
     return settings.log_issue != "off" and not (settings.dry_run or settings.rehearse)
 
 
 def read_orders(session: Session, project: Project | None) -> DashboardOrders:
-    """The boxes ticked by people who may; empty without a dashboard."""
+    """The boxes ticked by authorized people; empty without a dashboard."""
     orders = DashboardOrders(session)
     if project is None or session.settings.log_issue == "off" or session.settings.rehearse:
         return orders
@@ -111,23 +111,24 @@ def read_orders(session: Session, project: Project | None) -> DashboardOrders:
 
 
 def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> DashboardOrders:
-    """One category a night, the first that was ticked; the others wait for later nights."""
-    is_category_given = session.settings.category or session.settings.task
-    wanted = [each for each in ticks.valid if each.category]
-    tonight = wanted[:1] if not is_category_given else []
-    others = [each for each in ticks.valid if not each.category]
+    """Accept one category a night, the first that was ticked; the others wait for later nights."""
+    is_chosen = session.settings.category or session.settings.task
+    categories = [tick for tick in ticks.valid if tick.category]
+    tonight = categories[:1] if not is_chosen else []
+    others = [tick for tick in ticks.valid if not tick.category]
     if tonight:
         values = {"category": tonight[0].category}
         session = replace(session, settings=override_settings(session.settings, values, SOURCE))
-    restored = frozenset((*memory.restored, *(each.restore for each in others if each.restore)))
+    restored = frozenset((*memory.restored, *(tick.restore for tick in others if tick.restore)))
     return DashboardOrders(session, restored, ticks, replace(ticks, valid=(*tonight, *others)))
 
 
 def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
-    """The id of the system note up to which no tick waits: later nights read those after it."""
-    waiting = (each.note.id for each in all_ticks.valid if each not in accepted.valid)
+    """The id of the last system note before the first waiting tick: later nights read from
+    there."""
+    waiting = (tick.note.id for tick in all_ticks.valid if tick not in accepted.valid)
     first_waiting = min(waiting, default=math.inf)
-    handled = (each.note.id for each in accepted.valid if each.note.id < first_waiting)
+    handled = (tick.note.id for tick in accepted.valid if tick.note.id < first_waiting)
     return max(handled, default=memory.last_note)
 
 
@@ -141,12 +142,12 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
     def confirm() -> None:
         dashboard = _open(session, project)
         started = _start_approvals(project, ticks)
-        done = {each.text for each in started.valid} | {text for text, _ in started.refused}
+        cleared = {tick.text for tick in started.valid} | {text for text, _ in started.refused}
         answers = (
-            *(f"{each.text}: accepted, ticked by {each.note.author}" for each in started.valid),
+            *(f"{tick.text}: accepted, ticked by {tick.note.author}" for tick in started.valid),
             *(f"{text}: not accepted, {why}" for text, why in started.refused),
         )
-        restored = {*dashboard.memory.restored, *(each.restore for each in started.valid)} - {0}
+        restored = {*dashboard.memory.restored, *(tick.restore for tick in started.valid)} - {0}
         memory = replace(
             dashboard.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],
@@ -154,7 +155,7 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
             answers=tuple(text[:LONGEST_LINE] for text in answers)[:MOST_ANSWERS],
         )
         gitlab_memory = Memory(plan.open_merge_requests, plan.rejected_ideas, plan.merged_ideas)
-        _write_page(session, replace(dashboard, memory=memory), gitlab_memory, done)
+        _write_page(session, replace(dashboard, memory=memory), gitlab_memory, cleared)
 
     _warn_on_failure(session, "written", confirm)
 
@@ -163,14 +164,15 @@ def _start_approvals(project: Project, ticks: Ticks) -> Ticks:
     """Start the manual job of each approved pipeline. GitLab checks the job's protected
     environment, and the job checks the tick again."""
     refused = dict(ticks.refused)
-    for each in ticks.valid:
-        if each.approve and (why := _start_approval(project, each.approve)):
-            refused[each.text] = why
-    valid = tuple(each for each in ticks.valid if each.text not in refused)
+    for tick in ticks.valid:
+        if tick.approve and (why := _start_approval(project, tick.approve)):
+            refused[tick.text] = why
+    valid = tuple(tick for tick in ticks.valid if tick.text not in refused)
     return Ticks(valid, tuple(refused.items()))
 
 
 def _start_approval(project: Project, pipeline: str) -> str:
+    """Start the pipeline's manual job. Returns why that failed, "" on success."""
     try:
         jobs = project.pipelines.list_jobs(pipeline)
         waiting = [job for job in jobs if (job.name, job.status) == (APPROVE_JOB, MANUAL)]
@@ -189,18 +191,18 @@ def find_ticking_approver(session: Session, project: Project) -> str:
     dashboard, own_id = _open(session, project), project.check_access().user_id
     if dashboard.issue is None:
         return ""
-    nights = [each for each in dashboard.memory.nights if each.run_id == session.job.run_id]
+    nights = [night for night in dashboard.memory.nights if night.run_id == session.job.run_id]
     boxes = {text for night in nights if (text := build_approve_box(night))}
     notes = project.issues.list_system_notes(dashboard.issue.iid)
-    # This program has cleared the box since: what counts is the last change by a person.
-    by_people = (each for each in notes if each.author_id != own_id)
-    notes_by_box = find_tick_notes(boxes, by_people, 0)
-    developers = project.people.find_developers(each.author_id for each in notes_by_box.values())
-    return next((each.author for each in notes_by_box.values() if each.author_id in developers), "")
+    # This program has cleared the box since then: the last change by a person counts.
+    by_people = (note for note in notes if note.author_id != own_id)
+    ticks = find_tick_notes(boxes, by_people, 0).values()
+    developers = project.people.find_developers(note.author_id for note in ticks)
+    return next((note.author for note in ticks if note.author_id in developers), "")
 
 
 def update_dashboard(session: Session, result: RunResult) -> None:
-    """Update the page after a night: add its row, and refresh the rest from GitLab."""
+    """Update the page after a night: add its row, and read everything else from GitLab."""
     settings, job = session.settings, session.job
     if not (is_dashboard_written(session) and session.secrets.gitlab_token):
         return
@@ -208,7 +210,7 @@ def update_dashboard(session: Session, result: RunResult) -> None:
         return  # editing the page triggers the webhook again: an endless loop of pipelines
 
     def update() -> None:
-        project = session.open_project(TIMEOUT_S)
+        project = session.open_project(UPDATE_PATIENCE_S)
         dashboard = _open(session, project)
         night = _build_night(session, result)
         dashboard = replace(dashboard, memory=dashboard.memory.add_night(night))
@@ -218,22 +220,23 @@ def update_dashboard(session: Session, result: RunResult) -> None:
     _warn_on_failure(session, "written", update)
 
 
-def read_kept_nights(
+def read_dashboard_nights(
     project: Project, token: str, log_issue: int | str
 ) -> tuple[DashboardNight, ...]:
-    """The nights on the dashboard; none without a dashboard, or if another token signed it.
-    Raises NightshiftError."""
+    """The nights on the dashboard; empty without a dashboard, or if it was signed with another
+    token. Raises NightshiftError."""
     if log_issue == "off":
         return ()
     return _read_issue(project, token, log_issue, project.threads.read_own_id()).memory.nights
 
 
-def _warn_on_failure(session: Session, verb: str, call: Callable[[], Result]) -> Result | None:
-    """What ``call`` returns; None, with a warning, if it fails. ``verb``: "read" or "written"."""
+def _warn_on_failure(session: Session, what: str, action: Callable[[], Result]) -> Result | None:
+    """Return the result of ``action``. If it fails, warn that the dashboard could not be ``what``
+    ("read" or "written"), and return None."""
     try:
-        return call()
+        return action()
     except NightshiftError as error:
-        session.emit(Note(f"the dashboard could not be {verb}: {error.message}", warning=True))
+        session.emit(Note(f"the dashboard could not be {what}: {error.message}", warning=True))
         return None
 
 
@@ -253,8 +256,8 @@ def _read_issue(project: Project, token: str, log_issue: int | str, own_id: int)
     else:
         issue = project.issues.find_own(own_id, START)
     key = build_key(token, project.facts.id)
-    kept = read_page(issue.description, key) if issue else None
-    return _OpenDashboard(project, key, issue, kept or DashboardMemory())
+    memory = read_page(issue.description, key) if issue else None
+    return _OpenDashboard(project, key, issue, memory or DashboardMemory())
 
 
 def _read_ticks(session: Session, dashboard: _OpenDashboard) -> Ticks:
@@ -263,9 +266,8 @@ def _read_ticks(session: Session, dashboard: _OpenDashboard) -> Ticks:
         return Ticks()
     notes = dashboard.project.issues.list_system_notes(dashboard.issue.iid)
     notes_by_box = find_tick_notes(ticked, notes, dashboard.memory.last_note)
-    developers = dashboard.project.people.find_developers(
-        each.author_id for each in notes_by_box.values()
-    )
+    authors = (note.author_id for note in notes_by_box.values())
+    developers = dashboard.project.people.find_developers(authors)
     targets = BoxTargets(list_categories(session.settings), dashboard.memory.nights)
     return read_ticks(ticked, notes_by_box, developers, targets)
 
@@ -274,9 +276,9 @@ def _write_page(
     session: Session,
     dashboard: _OpenDashboard,
     gitlab_memory: Memory,
-    done: Set[str],
+    cleared: Set[str],
 ) -> None:
-    """Write the page; ticked boxes stay ticked, except those whose texts are in ``done``."""
+    """Write the page; ticked boxes stay ticked, except those whose texts are in ``cleared``."""
     day, issue, settings = _resolve_day(session), dashboard.issue, session.settings
     public = dashboard.project.facts.visibility == "public"
     pausing = find_pausing(settings, gitlab_memory, day)
@@ -289,7 +291,7 @@ def _write_page(
         gitlab_memory.unknown,
     )
     old = issue.description if issue else ""
-    page = session.redact(render_page(content, dashboard.key, old, list_ticked(old) - done))
+    page = session.redact(render_page(content, dashboard.key, old, list_ticked(old) - cleared))
     if issue is None:
         dashboard.project.issues.open_issue(TITLE, page, confidential=public)
     elif page != old:

@@ -1,8 +1,8 @@
-"""The last process of a delegation, once every process of work is gone: it judges the change again,
-hands it over, and reports the result.
+"""The last process of a delegation, once every process of work is gone: it checks the change again,
+puts it into the caller's repository, and reports the result.
 
-It writes into the caller's repository and holds no secret. The patch is parsed by a process that
-cannot write anywhere (``repository/bundle_reader.py``); what work says of it is only a claim.
+It holds no secret. The patch is parsed by a process that cannot write anywhere
+(``repository/bundle_reader.py``); what work says about it is only a claim.
 """
 
 import dataclasses
@@ -93,14 +93,14 @@ def _find_places(inputs: Mapping[str, Any]) -> Places:
 
 
 def _run_finish(inputs: Mapping[str, Any]) -> int:
-    outlet, private = OutputChannel(inputs["outlet"]), Path(inputs["private"])
+    channel, private = OutputChannel(inputs["outlet"]), Path(inputs["private"])
     context = DelegationContext(
         payload=make_record(Payload, inputs["payload"]),
         folder=Path(inputs["folder"]),
         job=make_record(JobFacts, inputs["job"]),
         private=private,
-        emit=outlet,
-        phases=Phases(outlet),
+        emit=channel,
+        phases=Phases(channel),
         began=inputs["began"],
     )
     state = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
@@ -133,8 +133,8 @@ def _is_dirty(source: DelegationSource) -> bool:
 
 
 def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
-    """Why nothing can be handed over, None if something may be. Sets what ``state`` has of work:
-    its report, or that it was killed."""
+    """Why there is no change to hand over, None if there may be one. Sets in ``state`` the report
+    of work, or that work was killed."""
     if inputs["worked"]:
         try:
             state.worked = make_record(WorkReport, inputs["worked"])
@@ -154,7 +154,7 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
 
 
 def _parse_code(text: str) -> Code:
-    return Code(text) if text in list(map(str, Code)) else Code.INTERNAL
+    return Code(text) if text in list(Code) else Code.INTERNAL
 
 
 # --- Package ------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _package(
     state: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Judge the change again, then hand it over."""
+    """Check the change again, then hand it over."""
     context.phases.enter(Phase.PACKAGE)
     results = Path(inputs["results"])
     bundle, local = _read_bundle(results), bool(state.worked and state.worked.local)
@@ -174,7 +174,7 @@ def _package(
     state.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
     rebuilt, reported = rebuild_on_base(context, source, state.base, patch, local=local)
-    # With uncommitted changes below it, what work proved was another tree.
+    # If the change was made on top of uncommitted ones, work proved another tree.
     if not local and rebuilt.captured.tree_id != bundle.proposal.change.tree_id:
         raise NightshiftError(Code.APPLY_FAILED, "the rebuilt change differs from the proven one")
     settings, config = Settings.from_data(inputs["settings"]), context.job.ci_config_path
@@ -216,25 +216,25 @@ def _read_bundle(results: Path) -> Bundle:
 
 
 def _refuse_unproven(state: DelegationState) -> None:
-    """Raise ``E_TEST_FAILED`` if the notary saw the test fail on this change,
-    ``E_INCOMPLETE`` if it saw nothing; the bundle is kept."""
+    """Raise ``E_TEST_FAILED`` if the test failed on this change when the notary ran it,
+    ``E_INCOMPLETE`` if it could not run it; the bundle is kept."""
     bundle, record = state.bundle, state.notary
     assert bundle and bundle.proposal and record
-    tree = bundle.proposal.change.tree_id
-    about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": tree}
-    if refusal := find_refusal(record, **about):
+    tree_id = bundle.proposal.change.tree_id
+    refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree_id)
+    if refusal:
         raise NightshiftError(refusal.code, refusal.why)
 
 
 def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -> None:
-    """Check the change, as git sees it, against the write gate. An approval given at the start does
+    """Check the change, as git sees it, against the write gate. An approval before the work does
     not count: nobody knew the change then."""
     if required := to_approve(gates):
         context.emit(GateRequired("write", required))
         text = f"an approval is needed: {required}; the bundle is kept, nothing was committed"
         raise NightshiftError(Code.APPROVAL_REQUIRED, text)
-    for each in gates:
-        context.emit(GateApproved("write", f"policy.gates.write; look at it: {each}"))
+    for gated_file in gates:
+        context.emit(GateApproved("write", f"policy.gates.write; look at it: {gated_file}"))
 
 
 def _hand_over(
@@ -244,6 +244,7 @@ def _hand_over(
     source: DelegationSource,
     rebuilt: RebasedChange,
 ) -> None:
+    """Apply or commit the change in the caller's repository, if the payload asks for that."""
     execution = context.payload.execution
     if not execution.apply_changes or execution.dry_run or source.fetched:
         return
@@ -265,14 +266,14 @@ def _keep_workspace(
     state: DelegationState,
     source: DelegationSource,
 ) -> None:
-    """Keep the change, proven or not (``clean_after: false``), in a new workspace: the ``.git`` of
-    the agents' own may hold anything."""
+    """Keep the change, proven or not (``clean_after: false``), in a new workspace: agents may have
+    written anything into the ``.git`` of theirs."""
     results, output_dir = Path(inputs["results"]), Settings.from_data(inputs["settings"]).output_dir
     names = ("bundle/change.patch", "failed.patch")
     patches = [results / name for name in names if (results / name).exists()]
     assert state.base
-    place = results / "workspace"
-    workspace = make_workspace(source, context.payload, state.base, place, output_dir).path
+    folder = results / "workspace"
+    workspace = make_workspace(source, context.payload, state.base, folder, output_dir).path
     if patches and not state.applied:
         rebuilt, _ = rebuild_on_base(
             context, source, state.base, patches[0].read_bytes(), local=False
@@ -287,24 +288,24 @@ def _keep_workspace(
 def rebuild_on_base(
     context: DelegationContext, source: DelegationSource, base: str, patch: bytes, *, local: bool
 ) -> tuple[RebasedChange, RebuiltBundle]:
-    """The change as a tree on ``base``, and what the process that parsed the patch reports of it.
+    """The change as a tree on ``base``, and the report of the process that parsed the patch.
 
     ``local``: the change was made on top of uncommitted ones. Raises NightshiftError
-    ``E_APPLY_FAILED``, or ``E_PUBLISH`` if that process breaks the rules of its answer.
+    ``E_APPLY_FAILED``, or ``E_PUBLISH`` if the answer of that process is invalid.
     """
     config = read_conversion_config(source.git, source.top)
     parts, path = read_parts(source.paths), source.git.env["PATH"]
     reading = ReaderInput(parts, config, context.private, path, context.job.ci_config_path)
-    inputs = rebuild_patch(reading, base, patch)
-    if inputs.refused:
-        why = "it depends on uncommitted changes" if local else inputs.refused
+    reported = rebuild_patch(reading, base, patch)
+    if reported.refused:
+        why = "it depends on uncommitted changes" if local else reported.refused
         text = f"the change does not apply to {base[:12]}: {why}"
         raise NightshiftError(Code.APPLY_FAILED, text)
     for what in list_unenforceable():
         context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
-    place = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
-    repository = create_private_repository(source.git, place / "repository.git", parts, config)
-    make_change(repository, inputs, base)
-    trees = (repository, base, inputs.tree)
-    captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
-    return RebasedChange(repository, base, captured), inputs
+    folder = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
+    repository = create_private_repository(source.git, folder / "repository.git", parts, config)
+    make_change(repository, reported, base)
+    diff = (repository, base, reported.tree)
+    captured = CapturedChange(reported.tree, list_diff_files(*diff), build_diff_patch(*diff))
+    return RebasedChange(repository, base, captured), reported

@@ -54,10 +54,10 @@ def main(_data: Mapping[str, Any]) -> int:
 def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer for the supervisor:
 
-    - ``status``: the exit status of a run that ends here without a report; ``mistake``: what to
-      notify people of in that case
+    - ``status``: the exit status of a run that ends here without a report; ``mistake``: the error
+      to notify people of in that case
     - ``upkeep`` and ``night``: the inputs of the work on an open merge request, and of the night's
-      own work after it
+      work after that
     - ``notify``: whom to notify at the end
 
     Without ``status`` and ``night`` the run has failed, and its bundle says why.
@@ -66,9 +66,7 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
     repository = tuple(map(str, (checkout, *list_git_folders(checkout))))
     places = {"repository": repository, "private": inputs["private"]}
     restrict_to(find_rights(PLAN, places, os.environ))
-    # In this order: Landlock confines only the calling thread and what it starts later
-    # (landlock_restrict_self(2)), and this starts a thread.
-    forward_signals()
+    forward_signals()  # after restrict_to, which confines only this thread and later ones
     answer: dict[str, Any] = {}
     status = run_guarded(lambda: _run_plan(inputs, answer), inputs["env"])
     return {**answer, "status": status} if status else answer
@@ -76,11 +74,12 @@ def _plan(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
     folder, run_id = Path(inputs["folder"]), inputs["run_id"]
-    call = Invocation(inputs["env"], folder, inputs["config"], inputs["overrides"], False, run_id)
+    config, overrides = inputs["config"], inputs["overrides"]
+    call = Invocation(inputs["env"], folder, config, overrides, colour=False, run_id=run_id)
     run_folder = RunFolder(Path(inputs["checkout"]), Path(inputs["private"]))
     try:
-        outlet = OutputChannel(inputs["outlet"])
-        session = open_session(call, run_folder, tuple(inputs["machine"]), outlet)
+        channel = OutputChannel(inputs["outlet"])
+        session = open_session(call, run_folder, tuple(inputs["machine"]), channel)
     except NightshiftError as error:
         if not inputs["single_stage"]:
             answer["mistake"] = {"code": error.code, "message": error.message}
@@ -95,7 +94,7 @@ def _run_plan(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         answer["night"] = _prepare_work_alone(session, plan)
         return 0
     planning.emit_run_started(session)
-    # First of all: the supervisor notifies people also of what fails from here on.
+    # Answered first, so that the supervisor can notify people of all later failures.
     answer["notify"] = build_notify_request(session)
     try:
         check_addresses(session, single_job=True)
@@ -121,7 +120,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
         if earlier and not earlier.ready:
             return {"notify": {}}  # the earlier try has notified people
         night = _pack_work(target_session, plan)
-        if earlier:  # no work is left, but the notary needs the input that work would get
+        if earlier:  # the work is done, but the notary needs the input that work would get
             notary_input = {name: night[name] for name in ("context", "gateway")}
             night = {"plan": night["plan"], "earlier": notary_input}
         night = {**night, "publish": _pack_publish(target_session, plan)}
@@ -139,7 +138,7 @@ def _plan_upkeep(session: Session, planned: PlannedRun) -> dict[str, Any] | None
 
 
 def _prepare_work_alone(session: Session, plan: Plan) -> dict[str, Any]:
-    """The input of work, and of nothing else, by the plan of an earlier job."""
+    """The input of work for a job that runs no other stage, from the plan of an earlier job."""
     with open_request_session(session, plan.request) as target_session:
         night = _pack_work(target_session, plan)
     return {**night, "target_commit": _find_required_commit(session, plan)}
@@ -164,23 +163,22 @@ def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
 
 
 def _find_required_commit(session: Session, plan: Plan) -> dict[str, str] | None:
-    """The commit to check out for work and publish, None if it is the job's own."""
+    """The commit to check out for work and publish, with its pack; None for the job's own."""
     commit = plan.request.head if plan.request else ""
     if not commit or commit == read_head(session.git, session.checkout):
         return None
     pack = session.results / PACK
-    return {
-        "commit": commit,
-        "pack": str(pack if pack.exists() else locate_product(session, None, PACK)),
-    }
+    if not pack.exists():
+        pack = locate_product(session, None, PACK)
+    return {"commit": commit, "pack": str(pack)}
 
 
 # --- the bundle of a run without work -----------------------------------------------------------
 
 
 def write_failed_bundle(session: Session, error: NightshiftError | Interruption) -> None:
-    """Write the bundle of a run that failed before its work, reply to whoever asked for it, and
-    update the dashboard. A cancelled run skips that: someone is waiting for its end."""
+    """Write the bundle of a run that failed before its work, reply to whoever asked for the run,
+    and update the dashboard, unless the run was cancelled: someone is waiting for its end."""
     bundle = build_failed_bundle(session, error)
     _write_bundle(session, bundle)
     reply_failed(session, bundle)
@@ -189,7 +187,7 @@ def write_failed_bundle(session: Session, error: NightshiftError | Interruption)
 
 
 def write_earlier_try(session: Session, earlier: EarlierTry) -> None:
-    """Write the products of an earlier try as this one's."""
+    """Write the products of an earlier try into the results of this one."""
     _write_bundle(session, earlier.bundle)
     (session.results / "bundle/change.patch").write_bytes(earlier.patch)
     if earlier.notary:

@@ -70,14 +70,15 @@ from gitlab_nightshift.stages.work.gateway_access import check_bounds
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
+"""Marks the comment about a pause, so that it is added only once."""
 NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a night"
 
 
 @dataclass(frozen=True)
 class _PlanInputs:
     """What the plan is made from. ``upkeep`` is the request for one more commit on an open merge
-    request, ``notes`` say what was rebased; ``tonight`` is the id of an earlier pipeline in which
-    tonight's night has run, 0 for none.
+    request; ``notes`` say what was rebased; ``tonight`` is the id of an earlier pipeline that has
+    run tonight's night, 0 for none.
     """
 
     facts: CheckoutFacts
@@ -90,7 +91,7 @@ class _PlanInputs:
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan, its session and inputs, and what an earlier try of the run left."""
+    """A plan with its session and inputs. ``earlier`` is what an earlier try of the run left."""
 
     session: Session
     plan: Plan
@@ -100,7 +101,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class PlannedUpkeep:
-    """An upkeep's own plan and session."""
+    """The plan and the session of an upkeep."""
 
     session: Session
     plan: Plan
@@ -109,7 +110,7 @@ class PlannedUpkeep:
 def _gather_inputs(session: Session) -> _PlanInputs:
     """Check the settings, then read the checkout and GitLab. Rebases merge requests in conflict."""
     session.emit(StepStarted("plan", "Plan"))
-    # What needs no network comes first: a mistake shows at once, and without a token.
+    # Run offline checks first: they report mistakes at once, even without a token.
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
@@ -130,8 +131,8 @@ def _gather_inputs(session: Session) -> _PlanInputs:
 
 
 def _allows_upkeep(session: Session, memory: Memory) -> bool:
-    """True on a real night of the schedule that is not paused. Too many open merge requests stop
-    new work, but not their upkeep."""
+    """True on a scheduled night that is not paused. Too many open merge requests stop new work, but
+    not their upkeep."""
     settings, job = session.settings, session.job
     if not (settings.upkeep and settings.enabled and job.in_ci):
         return False
@@ -144,8 +145,8 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
 
 @contextlib.contextmanager
 def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun]:
-    """Run the plan stage, which writes ``plan.json``. Within the block the commit that a comment
-    asks for is checked out. ``single_job``: the same job runs the other stages."""
+    """Run the plan stage, which writes ``plan.json``. During the block, the commit that a comment
+    asks for is checked out. ``single_job``: the other stages run in the same job."""
     inputs = _gather_inputs(session)
     with open_request_session(session, inputs.trigger.request) as request_session:
         yield _plan_run(request_session, inputs, single_job=single_job)
@@ -169,7 +170,7 @@ def _plan_run(session: Session, inputs: _PlanInputs, *, single_job: bool) -> Pla
     facts = read_checkout_facts(session) if request and request.head else inputs.facts
     earlier = _find_earlier_try(session, inputs, facts, single_job=single_job)
     orders = DashboardOrders(session)
-    if not (trigger.comment or earlier):  # a comment's run does what that says, and nothing else
+    if not (trigger.comment or earlier):  # a comment's run does only what the comment asks for
         orders = read_orders(session, trigger.project)
         session = orders.session
     verify = find_verify_commands(session, request)
@@ -195,7 +196,7 @@ def _make_plan(
     facts: CheckoutFacts,
     commands: tuple[str, ...],
 ) -> Plan:
-    """The plan by settings, GitLab and whoever asked for the run, before anything is tried."""
+    """The plan from settings, GitLab and the request, before any trial."""
     trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
     plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
@@ -211,8 +212,8 @@ def _make_plan(
 def _complete_plan(
     session: Session, plan: Plan, inputs: _PlanInputs, facts: CheckoutFacts, *, is_new: bool
 ) -> Plan:
-    """Add what trials and further requests to GitLab show. ``is_new``: no earlier try of this run
-    has done its work."""
+    """Complete the plan by trials and by more requests to GitLab. ``is_new``: no earlier try of
+    this run has done the work."""
     project, request = inputs.trigger.project, inputs.trigger.request
     rehearse = session.settings.rehearse
     notes: tuple[str, ...] = ()
@@ -229,17 +230,14 @@ def _complete_plan(
 
 
 def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) -> tuple[str, ...]:
-    """Try what publish will need of GitLab and git. Returns notes; raises NightshiftError for what
-    would fail."""
+    """Try what publish will do with GitLab and git. Returns notes; raises NightshiftError if
+    publishing would fail."""
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
     choose_author(session, project, session.known.identity)
     notes += _try_writing(session, project)
-    branch, (source, _) = (
-        f"{session.settings.branch_prefix}{ANY_SLUG}",
-        session.known.paths_and_head,
-    )
-    server = build_git_server(session)
-    try_push(session.git, source, server, facts.base_sha, branch, session.tell)
+    branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
+    repository, _ = session.known.paths_and_head
+    try_push(session.git, repository, server, facts.base_sha, branch, session.tell)
     return notes
 
 
@@ -262,14 +260,15 @@ def _find_earlier_try(
 ) -> EarlierTry | None:
     """What an earlier try of this run left, None without one. GitLab is not asked if no night will
     follow anyway."""
-    trigger, settings = inputs.trigger, session.settings
-    project, is_refused = trigger.project, trigger.comment and not trigger.request
+    trigger, project, settings = inputs.trigger, inputs.trigger.project, session.settings
+    is_refused = trigger.comment is not None and trigger.request is None
     if project is None or is_refused or settings.rehearse or not settings.enabled:
         return None
     bundle_dir = f"{settings.output_dir}/bundle"
-    if found := find_earlier_try(project, session.job, facts, bundle_dir, single_job=single_job):
-        refuse_unknown_category(found.bundle, settings)
-    return found
+    earlier = find_earlier_try(project, session.job, facts, bundle_dir, single_job=single_job)
+    if earlier:
+        refuse_unknown_category(earlier.bundle, settings)
+    return earlier
 
 
 def _add_skips(session: Session, plan: Plan, project: Project) -> Plan:
@@ -283,34 +282,35 @@ def _list_jobs(session: Session, project: Project) -> tuple[PipelineJob, ...]:
     """The jobs of this pipeline; empty outside a pipeline, or if the token may not list them."""
     if not session.env.get("CI_PIPELINE_ID"):
         return ()
-    found = call_or_none(lambda: project.pipelines.list_jobs(session.job.run_id), 403, 404)
-    return tuple(PipelineJob(each.name, each.id) for each in found or ())
+    jobs = call_or_none(lambda: project.pipelines.list_jobs(session.job.run_id), 403, 404)
+    return tuple(PipelineJob(job.name, job.id) for job in jobs or ())
 
 
 def _estimate_end(session: Session) -> datetime:
-    """The latest end of the run; without a deadline, now plus the time to publish."""
+    """When the run ends at the latest. Without a deadline for its work, only the time to publish is
+    counted."""
     now = datetime.now(UTC)
     seconds = compute_work_seconds(session, now) or 0.0
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
 
 
 def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
-    """The facts, with the history for ``avoid_recent_commits``, as far as it can be fetched."""
+    """Fetch missing commits of the history for ``avoid_recent_commits``, as far as possible."""
     if not facts.unknown_commits:
         return facts
-    source, _ = session.known.paths_and_head
+    repository, _ = session.known.paths_and_head
     count = session.settings.avoid_recent_commits
-    return deepen_facts(facts, session.git, source, build_git_server(session), count)
+    return deepen_facts(facts, session.git, repository, build_git_server(session), count)
 
 
 def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
-    """Write the plan, and emit what it says. ``done_before``: an earlier try of this run did the
-    work, so nothing is planned."""
+    """Write the plan, and log it. ``done_before``: an earlier try of this run did the work, so
+    nothing is planned."""
     write_record(session.results / "plan.json", plan)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
-    for each in plan.left_out:
-        session.emit(Note(f"{each.category} is left out: {each.reason}"))
+    for skipped in plan.left_out:
+        session.emit(Note(f"{skipped.category} is left out: {skipped.reason}"))
     for note in (*plan.notes, *(f"not known: {text}" for text in plan.unknown)):
         session.emit(Note(note))
     session.emit(Note(f"proven by: {_describe_verification(verify)}"))
@@ -319,7 +319,7 @@ def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: 
 
 
 def _explain_pause(session: Session, project: Project, plan: Plan) -> None:
-    """Comment once, on the newest merge request that waits, where its reviewers will see it."""
+    """Comment once, for the reviewers, on the newest merge request that causes the pause."""
     body = f"The night shift pauses: {plan.skip}. To turn this off, set `throttle: false`."
     try:
         project.threads.add_comment_once("merge_requests", plan.pausing[0], body, PAUSE_MARK)
@@ -341,8 +341,8 @@ def _describe_plan(plan: Plan) -> str:
 
 
 def preview(session: Session, plan: Plan) -> dict[str, str]:
-    """The prompts of a night as they would be sent. Coverage reports are left out: this process may
-    hold the token."""
+    """The prompts of a night as they would be sent, without coverage reports, which this process
+    must not read: it may hold the token."""
     from gitlab_nightshift.stages.work.bead_prompt import preview_prompts
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
 
@@ -358,23 +358,26 @@ def emit_run_started(session: Session) -> None:
     settings = session.settings
     seconds = compute_work_seconds(session, datetime.now(UTC))
     time_left = "no deadline" if seconds is None else f"{seconds / 60:.0f} min for the work"
-    rehearsal = ("a rehearsal: no agent is started, nothing is spent",)
-    facts = (
-        *(rehearsal if settings.rehearse else ()),
+    facts = [
         f"agent {choose_agent(settings, session.search_env)}, isolation {settings.isolation}",
         f"budget ${settings.max_budget_usd:g}, {time_left}, "
         f"at most {settings.max_diff_lines} changed lines",
-    )
+    ]
+    if settings.rehearse:
+        facts.insert(0, "a rehearsal: no agent is started, nothing is spent")
     project = session.job.project_path or str(session.checkout)
-    session.emit(RunStarted(project, facts))
+    session.emit(RunStarted(project, tuple(facts)))
 
 
 def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
     """The plan of an earlier job, and that of the same run's upkeep, None without one."""
     path = locate_product(session, file, "plan.json")
-    plan, upkeep_path = read_record(Plan, path), path.parent / UPKEEP / "plan.json"
+    plan = read_record(Plan, path)
+    upkeep_path = path.parent / UPKEEP / "plan.json"
     upkeep = read_record(Plan, upkeep_path) if upkeep_path.exists() else None
-    return plan, upkeep if upkeep and upkeep.run_id == plan.run_id else None
+    if upkeep and upkeep.run_id != plan.run_id:
+        upkeep = None
+    return plan, upkeep
 
 
 # --- upkeep -------------------------------------------------------------------------------------
@@ -383,8 +386,8 @@ def read_plans(session: Session, file: str | None) -> tuple[Plan, Plan | None]:
 def find_upkeep_request(
     session: Session, project: Project, opened: Iterable[KnownMergeRequest]
 ) -> tuple[TaskRequest | None, tuple[str, ...]]:
-    """Rebase merge requests in conflict. Returns the request for one more commit on the merge
-    request that needs it, if any does, and notes for the plan. Failures are notes, too."""
+    """Rebase merge requests in conflict. Returns the request for one more commit on a merge request
+    that needs one, or None, and notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
         waiting = find_waiting(project, opened, session.job.run_id)
@@ -398,9 +401,9 @@ def find_upkeep_request(
 
 @contextlib.contextmanager
 def plan_upkeep(session: Session, night: PlannedRun) -> Iterator[PlannedUpkeep | None]:
-    """Plan the upkeep before the night's work: ``upkeep/plan.json``. Within the block the merge
-    request's branch is checked out. None if nothing is to do, or an earlier try of the run has done
-    it, or, with a warning, if it fails."""
+    """Plan the upkeep, and write ``upkeep/plan.json``. During the block the merge request's branch
+    is checked out. Yields None if there is nothing to do, if an earlier try of the run has done it,
+    or, with a warning, if planning fails."""
     project, request = night.inputs.trigger.project, night.inputs.upkeep
     if project is None or request is None or night.earlier:
         yield None
@@ -422,7 +425,7 @@ def _plan_request(
     commands = find_verify_commands(session, request).commands
     plan = make_plan(session.settings, session.job, facts, project, memory, commands)
     plan = replace(add_recent_files(plan, session.settings, facts, ()), request=request)
-    # The reply's marker counts the runs: without it upkeep would be repeated every night.
+    # The markers of replies count the tries: without a reply, upkeep would be tried every night.
     if not reply_started(session, plan, request):
         session.emit(Note(f"no upkeep of !{request.place.iid}, which could not be told"))
         return None

@@ -1,5 +1,5 @@
 """The first process of a delegation: reads payload, policy and repository, before any agent runs,
-and decides. It gets no model key, only the names of the keys that are set.
+and decides what to do. It gets no model key, only the names of the keys that are set.
 """
 
 import dataclasses
@@ -54,9 +54,9 @@ def _prepare(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drop_rights(top: Path | None, private: Path) -> None:
-    """Drop all rights beyond the process's row. Before that, the checkout ``top`` must be repaired
-    after a killed run. The network stays open only for a repository given by URL, whose ``top`` is
-    None."""
+    """Drop all rights that the process table does not grant. ``top`` is the checkout, already
+    repaired after a killed run. It is None for a repository given by URL: then the network stays
+    open."""
     repository = [str(path) for path in (top, *list_git_folders(top))] if top else []
     places = {"repository": repository, "private": str(private)}
     rights = find_rights(PREPARE, places, os.environ)
@@ -65,7 +65,7 @@ def _drop_rights(top: Path | None, private: Path) -> None:
 
 
 def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
-    outlet = OutputChannel(inputs["outlet"])
+    channel = OutputChannel(inputs["outlet"])
     try:
         payload = read_payload(inputs["payload"].encode("latin-1"))
     except NightshiftError as error:
@@ -76,8 +76,8 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         folder=Path(inputs["folder"]),
         job=make_record(JobFacts, inputs["job"]),
         private=Path(inputs["private"]),
-        emit=outlet,
-        phases=Phases(outlet),
+        emit=channel,
+        phases=Phases(channel),
         began=inputs["began"],
         env=inputs["env"],
     )
@@ -114,11 +114,16 @@ def _run_phases(
 
 
 def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict[str, Any]:
-    """The input of work, and what the supervisor needs while it runs. ``closed``: files of the
-    caller that are then closed to other users. ``share``: other delegations may then read the
-    repository, but nobody may change it."""
+    """The input of work, and what the supervisor needs while work runs. ``closed``: the caller's
+    files that other users cannot read meanwhile. ``share``: the repository is locked meanwhile, so
+    that other delegations may read it, but nobody may change it."""
     source, fallback = prepared.source, prepared.fallback
     in_place = context.payload.workspace.checkout_mode == "in_place"
+    second, no_fallback = None, ""
+    if isinstance(fallback, Settings):
+        second = _pack_agent(context, prepared, fallback)
+    elif fallback:
+        no_fallback = fallback
     return {
         "payload": context.payload,
         "source": build_source_record(source, context.env.get("HOME", "/")),
@@ -127,10 +132,8 @@ def _pack_work(context: DelegationContext, prepared: PreparedDelegation) -> dict
         "in_place": in_place,
         "closed": () if in_place else source.secrets,
         "first": _pack_agent(context, prepared, prepared.chosen),
-        "second": _pack_agent(context, prepared, fallback)
-        if isinstance(fallback, Settings)
-        else None,
-        "no_fallback": fallback if isinstance(fallback, str) else "",
+        "second": second,
+        "no_fallback": no_fallback,
     }
 
 

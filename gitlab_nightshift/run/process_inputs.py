@@ -1,5 +1,5 @@
-"""Builds the inputs of the processes after plan: the part of the job that work, and so agents and
-commands, may see, and whom to notify at the end.
+"""Builds the inputs of the processes after plan: what work, and so agents and commands, may know
+about the job, and whom to notify at the end.
 """
 
 import contextlib
@@ -24,30 +24,30 @@ from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, bu
 from gitlab_nightshift.system.environment import build_search_path
 
 PUBLISH_NEEDS_S = 300.0
-"""Seconds of a job that are reserved for publishing; of a short one, a fifth."""
+"""Seconds of a job that are reserved for publishing; at most a fifth of the job's timeout."""
 
 
 def build_work_context(session: Session, request: TaskRequest | None = None) -> WorkContext:
     """The input of the work stage, without any GitLab credential."""
     settings = choose_agent(session.settings, session.search_env).settings
-    chosen = dataclasses.replace(session, settings=settings)
+    for_agent = dataclasses.replace(session, settings=settings)
     build_files = _read_build_files(session)
     verify = find_verify_commands(session, request, build_files)
     seconds = compute_work_seconds(session, datetime.now(UTC))
-    return build_job_context(chosen, session.git, session.network, build_files, verify, seconds)
+    return build_job_context(for_agent, session.git, session.network, build_files, verify, seconds)
 
 
 def find_verify_commands(
     session: Session, request: TaskRequest | None = None, build_files: BuildFiles | None = None
 ) -> Commands:
-    """The commands that prove a change: the team's own, or else those of the build files, plus the
-    test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
+    """The commands that prove a change: ``verify_commands``, or without those the build files', and
+    the test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
     listed."""
-    named = (test,) if (test := request.test if request else _find_task_test(session)) else ()
-    if own := session.settings.verify_commands:
-        return Commands(tuple(dict.fromkeys((*own, *named))), implied=False)
-    implied = find_test_commands(build_files or _read_build_files(session))
-    return Commands(tuple(dict.fromkeys((*implied, *named))), implied=True)
+    test = request.test if request else _find_task_test(session)
+    own = session.settings.verify_commands
+    commands = own or find_test_commands(build_files or _read_build_files(session))
+    unique = dict.fromkeys((*commands, test) if test else commands)
+    return Commands(tuple(unique), implied=not own)
 
 
 def _find_task_test(session: Session) -> str:
@@ -55,25 +55,26 @@ def _find_task_test(session: Session) -> str:
     task, words = session.settings.task, (session.settings.task_test or "").split()
     if not task or not words:
         return ""
-    named = TaskCommand(task, test_id=words[0], test_args=tuple(words[1:]))
-    return build_test_command(named, session.settings.policy.test_commands)
+    command = TaskCommand(task, test_id=words[0], test_args=tuple(words[1:]))
+    return build_test_command(command, session.settings.policy.test_commands)
 
 
 def compute_work_seconds(session: Session, now: datetime) -> float | None:
-    """Seconds that work may take: the rest of the job, less the time to publish."""
+    """Seconds that work may take: the remaining time of the job, less the time to publish. None
+    without a limit."""
     settings, job = session.settings, session.job
     if settings.run_timeout is not None or job.job_timeout_s is None:
         return settings.run_timeout
     try:
-        used = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
-    except (ValueError, TypeError):  # TypeError: no zone
-        used = 0.0
-    reserve = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
-    return max(job.job_timeout_s - max(used, 0.0) - reserve, 1.0)
+        elapsed_s = (now - datetime.fromisoformat(job.job_started_at)).total_seconds()
+    except (ValueError, TypeError):  # TypeError: no time zone
+        elapsed_s = 0.0
+    reserve_s = min(PUBLISH_NEEDS_S, job.job_timeout_s / 5)
+    return max(job.job_timeout_s - max(elapsed_s, 0.0) - reserve_s, 1.0)
 
 
 def _read_build_files(session: Session) -> BuildFiles:
-    """The build files as committed, each read at most once. To be read before an agent starts."""
+    """The build files as committed, each read at most once. Call this before any agent starts."""
 
     @functools.cache
     def read(name: str) -> bytes | None:
@@ -86,8 +87,9 @@ def _read_build_files(session: Session) -> BuildFiles:
 
 
 def check_addresses(session: Session, *, single_job: bool) -> None:
-    """Raise ``E_CONFIG`` for addresses that apprise does not know. ``single_job``: this job sends
-    notifications itself, so a missing variable is an error too; an empty one means nobody."""
+    """Raise ``E_CONFIG`` for addresses that apprise does not support. ``single_job``: this job
+    sends the notifications itself, so that a missing variable is an error, too; an empty one means
+    nobody."""
     texts = pack_notify_request(session.settings).get("addresses", ())
     if session.job.trigger_payload or not texts:
         return
@@ -97,28 +99,27 @@ def check_addresses(session: Session, *, single_job: bool) -> None:
         for name in dict.fromkeys(names)
         if single_job and session.job.in_ci and name not in session.env
     ]
-    mistakes += _find_unknown(session, expand_addresses(texts, session.env)[0])
+    addresses, _ = expand_addresses(texts, session.env)
+    mistakes += _check_with_apprise(session, addresses)
     if mistakes:
         raise build_config_error("\n".join(mistakes))
 
 
-def _find_unknown(session: Session, addresses: tuple[str, ...]) -> list[str]:
-    """A text for each address that apprise does not know. Apprise, which imports a hundred modules,
-    is asked in a process without the token."""
+def _check_with_apprise(session: Session, addresses: tuple[str, ...]) -> list[str]:
+    """An error message for each address that apprise does not support. Apprise, which imports a
+    hundred modules, runs in a process without the token."""
     if not addresses:
         return []
     env = {"PATH": build_search_path(session.env, session.checkout)}
     with contextlib.closing(StageProcess(NOTIFY_CHECK, env, quiet=True)) as process:
         process.send_task({"checked": addresses})
-        found: list[str] = process.read_answer().get("unknown", [])
-    return found
+        messages: list[str] = process.read_answer().get("unknown", [])
+    return messages
 
 
 def build_notify_request(session: Session) -> dict[str, Any]:
     """The input of the process that notifies people of this run, without the values of variables.
-
-    {} if it notifies nobody: a comment is answered in its thread, and a rehearsal is not a night.
-    """
+    {} if there is nobody to notify; whoever commented gets a reply in the thread instead."""
     settings, job = session.settings, session.job
     if job.trigger_payload or not (request := pack_notify_request(settings)):
         return {}

@@ -13,7 +13,7 @@ from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
 from gitlab_nightshift.records.request import TaskRequest
-from gitlab_nightshift.records.storage import read_kept, read_own
+from gitlab_nightshift.records.storage import read_if_valid, read_own_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import build_isolated_git
@@ -53,13 +53,13 @@ def _run_publish(inputs: Mapping[str, Any]) -> int:
     session = _build_session(inputs)
     request = inputs["request"] and make_record(TaskRequest, inputs["request"])
     notary = make_record(NotaryRecord, inputs["notary"]) if inputs["notary"] else None
-    published = read_kept(Publication, session.results / "published.json")
+    published = read_if_valid(Publication, session.results / "published.json")
     if inputs["ready"]:
-        assert notary, "a run publishes nothing that its notary was not asked about"
+        assert notary, "a run publishes only what its notary has checked"
         folder, recent = session.results / "bundle", frozenset(inputs["recent"])
         published = publish(session, folder, source, recent, notary, request=request)
     usage = inputs["usage"] and make_record(Usage, inputs["usage"])
-    bundle = read_own(Bundle, session.results / "bundle/bundle.json").with_usage(usage)
+    bundle = read_own_record(Bundle, session.results / "bundle/bundle.json").with_usage(usage)
     result = build_run_result(bundle, published, notary=notary)
     patch = read_patch(session.results / "bundle")
     reply_result(session, request, result, bundle, published, patch)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gitlab_nightshift.errors import (
-    STOPPED,
+    STOPPED_BY_SIGNAL,
     Code,
     Interruption,
     NightshiftError,
@@ -20,7 +20,7 @@ from gitlab_nightshift.records.notary_records import NOTARY, BundleOrigin, Notar
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.request import TaskRequest
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import UPKEEP, read_kept, read_record, write_record
+from gitlab_nightshift.records.storage import UPKEEP, read_if_valid, read_record, write_record
 from gitlab_nightshift.repository.changed_files import refuse_changed
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.run.comment_runs import (
@@ -64,7 +64,7 @@ def publish(
     approved_by: str = "",
     request: TaskRequest | None = None,
 ) -> Publication:
-    """Run the publish stage, which writes ``published.json``. A failure is an outcome; the bundle
+    """Run the publish stage, and write ``published.json``. A failure becomes an outcome; the bundle
     stays.
 
     ``source`` and ``recent`` (files that may not be changed) were read before any agent ran.
@@ -72,7 +72,8 @@ def publish(
     change. ``approved_by`` is the approver's login, "" without one; ``request`` the comment that
     asked for the change.
     """
-    from gitlab_nightshift.stages.publish.publish_stage import publish as do_publish  # not for plan
+    # Imported late: plan uses this module, but publishes nothing.
+    from gitlab_nightshift.stages.publish.publish_stage import publish as publish_bundle
 
     session.emit(StepStarted("publish", "Publish"))
     try:
@@ -85,7 +86,7 @@ def publish(
             request=request,
             notary=notary,
         )
-        published = do_publish(folder, context)
+        published = publish_bundle(folder, context)
     except (NightshiftError, Interruption) as error:
         published = _build_failed_publication(session, error)
     text = published.mr_url or published.reason
@@ -97,9 +98,11 @@ def publish(
 def _build_failed_publication(
     session: Session, error: NightshiftError | Interruption
 ) -> Publication:
-    stopped = f"{STOPPED}. Go on with: {describe_resume(session)}"
-    reason = error.message if isinstance(error, NightshiftError) else stopped
-    # A change that the notary could not run has not failed: it waits for another try.
+    if isinstance(error, NightshiftError):
+        reason = error.message
+    else:
+        reason = f"{STOPPED_BY_SIGNAL}. Go on with: {describe_resume(session)}"
+    # A change whose commands the notary could not run has not failed: it waits for another try.
     outcome = Outcome.MR_READY if error.code is Code.INCOMPLETE else Outcome.FAILED
     return Publication(session.job.run_id, outcome, reason, error.code.value)
 
@@ -116,7 +119,7 @@ def publish_existing(
     """Publish the bundle that another job, an earlier stage or an earlier run made; a dry run only
     reports it.
 
-    ``approved``: a person started this job to approve the bundle. That is checked first.
+    ``approved``: a person started this job to approve the bundle, whose rights are checked first.
     """
     approved_by = _check_approver(session) if approved else ""
     folder = _find_bundle(session, origin)
@@ -128,8 +131,9 @@ def publish_existing(
         # The logs stay in that job's artifacts.
         bundle = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))
     _publish_upkeep(session, folder, bundle, origin, approved_by)
-    triggered = session.job.trigger_payload
-    trigger = read_trigger_context(session) if triggered else TriggerContext()
+    trigger = TriggerContext()
+    if session.job.trigger_payload:
+        trigger = read_trigger_context(session)
     if why := _find_skip_reason(bundle, trigger):
         skipped = replace(bundle, outcome=Outcome.SKIPPED, reason=why)
         return finish_run(session, folder, skipped, None)
@@ -143,7 +147,7 @@ def publish_existing(
 
 
 def _find_bundle(session: Session, origin: BundleOrigin) -> Path:
-    """The folder of the bundle, downloaded if another job made it. A night that left none is
+    """The folder of the bundle, downloaded if another job made it. If that left none, the night is
     reported before the error is raised."""
     if not origin.job:
         return locate_product(session, origin.given, "bundle")
@@ -171,16 +175,14 @@ def _publish_upkeep(
 
 
 def _find_upkeep_bundle(session: Session, night_folder: Path, from_job: str | None) -> Path | None:
-    """Copy the upkeep's bundle into the session's results: from beside the night's, or by GitLab's
-    API from the job that made both. None if there is none."""
+    """Copy the upkeep's bundle into the session's results: from beside the night's bundle, or by
+    GitLab's API from the job that made both. None if there is none."""
     if from_job is None:
         folder = night_folder.parent / UPKEEP / "bundle"
         if not folder.exists():
             return None
-        placed = shutil.copytree(folder, session.results / "bundle")
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copy(folder.parent / NOTARY, session.results)
-        return placed
+        _place_bundle(folder, session.results)
+        return session.results / "bundle"
     try:
         return _fetch_job_bundle(session, from_job, f"{UPKEEP}/bundle")
     except ApiError as error:
@@ -197,7 +199,7 @@ def _publish_upkeep_commit(
     origin: BundleOrigin,
     approved_by: str,
 ) -> None:
-    """Publish the upkeep's commit, and reply; the results of that go to ``upkeep_session``."""
+    """Publish the upkeep's commit, and reply; ``upkeep_session`` has the folder for its results."""
     trigger = find_started_upkeep(session, bundle)
     if trigger.request is None:
         raise NightshiftError(Code.PUBLISH, "this run has not started one")
@@ -211,26 +213,26 @@ def _publish_upkeep_commit(
                 published = _publish_bundle(
                     target, folder, bundle, origin, approved_by, trigger.request
                 )
-    notary = read_kept(NotaryRecord, upkeep_session.results / NOTARY)
+    notary = read_if_valid(NotaryRecord, upkeep_session.results / NOTARY)
     result = build_run_result(bundle, published, notary=notary)
     reply_result(session, trigger.request, result, bundle, published, read_patch(folder))
 
 
 def build_failed_bundle(session: Session, error: NightshiftError | Interruption) -> Bundle:
-    """The bundle of a run that failed before its work, or lost the bundle of it."""
+    """The bundle of a run that failed before its work, or lost its bundle."""
     return Bundle(
         run_id=session.job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         base_sha=session.job.commit_sha,
         target_branch=session.settings.target_branch or session.job.default_branch,
         outcome=Outcome.FAILED,
-        reason=error.message if isinstance(error, NightshiftError) else STOPPED,
+        reason=error.message if isinstance(error, NightshiftError) else STOPPED_BY_SIGNAL,
         error_code=error.code.value,
     )
 
 
 def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -> None:
-    """Report a night without a bundle: its work job failed early, or never started."""
+    """Report a night without a bundle: its work job failed early, or has not started."""
     why = f"the job {job} left nothing that can be published: {error.message}"
     bundle = replace(build_failed_bundle(session, error), reason=why)
     finish_run(session, session.results / "bundle", bundle, None)
@@ -238,13 +240,12 @@ def _report_missing_bundle(session: Session, job: str, error: NightshiftError) -
 
 
 def _find_skip_reason(bundle: Bundle, trigger: TriggerContext) -> str:
-    """Why the comment that triggered this pipeline leaves nothing to publish; "" if something is
-    left."""
+    """Why the comment that triggered this pipeline does not allow publishing; "" if it does."""
     if isinstance(trigger.comment, DeclinedRequest | IgnoredTrigger):
         return trigger.comment.why
     request = trigger.request
-    moved = request and request.head and request.head != bundle.base_sha
-    return "the branch of the merge request has moved in the meantime" if moved else ""
+    has_moved = request and request.head and request.head != bundle.base_sha
+    return "the branch of the merge request has moved in the meantime" if has_moved else ""
 
 
 def _publish_bundle(
@@ -267,9 +268,9 @@ def _publish_bundle(
 def _find_notary(
     session: Session, folder: Path, bundle: Bundle, origin: BundleOrigin
 ) -> NotaryRecord | None:
-    """The notary's record of the bundle, copied to this job's results. None if nothing is
-    proposed, or if no notary ran in a job of its own. Raises ``E_PUBLISH`` for a record that the
-    job which ran the agents left."""
+    """The notary's record of the bundle. A downloaded one is written to this job's results. None if
+    the bundle proposes nothing, or if no separate job ran the notary. Raises ``E_PUBLISH`` if the
+    job that ran the agents left a record."""
     if bundle.outcome is not Outcome.MR_READY:
         return None
     file = folder.parent / NOTARY
@@ -292,14 +293,14 @@ def _check_approver(session: Session) -> str:
         raise build_missing_token_error()
     project = session.open_project()
     login = find_approver(project, session.job, lambda: find_ticking_approver(session, project))
-    how = "who started this job" if login == session.job.user_login else "on the dashboard"
-    session.emit(GateApproved("write", f"{login}, {how}"))
+    action = "who started this job" if login == session.job.user_login else "on the dashboard"
+    session.emit(GateApproved("write", f"{login}, {action}"))
     return login
 
 
 def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
     """Copy the bundles of night and upkeep into this job's results, for a notary. Those of another
-    job of this pipeline are downloaded with the job's own token; the plan names that job's id.
+    job of this pipeline are downloaded with CI_JOB_TOKEN; the plan has that job's id.
 
     Raises ``E_CONFIG`` if that is not possible.
     """
@@ -307,8 +308,7 @@ def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
         _fetch_bundles(session, plan, origin.job)
         return
     bundle = locate_product(session, origin.given, "bundle")
-    # The upkeep's own bundle may be the given one.
-    is_upkeep = bundle.parent.name == UPKEEP
+    is_upkeep = bundle.parent.name == UPKEEP  # the command line may name that bundle
     _place_bundle(bundle, session.results / UPKEEP if is_upkeep else session.results)
     upkeep = bundle.parent / UPKEEP / "bundle"
     if upkeep.exists():
@@ -316,13 +316,14 @@ def place_bundles(session: Session, plan: Plan, origin: BundleOrigin) -> None:
 
 
 def _place_bundle(bundle: Path, results: Path) -> None:
+    """Copy a bundle's folder, and the notary's record if there is one: its refusal still counts."""
     shutil.copytree(bundle, results / "bundle")
-    with contextlib.suppress(FileNotFoundError):  # an earlier refusal stands
+    with contextlib.suppress(FileNotFoundError):
         shutil.copy(bundle.parent / NOTARY, results)
 
 
 def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
-    # The newest of the name is the last try of that job.
+    # A retried job has the same name: the newest one counts.
     job_id = max((job.id for job in plan.jobs if job.name == name), default=None)
     token = session.env.get("CI_JOB_TOKEN", "")
     if job_id is None or not token:
@@ -340,7 +341,7 @@ def _fetch_bundles(session: Session, plan: Plan, name: str) -> None:
         )
     try:
         download_bundle(project, job_id, f"{output}/bundle", session.results / "bundle")
-    except FileNotFoundError:  # publish reports the consequence
+    except FileNotFoundError:  # publish will report that, too
         session.emit(Note(f"the job {name} (id {job_id}) has left no bundle", warning=True))
 
 
@@ -372,20 +373,20 @@ def finish_run(
     published: Publication | None,
     request: TaskRequest | None = None,
 ) -> RunResult:
-    """Write the results, reply to whoever asked for the run, and emit its end. ``folder`` holds the
-    bundle."""
+    """Write the results, reply to whoever asked for the run, and emit ``RunEnded``. ``folder`` has
+    the bundle."""
     job = session.job
     upkeep = read_upkeep_result(session.results)
-    notary = read_kept(NotaryRecord, folder.parent / NOTARY)
+    notary = read_if_valid(NotaryRecord, folder.parent / NOTARY)
     result = build_run_result(bundle, published, job.project_path, job.pipeline_url, upkeep, notary)
     patch = read_patch(folder)
-    session.logs.reserve.release()  # the space was kept for the results
+    session.logs.reserve.release()  # disk space that was reserved for the results
     try:
         with report_full_disk(session.results):
             url = build_report_url(job.project_url, job.job_id, session.settings.output_dir)
             write_results(session.results, result, patch, session.redact, url)
     finally:
-        # Also if the disk is full: whoever asked for the run learns how it ended.
+        # Even if the disk is full, whoever asked for the run gets a reply.
         reply_result(session, request, result, bundle, published, patch)
         update_dashboard(session, result)
         session.emit(RunEnded(result))

@@ -1,5 +1,5 @@
-"""Stores what the redactor receives: records and patches, parsed strictly, redacted and written
-atomically; raw logs under strict names, few open at a time.
+"""Stores what the redactor receives: records and patches, which are parsed strictly, redacted and
+written atomically; and raw logs, with strict names, only a few of them open at a time.
 """
 
 import contextlib
@@ -23,86 +23,84 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 LARGEST_RECORD = LARGEST_BUNDLE
 """Bytes of one stored record."""
-Redaction = Callable[[str], str]
+RedactText = Callable[[str], str]
 
 
-def _map_texts(record: Any, redact: Redaction, exact: tuple[str, ...]) -> Any:
-    """A redacted record. The fields ``exact`` stay as they are: later stages compare them."""
+def _redact_record(record: Any, redact: RedactText, exact: tuple[str, ...]) -> Any:
+    """A redacted record. The fields ``exact`` are not changed: later stages compare them."""
     redacted = map_texts(record, redact)
     return dataclasses.replace(redacted, **{name: getattr(record, name) for name in exact})
 
 
-def redact_bundle(bundle: Bundle, redact: Redaction) -> Bundle:
-    """A redacted bundle. Ids and paths stay exact, because publish compares them."""
-    redacted: Bundle = _map_texts(bundle, redact, _EXACT_IN_BUNDLE)
-    old = bundle.proposal
-    if old is None or redacted.proposal is None:
+def redact_bundle(bundle: Bundle, redact: RedactText) -> Bundle:
+    """A redacted bundle. Ids and paths are not changed: publish compares them."""
+    redacted: Bundle = _redact_record(bundle, redact, _EXACT_IN_BUNDLE)
+    original = bundle.proposal
+    if original is None or redacted.proposal is None:
         return redacted
-    gates = zip(redacted.proposal.gates, old.gates, strict=True)
-    kept = tuple(dataclasses.replace(new, path=each.path) for new, each in gates)
+    pairs = zip(redacted.proposal.gates, original.gates, strict=True)
+    gates = tuple(dataclasses.replace(gate, path=unredacted.path) for gate, unredacted in pairs)
     proposal = dataclasses.replace(
-        redacted.proposal, change=old.change, category=old.category, gates=kept
+        redacted.proposal, change=original.change, category=original.category, gates=gates
     )
     return dataclasses.replace(redacted, proposal=proposal)
 
 
 def _collect_exact_texts(bundle: Bundle) -> bytes:
-    """The texts that ``redact_bundle`` leaves exact."""
+    """The texts that ``redact_bundle`` does not change."""
     texts: list[str] = [getattr(bundle, name) for name in _EXACT_IN_BUNDLE]
     if bundle.proposal:
         change = bundle.proposal.change
         texts += [bundle.proposal.category, change.tree_id, *change.files]
         texts += [gated.path for gated in bundle.proposal.gates]
-    # A record's text may have lone surrogates, which strict UTF-8 cannot encode.
+    # Texts may have lone surrogates, which strict UTF-8 cannot encode.
     return "\n".join(texts).encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True)
 class _RecordKind:
-    """A kind of record, and its fields that are not redacted (``exact``)."""
+    """The class of a kind of record, and its fields that are not redacted."""
 
     record: type[Any]
     exact: tuple[str, ...] = ()
 
 
 _EXACT_IN_BUNDLE = ("run_id", "created_at", "base_sha", "target_branch", "category_used")
-_EXACT_IN_PLAN = (
-    *("run_id", "date", "base_sha", "target_branch", "scheduled", "categories"),
-    *("recent_files", "verify_commands"),
-)
+_CHOICES_OF_PLAN = ("scheduled", "categories", "recent_files", "verify_commands")
+_EXACT_IN_PLAN = ("run_id", "date", "base_sha", "target_branch", *_CHOICES_OF_PLAN)
 _RECORD_KINDS = {
     "plan": _RecordKind(Plan, _EXACT_IN_PLAN),
     "published": _RecordKind(Publication, ("run_id", "branch", "commit_sha")),
     "result": _RecordKind(RunResult),
 }
 KINDS = ("bundle", "patch", "text", "page", "delegation", *_RECORD_KINDS)
-"""``text`` is a report, redacted as plain text; ``page`` is HTML that allows no script. ``bundle``
-and ``patch`` of a folder belong together: the patch comes first, and a bundle whose patch was
-refused is stored with the reason."""
+"""``text`` is a report, redacted as plain text; ``page`` is HTML that allows no scripts. ``bundle``
+and ``patch`` of a folder belong together: the patch is sent first, and if it was refused, the
+bundle is stored with the reason."""
 
 
 def _find_kind(kind: str) -> _RecordKind:
     if kind == "delegation":
-        # Only here: a night's redactor, for which its job log waits, has no use for it.
+        # Imported late: the job log waits for the start of the redactor.
         from gitlab_nightshift.records.delegation_records import DelegationResult
 
         return _RecordKind(DelegationResult)
     return _RECORD_KINDS.get(kind, _RecordKind(Bundle))
 
 
-class ResultRecords:
-    """Writes records into the folder of results. ``redact_text`` redacts one text of a record,
+class RecordStore:
+    """Stores records in the folder of the results. ``redact_text`` redacts one text of a record,
     ``redact`` a whole file; ``reserve`` is disk space that is kept free until a record needs it."""
 
     def __init__(
-        self, folder: Path, redact: Redactor, redact_text: Redaction, reserve: Reserve
+        self, folder: Path, redact: Redactor, redact_text: RedactText, reserve: Reserve
     ) -> None:
         self._folder, self._redact, self._reserve = folder, redact, reserve
         self._redact_text = redact_text
-        self._refused: dict[str, NightshiftError] = {}
+        self._refused_patches: dict[str, NightshiftError] = {}
 
-    def keep(self, name: str, kind: str, data: bytes) -> None:
-        """Write a redacted record. Raises InvalidRecordError with the reason if it is refused."""
+    def store(self, name: str, kind: str, data: bytes) -> None:
+        """Redact and write a record. Raises InvalidRecordError if it is refused."""
         if len(data) > LARGEST_RECORD and kind != "patch":
             raise InvalidRecordError(f"{name}: it has more than {LARGEST_RECORD} bytes")
         if kind == "patch":
@@ -116,49 +114,49 @@ class ResultRecords:
             self._write(name, to_json(self._prepare_record(name, kind, data)).encode())
 
     def _prepare_record(self, name: str, kind: str, data: bytes) -> Any:
-        entry = _find_kind(kind)
-        record = decode_record(entry.record, data)
-        version = getattr(entry.record, "version", None)
+        record_kind = _find_kind(kind)
+        record = decode_record(record_kind.record, data)
+        version = getattr(record_kind.record, "version", None)
         if getattr(record, "version", None) != version:
             raise InvalidRecordError(f"it is not of version {version}")
         if isinstance(record, Bundle):
             return self._prepare_bundle(name, record)
-        return _map_texts(record, self._redact_text, entry.exact)
+        return _redact_record(record, self._redact_text, record_kind.exact)
 
     def _prepare_bundle(self, name: str, bundle: Bundle) -> Bundle:
-        refused = self._refused.get(_find_parent(name))
+        error = self._refused_patches.get(_find_parent(name))
         redacted = redact_bundle(bundle, self._redact_text)
         if holds_secret(_collect_exact_texts(bundle), self._redact.values):
             text = "not published: a path or an id of the change holds the value of a variable"
-            refused = NightshiftError(Code.POLICY_DENY, text)
+            error = NightshiftError(Code.POLICY_DENY, text)
             redacted = dataclasses.replace(map_texts(bundle, self._redact_text), proposal=None)
-        if refused is None:
+        if error is None:
             return redacted
         return dataclasses.replace(
             redacted,
             outcome=Outcome.FAILED,
-            error_code=refused.code.value,
-            reason=refused.message,
+            error_code=error.code.value,
+            reason=error.message,
         )
 
     def _check_patch(self, name: str, data: bytes) -> None:
-        # The patch of a later attempt takes the place of one that was refused.
-        self._refused.pop(_find_parent(name), None)
+        # The patch of a later attempt replaces one that was refused.
+        self._refused_patches.pop(_find_parent(name), None)
         try:
             if len(data) > LARGEST_PATCH:
                 text = f"not published: {name} has more than {LARGEST_PATCH} bytes"
                 raise NightshiftError(Code.PARSE_ERROR, text)
             refuse_secrets(data, self._redact.values)
         except NightshiftError as error:
-            self._refused[_find_parent(name)] = error
+            self._refused_patches[_find_parent(name)] = error
             remove_path(self._folder / name)
             raise InvalidRecordError(error.message) from None
 
     def _write(self, name: str, data: bytes) -> None:
         self._reserve.release()
-        place = open_parent(self._folder, name, make=True)
+        opened = open_parent(self._folder, name, make=True)
         try:
-            with place as (fd, last), replace_file(last, fd, 0o666) as file:
+            with opened as (parent, base_name), replace_file(base_name, parent, 0o666) as file:
                 write_all(file, data)
         except OSError as error:
             if not is_disk_full(error):
@@ -167,7 +165,7 @@ class ResultRecords:
 
 
 def _check_page(name: str, data: bytes) -> None:
-    # Only here: a page comes at the end of a run, and the job log waits for the redactor's start.
+    # Imported late: the job log waits for the start of the redactor, a page is sent at the end.
     from gitlab_nightshift.stages.report.page import read_beginning
 
     if not data.startswith(read_beginning().encode()):
@@ -183,15 +181,15 @@ def _find_parent(name: str) -> str:
 
 MOST_LOGS, MOST_OPEN, MOST_TEXTS = 5_000, 16, 50
 """Logs of all senders; open logs of one sender; text files of one sender."""
-_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}\.(?:out|err|txt|jsonl?)", re.ASCII)
-"""No extension that a browser would run or render when artifacts are shown. Compressed logs get
-``.gz`` appended."""
+_LOG_NAME = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}\.(?:out|err|txt|jsonl?)", re.ASCII)
+"""Only extensions that a browser neither runs nor renders when it shows artifacts. ``.gz`` is
+appended to the names of compressed logs."""
 
 Name = Annotated[str, Length(200)]
 
 
-# What a sender asks for, by the kind of its frame (wire/channel.py: FrameKind). Logs are numbered:
-# those of a group from ``first`` on, in the order of its names.
+# The payloads of frames about logs (wire/channel.py: FrameKind). The logs of a group are numbered
+# from ``first`` on, in the order of its names.
 
 
 @dataclass(frozen=True)
@@ -228,27 +226,27 @@ class _LogGroup:
 
 @dataclass
 class ReceivedLogs:
-    """Writes the raw logs and text files of one sender, which may be controlled by an agent.
-    ``taken`` are the names of all senders' logs. Methods raise InvalidRecordError and OSError."""
+    """Writes the raw logs and text files of one sender, which an agent may control. ``used_names``
+    are those of all senders' logs. Methods raise InvalidRecordError and OSError."""
 
     logs: Logs
-    taken: set[str]
+    used_names: set[str]
     _groups: dict[int, _LogGroup] = field(default_factory=dict)
-    _closed: set[str] = field(default_factory=set)
-    _texts: set[str] = field(default_factory=set)
-    _next: int = 0
+    _closed_names: set[str] = field(default_factory=set)
+    _text_names: set[str] = field(default_factory=set)
+    _next_number: int = 0
 
     def open(self, payload: bytes) -> None:
         """Open a group of logs."""
         message = decode_record(_OpenMessage, payload)
-        if not self._next <= message.first <= LARGEST_INT - MOST_OPEN:
+        if not self._next_number <= message.first <= LARGEST_INT - MOST_OPEN:
             raise InvalidRecordError("a log has the number of another")
         open_count = sum(len(group.names) for group in self._groups.values())
         if open_count + len(message.names) > MOST_OPEN:
             raise InvalidRecordError(f"more than {MOST_OPEN} logs are open")
-        self._take(*message.names)
-        self._next = message.first + len(message.names)
-        # Raw logs are what fills a disk: from now on space for the records is set aside.
+        self._use_names(*message.names)
+        self._next_number = message.first + len(message.names)
+        # Raw logs may fill the disk: reserve space for the records first.
         self.logs.reserve.hold()
         closing = contextlib.ExitStack()
         sinks = closing.enter_context(self.logs.open_logs(*message.names))
@@ -268,11 +266,11 @@ class ReceivedLogs:
         group = self._groups.pop(decode_record(_CloseMessage, payload).first, None)
         if group is None:
             raise InvalidRecordError("a log that is not open")
-        self._closed.update(group.names)
+        self._closed_names.update(group.names)
         group.closing.close()
 
     def close_all(self) -> None:
-        """Close what an ended sender left open."""
+        """Close the logs that an ended sender left open."""
         for group in self._groups.values():
             with contextlib.suppress(OSError):
                 group.closing.close()
@@ -281,42 +279,43 @@ class ReceivedLogs:
     def rename(self, payload: bytes) -> None:
         """Rename a closed log."""
         message = decode_record(_RenameMessage, payload)
-        if message.old not in self._closed:
+        if message.old not in self._closed_names:
             raise InvalidRecordError("a log that is not there")
-        self._take(message.new)
+        self._use_names(message.new)
         path = self.logs.find_log(message.old)
         path.rename(path.with_name(path.name.replace(message.old, message.new, 1)))
-        self._closed.remove(message.old)
-        self._closed.add(message.new)
-        self.taken.remove(message.old)
+        self._closed_names.remove(message.old)
+        self._closed_names.add(message.new)
+        self.used_names.remove(message.old)
 
     def write_text(self, payload: bytes) -> None:
         """Write a whole text file."""
         message = decode_record(_TextMessage, payload)
-        if message.name not in self._texts:
-            if len(self._texts) >= MOST_TEXTS:
+        if message.name not in self._text_names:
+            if len(self._text_names) >= MOST_TEXTS:
                 raise InvalidRecordError(f"more than {MOST_TEXTS} texts of its own")
-            self._take(message.name)
-            self._texts.add(message.name)
+            self._use_names(message.name)
+            self._text_names.add(message.name)
         self.logs.write(message.name, message.text)
 
-    def _take(self, *names: str) -> None:
-        if not all(map(_NAME.fullmatch, names)):
+    def _use_names(self, *names: str) -> None:
+        """Check the names of new logs, and add them to ``used_names``."""
+        if not all(map(_LOG_NAME.fullmatch, names)):
             raise InvalidRecordError("invalid log name")
-        if self.taken.intersection(names) or len(set(names)) < len(names):
+        if self.used_names.intersection(names) or len(set(names)) < len(names):
             raise InvalidRecordError("two logs of one name")
-        if len(self.taken) + len(names) > MOST_LOGS:
+        if len(self.used_names) + len(names) > MOST_LOGS:
             raise InvalidRecordError(f"more than {MOST_LOGS} logs")
-        self.taken.update(names)
+        self.used_names.update(names)
 
 
 _LOG_PATH = compile_lazily(r"((?:.*/)?logs/)([A-Za-z0-9_.-]+?)(?:\.gz)?")
 
 
-def with_stored_path(text: str, logs: Logs, taken: set[str]) -> str:
-    """The text, or if it is the path of a log, the path under which that is stored: only this
-    process knows whether it was compressed."""
-    found = _LOG_PATH.fullmatch(text) if "logs/" in text else None
-    if not found or found[2] not in taken:
+def with_stored_path(text: str, logs: Logs, log_names: set[str]) -> str:
+    """Correct a text that is the path of a log: only this process knows whether the log was
+    compressed. Other texts are not changed."""
+    match = _LOG_PATH.fullmatch(text) if "logs/" in text else None
+    if not match or match[2] not in log_names:
         return text
-    return f"{found[1]}{logs.find_log(found[2]).name}"
+    return f"{match[1]}{logs.find_log(match[2]).name}"

@@ -1,7 +1,7 @@
-"""The redactor: the process that holds the secret values.
+"""The redactor: the process that knows all secret values, to redact them.
 
-The others send it what to log and store, each through a pipe. It alone writes the job log and the
-artifacts, and never answers. It ignores signals, and ends when all senders have ended.
+Each other process sends it through a pipe what to log and store. It alone writes the job log and
+the artifacts, and never answers. It ignores signals, and ends when all senders have ended.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run.received_files import (
     LARGEST_RECORD,
     ReceivedLogs,
-    ResultRecords,
+    RecordStore,
     with_stored_path,
 )
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
@@ -38,11 +38,11 @@ from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.text.printable_text import replace_controls
 from gitlab_nightshift.wire.channel import (
     LARGEST_EVENT,
-    Configuration,
     Frame,
     FrameKind,
     FrameReader,
     ProtocolError,
+    RedactorConfig,
     Sender,
     decode_event,
 )
@@ -52,109 +52,111 @@ MOST_MEMORY = 1 << 30
 
 
 def main(data: Mapping[str, Any]) -> int:
-    """Serve until all senders end; ``configuration`` is the descriptor of a pipe with the JSON."""
+    """Serve until all senders have ended. ``configuration`` is the descriptor of a pipe with the
+    JSON of ``RedactorConfig``."""
     close_to_others()
-    # It outlives its senders: a signal to the whole job would lose what they still have to send.
+    # Signals to the whole job are ignored: senders may still have messages to send.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     try:
         _limit_memory()
         with os.fdopen(data["configuration"], "rb") as file:
-            configuration = decode_record(Configuration, file.read())
-        serve(configuration)
-    except Exception as error:  # not its text, which may quote a secret
+            config = decode_record(RedactorConfig, file.read())
+        serve(config)
+    except Exception as error:  # its message is not printed: it may quote a secret
         sys.stderr.write(f"nightshift: a defect of the redactor: {type(error).__name__}\n")
         return 70
     return 0
 
 
-def serve(configuration: Configuration) -> None:
+def serve(config: RedactorConfig) -> None:
     """Receive from all senders, until the last one has ended."""
-    redact, folder = Redactor(configuration.values), Path(configuration.logs)
-    logs, log_names = Logs(folder, redact, Reserve(folder.with_name("reserve"))), set[str]()
+    redact, log_folder = Redactor(config.values), Path(config.logs)
+    logs = Logs(log_folder, redact, Reserve(log_folder.with_name("reserve")))
+    log_names = set[str]()
 
     def redact_text(text: str) -> str:
         return with_stored_path(redact(text), logs, log_names)
 
-    sinks, log = _open_sinks(configuration)
+    sinks, job_log = _open_sinks(config)
     dispatcher = EventDispatcher(sinks, redact_text)
-    records = ResultRecords(Path(configuration.results), redact, redact_text, logs.reserve)
+    records = RecordStore(Path(config.results), redact, redact_text, logs.reserve)
     receivers = {
         sender.descriptor: ChannelReceiver(
             sender, dispatcher, records, ReceivedLogs(logs, log_names)
         )
-        for sender in configuration.senders
+        for sender in config.senders
     }
-    _listen(receivers, dispatcher, configuration.ended)
-    log.close()
+    _listen(receivers, dispatcher, config.ended)
+    job_log.close()
     logs.reserve.release()
 
 
 def _limit_memory() -> None:
-    # Counts private anonymous memory, too, since Linux 4.7 (getrlimit(2)).
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = MOST_MEMORY if most == resource.RLIM_INFINITY else min(MOST_MEMORY, most)
-    resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
+    # RLIMIT_DATA includes private anonymous memory since Linux 4.7 (getrlimit(2)).
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = MOST_MEMORY if hard_limit == resource.RLIM_INFINITY else min(MOST_MEMORY, hard_limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard_limit))
 
 
-def _open_sinks(configuration: Configuration) -> tuple[dict[str, Emit], JobLog]:
-    """The sinks by the names that a warning gives them, and the job log, which is one of them. Only
-    redacted events reach them."""
-    events = Path(configuration.results) / EVENTS
+def _open_sinks(config: RedactorConfig) -> tuple[dict[str, Emit], JobLog]:
+    """The sinks by their names in warnings, and the job log, which is one of them. They get only
+    redacted events."""
+    events = Path(config.results) / EVENTS
     remove_path(events)
     stream = open(  # noqa: PTH123, SIM115 - a descriptor, for as long as the process lives
-        configuration.output, "w", encoding="utf-8", errors="backslashreplace"
+        config.output, "w", encoding="utf-8", errors="backslashreplace"
     )
-    sinks: dict[str, Emit]
-    is_delegation = configuration.live is not None
-    log = JobLog(
-        configuration.sections, configuration.colour, str, stream=stream, programs=is_delegation
-    )
-    sinks = {"the job log": log, events.name: EventFile(events, str, configuration.run_id)}
-    if configuration.live is not None:
-        live = Path(f"/proc/self/fd/{configuration.live}/{EVENTS}")
-        sinks["the live events"] = EventFile(live, str, configuration.run_id)
-    return sinks, log
+    is_delegation = config.live is not None
+    job_log = JobLog(config.sections, config.colour, str, stream=stream, programs=is_delegation)
+    sinks: dict[str, Emit] = {
+        "the job log": job_log,
+        events.name: EventFile(events, str, config.run_id),
+    }
+    if config.live is not None:
+        live = Path(f"/proc/self/fd/{config.live}/{EVENTS}")
+        sinks["the live events"] = EventFile(live, str, config.run_id)
+    return sinks, job_log
 
 
 def replace_control_characters(text: str) -> str:
     """Replace control characters, except newlines and tabs, by U+FFFD.
 
-    Events quote agents, so a control character is no reason to drop the event.
+    The event is not refused: agents, whom events quote, could suppress events in this way.
     """
     return replace_controls(text.replace("\r\n", "\n"), "\ufffd")
 
 
 class EventDispatcher:
-    """Passes events to all sinks. ``RunEnded`` waits until ``end``: nothing may follow it."""
+    """Passes redacted events to all sinks. ``RunEnded`` is kept until ``end``, to be the last."""
 
     def __init__(self, sinks: dict[str, Emit], redact: Callable[[str], str]) -> None:
         self._sinks, self._redact = dict(sinks), redact
-        self._last: RunEnded | None = None
+        self._run_ended: RunEnded | None = None
         self._ended = False
 
     def __call__(self, event: Event) -> None:
-        """Pass an event on to all sinks."""
+        """Pass an event to all sinks."""
         if isinstance(event, RunEnded):
-            self._last = self._last or event
+            self._run_ended = self._run_ended or event
         elif not self._ended:
-            self._pass_on(event)
+            self._redact_and_write(event)
 
     def end(self) -> None:
-        """Pass on ``RunEnded``, if a sender has sent it. Called again, this does nothing."""
-        if self._last and not self._ended:
-            self._pass_on(self._last)
+        """Pass ``RunEnded`` to all sinks, if a sender has sent it. Can be called again."""
+        if self._run_ended and not self._ended:
+            self._redact_and_write(self._run_ended)
             self._ended = True
 
-    def _pass_on(self, event: Event) -> None:
-        # In this order: what is replaced in a secret would hide it from the redactor.
+    def _redact_and_write(self, event: Event) -> None:
+        # In this order: with its control characters replaced, a secret would not be recognized.
         self._write(map_texts(event, lambda text: replace_control_characters(self._redact(text))))
 
     def _write(self, event: Event) -> None:
         for name, sink in tuple(self._sinks.items()):  # a copy: sinks that fail are removed
             try:
                 sink(event)
-            except OSError as error:  # never a full disk, which sinks survive
+            except OSError as error:  # not a full disk, which sinks handle
                 del self._sinks[name]
                 text = f"{name} cannot be written any more: {error.strerror}"
                 self._write(Note(text, warning=True))
@@ -162,31 +164,27 @@ class EventDispatcher:
 
 MOST_EVENTS, MOST_RECORDS, MOST_REFUSED = 50_000, 1_000, 10_000
 """Limits of one sender; after more refusals it is cut off. A day of progress is 43,200 events."""
-_CHUNK, _TURN = 1 << 16, 1 << 22
-"""Bytes of one read, and of one turn. A turn is more than a pipe can hold (1 MiB without privilege,
-pipe(7)), so it empties the pipe of a sender that has ended."""
+_READ_BYTES, _TURN_BYTES = 1 << 16, 1 << 22
+"""Bytes of one read, and of one sender's turn: more than a pipe can hold (1 MiB without privilege,
+pipe(7)), so that the turn of a sender that has ended empties its pipe."""
 
 
 class ChannelReceiver:
-    """Receives the messages of one sender, which an agent may control: each is checked, and refused
-    or passed on. Never answers."""
+    """Receives the messages of one sender, which an agent may control. Each message is checked, and
+    refused or passed on."""
 
     def __init__(
         self,
         sender: Sender,
         dispatcher: EventDispatcher,
-        records: ResultRecords,
+        records: RecordStore,
         logs: ReceivedLogs,
     ) -> None:
-        self._sender, self._dispatcher, self._records, self._logs = (
-            sender,
-            dispatcher,
-            records,
-            logs,
-        )
-        self._kinds = dict(sender.records)
+        self._sender, self._dispatcher = sender, dispatcher
+        self._records, self._logs = records, logs
+        self._record_kinds = dict(sender.records)
         self._reader, self._parts = FrameReader(), bytearray()
-        self._events = self._kept = self._refused = 0
+        self._event_count = self._record_count = self._refused_count = 0
         self._has_ended_run = False
         log_handlers = {
             FrameKind.OPEN: logs.open,
@@ -198,7 +196,7 @@ class ChannelReceiver:
         self._handlers: dict[FrameKind, Callable[[bytes], None]] = {
             FrameKind.PART: self._add_part,
             FrameKind.EVENT: self._handle_event,
-            FrameKind.RECORD: self._keep_record,
+            FrameKind.RECORD: self._store_record,
             **(log_handlers if sender.logs else {}),
         }
 
@@ -213,11 +211,11 @@ class ChannelReceiver:
         return self._sender.awaited
 
     def read_available(self) -> bool:
-        """Process what is in the pipe, for one turn at most; False once the sender has ended or is
+        """Process what is in the pipe, for at most one turn. False once the sender has ended or is
         cut off."""
-        for _ in range(_TURN // _CHUNK):
+        for _ in range(_TURN_BYTES // _READ_BYTES):
             try:
-                data = os.read(self._sender.descriptor, _CHUNK)
+                data = os.read(self._sender.descriptor, _READ_BYTES)
             except BlockingIOError:
                 return True
             if not data:
@@ -232,13 +230,13 @@ class ChannelReceiver:
         return True
 
     def end(self) -> bool:
-        """Close its logs, and report what was refused. True if this sender reported the end of the
-        run."""
+        """Close the sender's logs and pipe, and log how many messages were refused. True if this
+        sender reported the end of the run."""
         self._logs.close_all()
         if self._parts or self._reader.unread_bytes:
             self._warn("it ended in the middle of a message")
-        if self._refused > 1:
-            self._warn(f"{self._refused} messages were not accepted")
+        if self._refused_count > 1:
+            self._warn(f"{self._refused_count} messages were not accepted")
         os.close(self._sender.descriptor)
         return self._has_ended_run
 
@@ -251,33 +249,32 @@ class ChannelReceiver:
         except InvalidRecordError as error:
             self._refuse(str(error))
         except (OSError, MemoryError) as error:
-            # Free what a message too large for RLIMIT_DATA holds: the next one needs it.
-            self._parts.clear()
+            self._parts.clear()  # frees the memory of a message too large for RLIMIT_DATA
             self._refuse(getattr(error, "strerror", None) or "there was no memory for it")
 
     def _refuse(self, why: str) -> None:
-        self._refused += 1
-        if self._refused == 1:
+        self._refused_count += 1
+        if self._refused_count == 1:
             self._warn(f"a message was not accepted: {why}")
-        if self._refused > MOST_REFUSED:
-            raise ProtocolError(f"{self._refused} messages were not accepted")
+        if self._refused_count > MOST_REFUSED:
+            raise ProtocolError(f"{self._refused_count} messages were not accepted")
 
     def _warn(self, text: str) -> None:
         self._dispatcher(Note(f"{self._sender.name}: {text}", warning=True))
 
     def _add_part(self, payload: bytes) -> None:
-        # One byte more than allowed is kept: when its name comes, the record is refused by that.
+        # One byte more than allowed is kept, so that the record is refused when its name arrives.
         self._parts += payload[: LARGEST_RECORD + 1 - len(self._parts)]
 
-    def _join_parts(self) -> bytes:
+    def _take_parts(self) -> bytes:
         data = bytes(self._parts)
         self._parts.clear()
         return data
 
     def _handle_event(self, payload: bytes) -> None:
-        data = self._join_parts() + payload
-        self._events += 1
-        if self._events > MOST_EVENTS:
+        data = self._take_parts() + payload
+        self._event_count += 1
+        if self._event_count > MOST_EVENTS:
             raise InvalidRecordError(f"more than {MOST_EVENTS} events")
         if len(data) > LARGEST_EVENT:
             raise InvalidRecordError(f"an event of {len(data)} bytes")
@@ -285,21 +282,22 @@ class ChannelReceiver:
         self._has_ended_run = self._has_ended_run or isinstance(event, RunEnded)
         self._dispatcher(event)
 
-    def _keep_record(self, payload: bytes) -> None:
-        data, name = self._join_parts(), make_record(str, decode_json(payload))
-        if name not in self._kinds:
+    def _store_record(self, payload: bytes) -> None:
+        data, name = self._take_parts(), make_record(str, decode_json(payload))
+        if name not in self._record_kinds:
             raise InvalidRecordError("a record that it may not write")
-        self._kept += 1
-        if self._kept > MOST_RECORDS:
+        self._record_count += 1
+        if self._record_count > MOST_RECORDS:
             raise InvalidRecordError(f"more than {MOST_RECORDS} records")
-        self._records.keep(name, self._kinds[name], data)
+        self._records.store(name, self._record_kinds[name], data)
 
 
 def _listen(receivers: dict[int, ChannelReceiver], dispatcher: EventDispatcher, ended: int) -> None:
-    """Read from the senders, in each round in the order in which they start.
+    """Read from the senders until all have ended; in each round in the order in which they start.
+    The names of ended senders are written to the descriptor ``ended``.
 
-    Once a sender has reported the run's end, wait only for awaited senders: a process that could
-    not be killed may hold another pipe open.
+    Once a sender has reported the run's end, only awaited senders can delay it: a process that
+    could not be killed may hold another pipe open.
     """
     open_receivers, run_ended = dict(receivers), False
     with selectors.DefaultSelector() as selector:
@@ -309,8 +307,8 @@ def _listen(receivers: dict[int, ChannelReceiver], dispatcher: EventDispatcher, 
             selector.register(descriptor, selectors.EVENT_READ)
         while open_receivers:
             ready = {key.fd for key, _ in selector.select()}
-            # In the order of the senders, not in that of epoll: what plan logged precedes work's.
-            for descriptor in [each for each in open_receivers if each in ready]:
+            # Not in the order of epoll: plan's log has to come before work's.
+            for descriptor in [number for number in open_receivers if number in ready]:
                 if not open_receivers[descriptor].read_available():
                     selector.unregister(descriptor)
                     receiver = open_receivers.pop(descriptor)

@@ -1,4 +1,4 @@
-"""Opens a run: finds the checkout, reads its settings, and places the results at the end."""
+"""Opens a run's session from its checkout and settings, and places the results at the end."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
-from gitlab_nightshift.records.events import Emit, Note, to_all
+from gitlab_nightshift.records.events import Emit, Note, combine_sinks
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.git import (
     Git,
@@ -45,14 +45,14 @@ from gitlab_nightshift.system.network_settings import copy_certificates
 
 @contextlib.contextmanager
 def open_run(call: Invocation) -> Iterator[Session]:
-    """Open a session in the checkout around ``call.folder``, with a private folder of its own, for
-    a command that runs in this process alone.
+    """Open a session in the checkout around ``call.folder``, with a new private folder, for a
+    command that starts no other processes.
 
-    On exit the results are placed in the checkout's output folder, also after an error. Raises
+    On exit the results are moved to the checkout's output folder, also after an error. Raises
     NightshiftError.
     """
     with open_run_folder(call.env, call.folder) as run_folder:
-        # requests reads these variables from the environment of the process.
+        # The library requests reads these variables from os.environ.
         os.environ.update(copy_certificates(call.env, call.folder, run_folder.private))
         session = open_session(call, run_folder, read_machine_secrets(call.env), None)
         try:
@@ -76,8 +76,8 @@ def open_session(
 ) -> Session:
     """Open a session in an open run folder, and set the checkout's output folder aside.
 
-    ``machine`` are secrets of this machine, redacted like the job's own; ``emit`` gets the events,
-    None: they go to the job log and ``events.jsonl``.
+    ``machine`` are this machine's secrets, which are redacted like the job's. Events are passed to
+    ``emit``; None stands for the job log and ``events.jsonl``.
     """
     session = _read_session(call, run_folder, machine, emit)
     set_aside(run_folder, session.output)
@@ -87,8 +87,8 @@ def open_session(
 def _read_session(
     call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    """The session by environment, checkout and settings. Raises NightshiftError if one of them is
-    not usable."""
+    """Build the session from environment, checkout and settings. Raises NightshiftError if one of
+    them is invalid."""
     path = build_search_path(call.env, run_folder.checkout)
     git = build_isolated_git(run_folder.private / "git", path)
     home = Path(call.env.get("HOME", "/"))
@@ -118,7 +118,7 @@ def _read_session(
 
 
 def locate_project(session: Session) -> Session:
-    """The session with the project that ``origin`` names, if neither CI nor settings name one."""
+    """The session with the project of the remote ``origin``, if CI and settings name none."""
     if session.job.project_path:
         return session
     try:
@@ -133,12 +133,12 @@ def _build_event_sink(
     call: Invocation, run_folder: RunFolder, job: JobFacts, redact: Redactor
 ) -> Emit:
     log = JobLog(sections=job.in_ci, colour=call.colour or job.in_ci, redact=redact)
-    return to_all((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
+    return combine_sinks((log, EventFile(run_folder.results / EVENTS, redact, job.run_id)))
 
 
 def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
-    # GitLab expands $NAME in the value of a variable (gitlab-org/gitlab issue 17069): a task typed
-    # into the form might hand the token to the model.
+    # GitLab expands $NAME in variables (gitlab-org/gitlab issue 17069): a task typed into the form
+    # might send the token to the model.
     task = settings.task or ""
     if redact(task) != task:
         raise build_config_error(
@@ -147,20 +147,20 @@ def _refuse_secret_in_task(settings: Settings, redact: Redactor) -> None:
 
 
 def read_config_file(call: Invocation, checkout: Path, git: Git) -> tuple[ConfigFile | None, Path]:
-    """The configuration as committed, and the folder that its paths are relative to.
-
-    An uncommitted file counts only if it is named, or outside CI.
-    """
+    """The committed configuration, and the folder that its paths are relative to. An uncommitted
+    file is read only if ``--config`` names it, or outside CI."""
     path = resolve_path(call.folder / call.config) if call.config else checkout / FILE_NAME
     text = _read_committed_file(git, checkout, path)
     if text is not None:
         return _decode_config(path, text), path.parent
     if not call.config and path.is_file() and read_job(call.env).in_ci:
         raise build_config_error(f"{path} is not committed: commit it, or name it with --config")
-    found = read_uncommitted_config(path)
-    if found is None and call.config:
+    uncommitted = read_uncommitted_config(path)
+    if uncommitted:
+        return uncommitted, path.parent
+    if call.config:
         raise build_config_error(f"--config: {path}: no such file")
-    return found, path.parent if found else checkout
+    return None, checkout
 
 
 def read_uncommitted_config(path: Path) -> ConfigFile | None:
@@ -186,29 +186,31 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
     try:
         return read_committed_file(git, checkout, "HEAD", str(path.relative_to(checkout)))
     except GitError:
-        find_repository_paths(git, checkout)  # raises if it is no checkout at all
-        return None  # no commit yet: a run says so itself
+        find_repository_paths(git, checkout)  # raises if this is not a checkout at all
+        return None  # there is no commit yet, which is reported later
 
 
 @contextlib.contextmanager
 def show_output_paths(session: Session) -> Iterator[None]:
-    """Name, in an error, the products of earlier stages by their place in the output folder, from
-    which they have been set aside."""
+    """In errors, show the paths that products of earlier stages had in the output folder, before it
+    was set aside."""
     try:
         yield
     except NightshiftError as error:
-        place = str(RunFolder(session.checkout, session.private).earlier)
-        text = error.message.replace(place, str(session.output))
+        set_aside_path = str(RunFolder(session.checkout, session.private).earlier_output)
+        text = error.message.replace(set_aside_path, str(session.output))
         raise NightshiftError(error.code, text) from None
 
 
-def locate_product(session: Session, given: str | None, name: str) -> Path:
-    """The path of an earlier stage's product: ``given``, or ``name`` in the output folder, which
-    has been set aside. Raises ``E_CONFIG`` if it does not exist."""
-    path = resolve_path(session.folder / given) if given else session.output / name
-    place, run_folder = path, RunFolder(session.checkout, session.private)
+def locate_product(session: Session, argument: str | None, name: str) -> Path:
+    """The path of an earlier stage's product: the command line's ``argument``, or ``name`` in the
+    output folder. If it is in that folder, which has been set aside, returns its current path.
+    Raises ``E_CONFIG`` if it does not exist."""
+    path = resolve_path(session.folder / argument) if argument else session.output / name
+    current_path = path
     if path.is_relative_to(session.output):
-        place = run_folder.earlier / path.relative_to(session.output)
-    if not path_exists(place):
+        run_folder = RunFolder(session.checkout, session.private)
+        current_path = run_folder.earlier_output / path.relative_to(session.output)
+    if not path_exists(current_path):
         raise build_config_error(f"{path}: not there; it is the product of the stage before")
-    return place
+    return current_path

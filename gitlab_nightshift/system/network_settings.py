@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gitlab_nightshift.sealed_start import find_checkouts, is_safe, read_certificates
+from gitlab_nightshift.sealed_start import find_checkouts, is_outside, read_certificates
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 CERTIFICATES = (
@@ -98,7 +98,7 @@ def build_network_env(env: Mapping[str, str], folder: Path, private: Path) -> di
 
 def _find_names_in_checkout(env: Mapping[str, str], folder: Path) -> list[str]:
     checkouts = find_checkouts(folder, env)
-    return [name for name in CERTIFICATES if env.get(name) and not is_safe(env[name], checkouts)]
+    return [name for name in CERTIFICATES if env.get(name) and not is_outside(env[name], checkouts)]
 
 
 def _build_copy_path(private: Path, name: str) -> Path:

@@ -1,6 +1,6 @@
-"""The pipes to the redactor: events, logs and records go through them in frames, one way.
+"""The one-way pipes to the redactor: frames with events, logs and records.
 
-Nothing ever comes back: an answer would reveal what is a secret.
+The redactor never answers: an answer could reveal what is a secret.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 
 LARGEST_FRAME = 1 << 20
-"""Bytes of a payload. Larger data is sent in parts."""
+"""Bytes of a frame's payload. Larger data is sent in parts."""
 _HEADER = struct.Struct(">IB")
 """The length of the payload, and the kind of the frame."""
 
@@ -41,8 +41,8 @@ class FrameKind(IntEnum):
     """The kind of a frame. Payloads are JSON, except those of ``PART`` and ``DATA``. ``DATA`` has a
     log's number in eight bytes, and the next bytes of that log.
 
-    An event or a record may be split into any number of ``PART`` frames. A last frame ends it:
-    ``EVENT`` with the rest of the event, or ``RECORD`` with the record's name.
+    A large event is sent as ``PART`` frames and an ``EVENT`` frame with the rest of it; a record as
+    ``PART`` frames and a ``RECORD`` frame with its name.
     """
 
     PART = 1
@@ -57,14 +57,14 @@ class FrameKind(IntEnum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as it is received."""
+    """A received frame."""
 
     kind: FrameKind
     payload: bytes
 
 
 class ProtocolError(Exception):
-    """A sender breaks the rules of frames; the text says how."""
+    """A sender violated the format of frames; the message says how."""
 
 
 def encode_frame(kind: FrameKind, payload: bytes) -> bytes:
@@ -74,13 +74,13 @@ def encode_frame(kind: FrameKind, payload: bytes) -> bytes:
     return _HEADER.pack(len(payload), kind) + payload
 
 
-def split_payload(data: bytes, most: int = LARGEST_FRAME) -> list[bytes]:
-    """The data in payloads of at most ``most`` bytes; one empty payload for no data."""
-    return [data[start : start + most] for start in range(0, max(len(data), 1), most)]
+def split_payload(data: bytes, size: int = LARGEST_FRAME) -> list[bytes]:
+    """Split data into payloads of at most ``size`` bytes; one empty payload for no data."""
+    return [data[start : start + size] for start in range(0, max(len(data), 1), size)]
 
 
 class FrameReader:
-    """Collects the bytes of a pipe, and yields the frames that they complete."""
+    """Collects the bytes of a pipe, and yields each frame once it is complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -91,8 +91,8 @@ class FrameReader:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete. Raises ProtocolError; no frame can be found after
-        that."""
+        """The frames that these bytes complete. After a ProtocolError, no more frames can be
+        found."""
         self._buffer += data
         start = 0
         try:
@@ -105,8 +105,7 @@ class FrameReader:
                 start = end
                 yield Frame(kind, payload)
         finally:
-            # Once at the end: to delete after each of many small frames would move the rest each
-            # time.
+            # Deleting after each of many small frames would move the remaining bytes each time.
             del self._buffer[:start]
 
 
@@ -124,7 +123,7 @@ def _check_header(length: int, kind: int) -> tuple[int, FrameKind]:
 
 LARGEST_EVENT = 8 * 1024 * 1024
 """Bytes: the largest hand-off with every character escaped."""
-KINDS: dict[str, type[Event]] = {format_class_name(kind): kind for kind in Event.__subclasses__()}
+EVENT_CLASSES = {format_class_name(event): event for event in Event.__subclasses__()}
 # Events that each process may send, by their names in events.jsonl. An agent may control work: that
 # may not report the start or the end of a run, or an approval.
 _STEPS = ("step_started", "step_ended", "note")
@@ -133,18 +132,16 @@ FROM_NOTIFY = ("note",)
 FROM_SUPERVISOR = ("note", "run_ended")
 FROM_PUBLISH = (*_STEPS, "gate_required")
 FROM_PLAN = ("run_started", *_STEPS)
-FROM_WORK = (
-    *(*_STEPS, "progress", "bead_ended", "cmd_start", "cmd_end", "command_ended"),
-    *("boundary_chosen", "boundary_proven"),
-)
+_PROGRAMS = ("cmd_start", "cmd_end", "command_ended")
+FROM_WORK = (*_STEPS, "progress", "bead_ended", *_PROGRAMS, "boundary_chosen", "boundary_proven")
 FROM_NOTARY = (*_STEPS, "command_ended")
-# The processes of a delegation; task is its work.
+# The processes of a delegation; the one that does the work is called task.
 FROM_PREPARE = (*_PHASES, "gate_required", "gate_approved", "gate_denied")
 FROM_TASK = (*FROM_WORK, *_PHASES)
 FROM_FINISH = (*_PHASES, "gate_required", "gate_approved", "artifact_written")
-# The key becomes the name of a section in GitLab's job log, which allows these characters
+# A step's key is the name of a section in GitLab's job log, which allows these characters
 # (https://docs.gitlab.com/ci/jobs/job_logs, "Custom collapsible sections").
-_KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
+_SECTION_KEY = compile_lazily(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
 
 
 def encode_event(event: Event) -> bytes:
@@ -153,21 +150,21 @@ def encode_event(event: Event) -> bytes:
 
 
 def _encode_json(value: Any) -> bytes:
-    # "surrogatepass": bytes of file names that are not UTF-8 are surrogates in str (PEP 383).
+    # "surrogatepass": undecodable bytes of file names are surrogates in str (PEP 383).
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
-    """The event in the bytes. Raises InvalidRecordError for invalid ones, and for an event whose
-    name is not in ``allowed``."""
+    """Decode an event. Raises InvalidRecordError, also for an event whose name in ``events.jsonl``
+    is not in ``allowed``."""
     value = decode_json(data)
     name = value.pop("event", None) if type(value) is dict else None
-    if type(name) is not str or name not in KINDS:
+    if type(name) is not str or name not in EVENT_CLASSES:
         raise InvalidRecordError("an unknown event")
-    event = make_record(KINDS[name], value)
+    event = make_record(EVENT_CLASSES[name], value)
     if (line_name := format_event_name(event)) not in allowed:
         raise InvalidRecordError(f"{line_name}: this sender may not send it")
-    if isinstance(event, StepStarted | StepEnded) and not _KEY.fullmatch(event.key):
+    if isinstance(event, StepStarted | StepEnded) and not _SECTION_KEY.fullmatch(event.key):
         raise InvalidRecordError(f"{name}: invalid section key")
     return event
 
@@ -177,9 +174,10 @@ def decode_event(data: bytes, allowed: tuple[str, ...]) -> Event:
 
 @dataclass(frozen=True)
 class Sender:
-    """A process that sends on the pipe ``descriptor``, and what it may send: ``events`` by name
-    (such as ``FROM_WORK``), ``records`` as pairs of a file name in the results and a kind of
-    ``received_files.KINDS``, and ``logs``. ``awaited``: the run must wait for this sender."""
+    """A process that sends to the redactor; ``descriptor`` is the read end of its pipe. It may send
+    the ``events`` of these names (such as ``FROM_WORK``), the ``records``, which are pairs of a
+    file name in the results and a kind of ``received_files.KINDS``, and logs if ``logs`` is True.
+    ``awaited``: the run must wait for this sender."""
 
     name: str
     descriptor: int
@@ -190,14 +188,15 @@ class Sender:
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """The redactor's task. ``values`` are the job's secrets. ``results`` and ``logs`` are existing
-    folders; the reserve for a full disk lies beside ``logs``. The job log goes to the descriptor
-    ``output``. Once all that a sender sent is written, its name goes to the descriptor ``ended``,
-    as a line. ``live`` is the descriptor of a folder into which events are written as well.
+class RedactorConfig:
+    """The redactor's configuration. ``values`` are the job's secrets. ``results`` and ``logs`` are
+    existing folders; the reserve for a full disk lies beside ``logs``. ``sections`` and ``colour``
+    format the job log, which is written to the descriptor ``output``. When all messages of a sender
+    are written, its name is written to the descriptor ``ended``, as a line. ``live`` is the
+    descriptor of a second folder for the events.
 
-    If several ``senders`` have sent something, the first in the list is read first: so the one that
-    reports the start of the run comes first, then the others in the order in which they start.
+    ``senders`` are read in this order if several have sent something. So they are listed in the
+    order in which they start.
     """
 
     run_id: str
@@ -217,25 +216,25 @@ class Configuration:
 
 # A control character takes six bytes in JSON ("\u0000": RFC 8259, 7), so 900,000 at most.
 LONGEST_LOG_TEXT = 150_000
-"""Characters of a text that is sent as a log: escaped, it fits into one frame."""
+"""Characters of a text log: even if all are escaped, it fits into one frame."""
 
 
 class OutputChannel:
-    """The sender's end of a pipe to the redactor, for all threads of a process. Called, it sends an
+    """The write end of a pipe to the redactor, for all threads of a process. Calling it sends an
     event.
 
-    A full pipe makes the caller wait. If the redactor has ended, or has cut this sender off, the
-    next message raises NightshiftError (``E_INTERNAL``), and those after it are dropped (``gone``),
-    so that clean-up can go on. After an ``Interruption`` by a signal, the next message first sends
-    the rest of the interrupted one.
+    If the pipe is full, the caller waits. If the redactor has ended, or has cut this sender off,
+    the next message raises NightshiftError (``E_INTERNAL``), and ``gone`` is True: later messages
+    are dropped, so that clean-up can go on. After an ``Interruption`` by a signal, the next message
+    first sends the rest of the interrupted one.
     """
 
     def __init__(self, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)  # a blocking write would not let a signal through
+        os.set_blocking(descriptor, False)  # a blocking write would delay the signal handlers
         os.set_inheritable(descriptor, False)
         self._descriptor, self._unsent = descriptor, bytearray()
         self._lock = threading.Lock()
-        self._logs = 0
+        self._next_log = 0
         self.gone = False
 
     def __call__(self, event: Event) -> None:
@@ -248,33 +247,35 @@ class OutputChannel:
         self._send(*((FrameKind.PART, part) for part in parts), (FrameKind.EVENT, last))
 
     def send_record(self, name: str, data: bytes) -> None:
-        """Send a whole file of the results by its name; a later one of that name replaces it."""
+        """Send a file of the results; it replaces an earlier one of this name."""
         parts = split_payload(data) if data else []
         self._send(
             *((FrameKind.PART, part) for part in parts), (FrameKind.RECORD, _encode_json(name))
         )
 
     def send_text(self, name: str, text: str) -> None:
-        """Send a text of this program, such as a traceback, as a log; of a long one the end."""
+        """Send a text of this program, such as a traceback, as a log; only the end of a long
+        one."""
         data = _encode_json({"name": name, "text": text[-LONGEST_LOG_TEXT:]})
         self._send((FrameKind.TEXT, data))
 
     def open_logs(self, *names: str) -> int:
-        """Begin logs that share one bound. Returns the number of the first one, for ``log`` and
+        """Open logs that share one size limit. Returns the number of the first one, for ``log`` and
         ``close_logs``; the others have the next numbers."""
         with self._lock:
-            first, self._logs = self._logs, self._logs + len(names)
+            first = self._next_log
+            self._next_log += len(names)
         self._send((FrameKind.OPEN, _encode_json({"first": first, "names": names})))
         return first
 
     def log(self, number: int, data: bytes) -> None:
         """Send the next bytes of a log."""
-        head = number.to_bytes(8, "big")
-        for part in split_payload(data, LARGEST_FRAME - len(head)):
-            self._send((FrameKind.DATA, head + part))
+        prefix = number.to_bytes(8, "big")
+        for part in split_payload(data, LARGEST_FRAME - len(prefix)):
+            self._send((FrameKind.DATA, prefix + part))
 
     def close_logs(self, first: int) -> None:
-        """End the logs that were opened together, by the number of the first."""
+        """Close the logs that were opened together; ``first`` is the number of the first one."""
         self._send((FrameKind.CLOSE, _encode_json({"first": first})))
 
     def rename_log(self, old: str, new: str) -> None:
@@ -289,7 +290,7 @@ class OutputChannel:
 
     def _send(self, *frames: tuple[FrameKind, bytes]) -> None:
         data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
-        # Held for all frames of a message: PART frames of two threads would end up in one message.
+        # Locked for all frames of a message, so that those of two threads cannot be mixed.
         with self._lock:
             if self.gone:
                 return
@@ -303,13 +304,13 @@ class OutputChannel:
                 raise NightshiftError(Code.INTERNAL, text) from None
 
     def _flush(self) -> None:
-        """Write all that is unsent. Signals are handled between two writes, and while the pipe is
+        """Write all unsent bytes. Signals are handled between two writes, and while the pipe is
         full."""
         ready = select.poll()
         ready.register(self._descriptor, select.POLLOUT)
         while self._unsent:
             ready.poll()
-            # An exception between write and del would let the same bytes be sent twice.
+            # Without this, a signal between write and del would cause the bytes to be sent twice.
             with defer_signals():
                 try:
                     del self._unsent[: os.write(self._descriptor, self._unsent[: 1 << 16])]

@@ -1,6 +1,4 @@
-"""The end of a command: an error becomes an exit status (``errors.py: Code``) and a line for the
-user.
-"""
+"""Turns a command's error into an exit status (``errors.py: Code``) and a line for the user."""
 
 import contextlib
 import os
@@ -12,8 +10,8 @@ from gitlab_nightshift.errors import Code, Interruption, NightshiftError, is_dis
 
 
 def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
-    """Run ``action`` and return its exit status, or that of the error which it raises, after a line
-    on stderr. ``env`` is the job's environment, for the secrets in it."""
+    """Run ``action`` and return its exit status. An error is printed on stderr, and its exit status
+    returned. ``env`` has the secrets to redact from a traceback."""
     from gitlab_nightshift.system.signals import enable_cancellation
 
     try:
@@ -21,7 +19,7 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
             status = action()
             try:
                 sys.stdout.flush()
-            except OSError as error:  # here, or the interpreter would report it at exit
+            except OSError as error:  # uncaught, the interpreter would print it at exit
                 return report_lost_output(error) or status
             return status
     except NightshiftError as error:
@@ -41,11 +39,11 @@ def run_guarded(action: Callable[[], int], env: Mapping[str, str]) -> int:
 
 def report_lost_output(error: OSError) -> int:
     """Drop output that cannot be written, and return the exit status: 0 if the reader of stdout,
-    such as `head`, has ended, else that of a full disk, after a line on stderr."""
+    such as `head`, has ended. Otherwise report a full disk on stderr."""
     try:
         sys.stdout.flush()
     except OSError:
-        # The interpreter flushes again at exit: that would fail, with status 120 (sys.exit).
+        # The interpreter flushes again at exit: that would fail with status 120 (sys.exit).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return 0
@@ -55,24 +53,24 @@ def report_lost_output(error: OSError) -> int:
 
 
 def _report_defect(env: Mapping[str, str]) -> int:
-    """Report a defect of this program: the traceback goes into a file, one line to the user."""
+    """Report a bug in this program: write the traceback into a file, and name it on stderr."""
     import tempfile
     import traceback
 
     folder = Path("nightshift/logs")
-    if Path.cwd() != Path("/"):  # where stages run, which write no files of their own
+    if Path.cwd() != Path("/"):  # a stage, which has no folder for it
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder.parent / ".gitignore").open("x") as ignores:  # as in a run's results
-                ignores.write("*\n")
-    place = folder if folder.is_dir() and os.access(folder, os.W_OK) else None
+            with (folder.parent / ".gitignore").open("x") as gitignore:  # as in a run's results
+                gitignore.write("*\n")
+    is_writable = folder.is_dir() and os.access(folder, os.W_OK)
     with tempfile.NamedTemporaryFile(
         "w",
         encoding="utf-8",
         errors="backslashreplace",  # an exception may quote an agent's text with a lone surrogate
         prefix="traceback-",
         suffix=".txt",
-        dir=place,
+        dir=folder if is_writable else None,
         delete=False,
     ) as file:
         file.write(_redact_text(traceback.format_exc(), env))
@@ -88,6 +86,6 @@ def _redact_text(text: str, env: Mapping[str, str]) -> str:
     try:
         from gitlab_nightshift.job.job_secrets import read_secrets
         from gitlab_nightshift.redaction.redactor import Redactor
-    except Exception as error:  # an installation so broken that not even this can be imported
+    except Exception as error:  # a broken installation
         return f"{type(error).__name__} while redacting this traceback, so it is left out\n"
     return Redactor(read_secrets(env).values)(text)

@@ -1,5 +1,4 @@
-"""Logs that are sent to the redactor while they are written, with or without a copy for the
-sender."""
+"""Logs that are sent to the redactor while they are written; the sender may keep a copy."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ from gitlab_nightshift.wire.channel import OutputChannel
 
 @dataclass(frozen=True)
 class _SentLog:
-    """One log, written to the redactor and to the sender's copy, if there is one."""
+    """One log, written to the redactor and to the sender's copy, if it keeps one."""
 
     channel: OutputChannel
     number: int
     copy: Sink | None = None
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Write the next bytes."""
         self.channel.log(self.number, data)
         if self.copy:
             self.copy.write(data)
@@ -29,37 +28,39 @@ class _SentLog:
 
 @dataclass(frozen=True)
 class SentLogs(Logs):
-    """Logs in a private folder of the sender, which are also sent to the redactor.
+    """Logs that are sent to the redactor, which keeps them in the results, with a copy in a private
+    folder of the sender.
 
-    The sender's copies have the bounds of ``Logs``, and are for the sender itself (the end of an
-    output, a recording); ``redact`` knows only secrets that the sender may know. The redactor's
-    copies are kept in the results. All names begin with ``prefix``.
+    The sender uses its copies for the end of an output, or for a recording. They have the limits of
+    ``Logs``; ``redact`` knows only secrets that the sender may know. ``prefix`` is added to all
+    names.
     """
 
     channel: OutputChannel
     prefix: str = ""
 
     def find_log(self, name: str) -> Path:
-        """The path of a log by its plain name, compressed or not."""
+        """The path of the sender's copy of a log, compressed or not."""
         return super().find_log(self.prefix + name)
 
     @contextlib.contextmanager
     def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
-        """New logs, for as long as a program runs."""
-        named = [self.prefix + name for name in names]
-        first = self.channel.open_logs(*named)
+        """Open logs, for as long as a program runs."""
+        full_names = [self.prefix + name for name in names]
+        first = self.channel.open_logs(*full_names)
         try:
-            with super().open_logs(*named) as copies:
+            with super().open_logs(*full_names) as copies:
                 numbered = enumerate(copies, first)
                 yield tuple(_SentLog(self.channel, number, copy) for number, copy in numbered)
         finally:
             self.channel.close_logs(first)
 
     def rename(self, old: str, new: str) -> None:
-        """Give both outputs of a program another name."""
+        """Rename the logs of a program's stdout and stderr."""
         super().rename(old, new)
-        for kind in ("out", "err"):
-            self.channel.rename_log(*(f"{self.prefix}{name}.{kind}" for name in (old, new)))
+        for stream in ("out", "err"):
+            old_name, new_name = f"{self.prefix}{old}.{stream}", f"{self.prefix}{new}.{stream}"
+            self.channel.rename_log(old_name, new_name)
 
     def write(self, name: str, text: str) -> None:
         """Write a text of this program, such as a traceback."""
@@ -69,12 +70,12 @@ class SentLogs(Logs):
 
 @dataclass(frozen=True)
 class PassedLogs(SentLogs):
-    """Logs of a sender that keeps no copy, as it must not read agents' output; only texts of its
-    own are also in its folder."""
+    """Logs of a sender that keeps no copies, as it must not read agents' output. Only its own texts
+    are also written to its folder."""
 
     @contextlib.contextmanager
     def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
-        """New logs, for as long as a program runs."""
+        """Open logs, for as long as a program runs."""
         first = self.channel.open_logs(*(self.prefix + name for name in names))
         try:
             yield tuple(_SentLog(self.channel, first + index) for index in range(len(names)))
@@ -83,12 +84,12 @@ class PassedLogs(SentLogs):
 
 
 def pass_logs(folder: Path, channel: OutputChannel, prefix: str) -> PassedLogs:
-    """Logs of a process that keeps no copy; ``folder`` is created, for texts of its own."""
+    """Logs of a process that keeps no copies; ``folder`` is created for its own texts."""
     folder.mkdir(exist_ok=True)
     return PassedLogs(folder, Redactor(()), Reserve(folder / "reserve"), channel, prefix)
 
 
 def open_logs(folder: Path, channel: OutputChannel, prefix: str = "") -> SentLogs:
-    """Logs of a process that may know no secret; its copies are in ``folder``."""
+    """Logs of a process that knows no secrets; its copies are in ``folder``."""
     folder.mkdir(exist_ok=True)  # it exists if the process is started again
     return SentLogs(folder, Redactor(()), Reserve(folder / "reserve"), channel, prefix)

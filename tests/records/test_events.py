@@ -11,16 +11,16 @@ from gitlab_nightshift.records.events import (
     ProgramStarted,
     StepEnded,
     StepStarted,
+    combine_sinks,
     format_elapsed,
     format_event_name,
-    to_all,
     to_line,
 )
 from gitlab_nightshift.records.products import Outcome
 from gitlab_nightshift.records.run_results import RunResult
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.wire.channel import KINDS
+from gitlab_nightshift.wire.channel import EVENT_CLASSES
 from tests.support.samples import BEAD, EVENTS
 from tests.support.tables import each
 
@@ -28,7 +28,7 @@ NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
 
 
 def test_every_event_is_tried() -> None:
-    assert {type(event) for event in EVENTS} == set(KINDS.values())
+    assert {type(event) for event in EVENTS} == set(EVENT_CLASSES.values())
 
 
 @each("event", EVENTS)
@@ -80,7 +80,7 @@ def test_whoever_delegates_reads_the_names_and_keys_of_the_documentation(
 def test_to_all_passes_each_event_to_each_sink() -> None:
     first: list[Event] = []
     second: list[Event] = []
-    emit = to_all(sink for sink in (first.append, second.append))
+    emit = combine_sinks(sink for sink in (first.append, second.append))
     for event in EVENTS:
         emit(event)
     assert first == second == EVENTS

@@ -22,7 +22,7 @@ from tests.support.world import Done, World, world
 ANALYZE, IMPLEMENT = 0.25, 0.125
 """USD that the beads pay; Implement only where it hangs then."""
 MEMORY = "was killed, perhaps for lack of memory"
-KEPT = "before run.received_files:ResultRecords.keep"
+KEPT = "before run.received_files:RecordStore.store"
 SENT = "wire.channel:OutputChannel.send_record"
 
 

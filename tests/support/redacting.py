@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.events import format_event_name
 from gitlab_nightshift.records.storage import to_json
-from gitlab_nightshift.wire.channel import FROM_WORK, Configuration, Sender
+from gitlab_nightshift.wire.channel import FROM_WORK, RedactorConfig, Sender
 from tests.support.samples import EVENTS
 
 SECRET = "hunter2-is-the-secret-of-this-job"
@@ -82,7 +82,7 @@ def redacting(
     log_file, ended_file = folder / "job.log", folder / "ended"
     ended = os.open(ended_file, os.O_WRONLY | os.O_CREAT)
     with log_file.open("wb") as output:
-        made = Configuration(
+        made = RedactorConfig(
             *("7", values, str(results), str(logs), sections, False),
             *(output.fileno(), ended, None, ends),
         )
@@ -104,7 +104,7 @@ def _with(sender: Sender, descriptor: int) -> Sender:
     return Sender(sender.name, descriptor, sender.events, sender.records, sender.logs)
 
 
-def _start(made: Configuration, inherited: list[int], before: str) -> "subprocess.Popen[bytes]":
+def _start(made: RedactorConfig, inherited: list[int], before: str) -> "subprocess.Popen[bytes]":
     read, write = os.pipe()
     argv = [sys.executable, "-I", "-S", "-c", START, str(read), before]
     env: Mapping[str, str] = {"PATH": "/usr/bin:/bin"}

@@ -125,7 +125,7 @@ def _become(
     os.environ.clear()
     os.environ.update(env)
     os.chdir("/")
-    sealed_entry.stop_with(parent)
+    sealed_entry.end_with_parent(parent)
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
         for number, mode in enumerate("rww")

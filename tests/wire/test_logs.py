@@ -156,7 +156,7 @@ def test_no_log_is_run_by_the_browser_that_shows_it(
             logs.open(ask(first=0, names=[name]))
     for name in ("x.out", "x.err", "x.txt", "x.json", "x.jsonl"):
         logs.write_text(ask(name=name, text="x"))
-    monkeypatch.setattr(received_files, "_NAME", re.compile(r".*"))  # the control
+    monkeypatch.setattr(received_files, "_LOG_NAME", re.compile(r".*"))  # the control
     logs.write_text(ask(name="report.html", text="<script>"))
     assert (tmp_path / "report.html").read_text() == "<script>"
 

@@ -25,9 +25,9 @@ from gitlab_nightshift.records.events import (
 )
 from gitlab_nightshift.run.supervisor.output_pipes import DELEGATION_SENDERS, RUN_SENDERS
 from gitlab_nightshift.wire.channel import (
+    EVENT_CLASSES,
     FROM_TASK,
     FROM_WORK,
-    KINDS,
     LARGEST_FRAME,
     Frame,
     FrameKind,
@@ -96,7 +96,7 @@ NAMES = tuple(dict.fromkeys(map(format_event_name, EVENTS)))
 
 def test_every_event_comes_back_as_it_was() -> None:
     assert [decode_event(encode_event(event), NAMES) for event in EVENTS] == EVENTS
-    assert {type(event) for event in EVENTS} == set(KINDS.values())
+    assert {type(event) for event in EVENTS} == set(EVENT_CLASSES.values())
     assert decode_event(encode_event(Note("odd \udcff \ud800")), FROM_WORK) == Note(
         "odd \udcff \ud800"
     )

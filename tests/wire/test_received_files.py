@@ -14,7 +14,7 @@ from gitlab_nightshift.records.products import Bundle, Outcome, ProposedChange
 from gitlab_nightshift.records.storage import LARGEST_PATCH, read_record, to_json
 from gitlab_nightshift.records.verdicts import GatedFile
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.run.received_files import KINDS, ResultRecords, redact_bundle
+from gitlab_nightshift.run.received_files import KINDS, RecordStore, redact_bundle
 from gitlab_nightshift.stages.report.page import read_beginning
 from gitlab_nightshift.system.disk_reserve import Reserve
 from tests.support.disks import fill, small_disk
@@ -30,14 +30,14 @@ WHOLE = dataclasses.replace(
 NAME, PATCH = "bundle/bundle.json", "bundle/change.patch"
 
 
-def records(folder: Path) -> ResultRecords:
-    return ResultRecords(folder, REDACT, REDACT, Reserve(folder / "reserve"))
+def records(folder: Path) -> RecordStore:
+    return RecordStore(folder, REDACT, REDACT, Reserve(folder / "reserve"))
 
 
 def kept(folder: Path, kind: str, record: Any) -> Any:
     """A record as it is on disk, after it was sent with the secret in every text."""
     name = f"{kind}.json"
-    records(folder).keep(name, kind, to_json(record).encode())
+    records(folder).store(name, kind, to_json(record).encode())
     return json.loads((folder / name).read_bytes())
 
 
@@ -126,7 +126,7 @@ def test_a_bundle_with_a_secret_in_a_path_is_no_proposal(tmp_path: Path) -> None
     change = ProposedChange(("src/a.py", f"docs/{SECRET}.md"), 1, 1, "a" * 40)
     bundle = dataclasses.replace(BUNDLE, proposal=dataclasses.replace(PROPOSAL, change=change))
     for other in (bundle, dataclasses.replace(BUNDLE, base_sha=SECRET)):
-        records(tmp_path).keep(NAME, "bundle", to_json(other).encode())
+        records(tmp_path).store(NAME, "bundle", to_json(other).encode())
         assert SECRET not in (tmp_path / NAME).read_text()
         made = read_record(Bundle, tmp_path / NAME)
         assert (made.outcome, made.error_code) == (Outcome.FAILED, Code.POLICY_DENY)
@@ -141,18 +141,18 @@ def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
         (f"+a = '{SECRET}'\n".encode(), "E_POLICY_DENY", "the value of a secret variable"),
         (b"+" * (LARGEST_PATCH + 1), "E_PARSE_ERROR", "has more than 8388608 bytes"),
     ):
-        keeping.keep(PATCH, "patch", b"+fine\n")
+        keeping.store(PATCH, "patch", b"+fine\n")
         with pytest.raises(InvalidRecordError, match=why):
-            keeping.keep(PATCH, "patch", patch)
-        keeping.keep(NAME, "bundle", sent)
-        keeping.keep("other/bundle.json", "bundle", sent)
+            keeping.store(PATCH, "patch", patch)
+        keeping.store(NAME, "bundle", sent)
+        keeping.store("other/bundle.json", "bundle", sent)
         made = read_record(Bundle, tmp_path / NAME)
         assert (made.outcome, made.error_code) == (Outcome.FAILED, code)
         assert why in made.reason
         assert not (tmp_path / PATCH).exists(), "nor the one before"
         assert read_record(Bundle, tmp_path / "other/bundle.json") == BUNDLE
-    keeping.keep(PATCH, "patch", f" {SECRET}\n-{SECRET}\n+fine\n".encode())
-    keeping.keep(NAME, "bundle", sent)
+    keeping.store(PATCH, "patch", f" {SECRET}\n-{SECRET}\n+fine\n".encode())
+    keeping.store(NAME, "bundle", sent)
     assert read_record(Bundle, tmp_path / NAME) == BUNDLE, "what was there is no leak"
 
 
@@ -173,28 +173,28 @@ def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
 )
 def test_what_is_no_such_record_is_not_kept(kind: str, data: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidRecordError):
-        records(tmp_path).keep(NAME, kind, data)
+        records(tmp_path).store(NAME, kind, data)
     assert list(tmp_path.iterdir()) == []
 
 
 @each(("kind", "byte"), [("text", b"x"), ("bundle", b" ")])
 def test_what_is_too_large_is_not_kept(kind: str, byte: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidRecordError):
-        records(tmp_path).keep(NAME, kind, byte * (16 * 1024 * 1024 + 1))
+        records(tmp_path).store(NAME, kind, byte * (16 * 1024 * 1024 + 1))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_page_in_which_a_browser_would_run_a_script_is_refused(tmp_path: Path) -> None:
     kept = records(tmp_path)
     with pytest.raises(InvalidRecordError, match="no page of this program"):
-        kept.keep("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
+        kept.store("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
     assert "default-src 'none'" in read_beginning()
-    kept.keep("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
+    kept.store("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
     assert (tmp_path / "report.html").exists()
 
 
 def test_a_report_is_redacted_as_it_stands(tmp_path: Path) -> None:
-    records(tmp_path).keep("report.html", "text", f"<b>{SECRET}</b>\xff".encode("latin-1"))
+    records(tmp_path).store("report.html", "text", f"<b>{SECRET}</b>\xff".encode("latin-1"))
     assert (tmp_path / "report.html").read_bytes() == b"<b>[redacted]</b>\xff"
     assert (tmp_path / "report.html").stat().st_mode & 0o044, "others may read it, as any artifact"
 
@@ -202,10 +202,10 @@ def test_a_report_is_redacted_as_it_stands(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_record_and_says_so(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         keeping = records(disk)
-        keeping.keep(NAME, "bundle", to_json(QUIET).encode())
+        keeping.store(NAME, "bundle", to_json(QUIET).encode())
         fill(disk)
         with pytest.raises(InvalidRecordError, match="no space left"):
-            keeping.keep(
+            keeping.store(
                 NAME, "bundle", to_json(dataclasses.replace(BUNDLE, summary="x" * 100_000)).encode()
             )
         assert read_record(Bundle, disk / NAME) == QUIET
@@ -216,7 +216,7 @@ def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "12m") as disk:
         Reserve(disk / "reserve").hold()
         fill(disk)
-        records(disk).keep(NAME, "bundle", to_json(BUNDLE).encode())
+        records(disk).store(NAME, "bundle", to_json(BUNDLE).encode())
         assert read_record(Bundle, disk / NAME) == BUNDLE
 
 

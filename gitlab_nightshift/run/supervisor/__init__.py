@@ -1,9 +1,9 @@
-"""Starts each process of a run with only what it may hold: for ``nightshift run``, ``work`` and
-``notary`` those of the table below, for ``delegate`` those of ``delegation_run.py``.
+"""Starts the processes of a run, each with only the secrets that it needs: for ``nightshift run``,
+``work`` and ``notary`` those of the table below, for ``delegate`` those of ``delegation_run.py``.
 
-The supervisor holds every secret of the job. So it reads nothing that an agent may have written
-except validated records, and it imports nothing but the standard library. Secrets go through pipes,
-once. Each process, the secrets that it holds, and what it reads:
+The supervisor has every secret of the job. So it imports only the standard library, and of what
+agents may have written it reads only validated records. Secrets are passed once, through pipes.
+Each process, its secrets, and what it reads:
 
     redactor  all values          what the others log and store
     plan      the token           GitLab, settings, the checkout before any agent

@@ -1,5 +1,5 @@
-"""A stage that reads agents' work, confined as well as this machine allows. It starts before the
-plan is known, and again if the plan wants another confinement.
+"""A stage that reads agents' work, confined as well as this machine allows. It is started before
+the plan is known, and restarted if the plan requires another confinement.
 """
 
 import contextlib
@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.repository.git_mask import move_git
-from gitlab_nightshift.run.supervisor.stage_calls import Begin, RunnableStage
+from gitlab_nightshift.run.supervisor.stage_calls import RunnableStage, StartStage
 from gitlab_nightshift.sandbox import confinement
 from gitlab_nightshift.sandbox.confinement import ConfinementMode, ConfinementPaths
 from gitlab_nightshift.sandbox.launched_process import MOST_STARTS
 
 MAX_REASON_CHARS = 200
-"""Limit of what work says of the failure of namespaces."""
+"""Limit of work's reason why namespaces failed."""
 
 
 @dataclass(frozen=True)
 class IsolationSettings:
     """The settings that decide how work is confined. ``opened`` are paths in the hidden HOME that
-    these settings need."""
+    work needs because of these settings."""
 
     isolation: str
     record_dir: str | None
@@ -47,11 +47,11 @@ def read_isolation(context: Mapping[str, Any], paths: ConfinementPaths) -> Isola
 @dataclass
 class ConfinedStage:
     """A stage that is restarted when it needs a different confinement. If the stage itself asks for
-    that, it counts only while ``untouched`` returns True: no agent can have influenced it."""
+    that, it is restarted only while ``untouched`` returns True: no agent can have influenced it."""
 
     paths: ConfinementPaths
     settings: IsolationSettings
-    begin: Begin
+    start_stage: StartStage
     untouched: Callable[[], bool]
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -62,21 +62,20 @@ class ConfinedStage:
             self.settings = settings
             self.start()
         answer = self._run_with_restarts(inputs)
-        namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
-        # "unfit": agents' own sandbox does not start within these namespaces.
-        if (why := answer.get("unfit")) and namespaces and self.untouched():
+        in_namespaces = self._chosen.mode is ConfinementMode.NAMESPACES
+        # "unfit": the agents' sandbox does not start within these namespaces.
+        if (why := answer.get("unfit")) and in_namespaces and self.untouched():
             self.start(str(why)[:MAX_REASON_CHARS])
             answer = self._run(inputs)
         return answer
 
     def start(self, namespace_failure: str = "") -> None:
-        """Start or restart the stage. ``namespace_failure``: why namespaces cannot be used, if that
-        is known."""
+        """Start or restart the stage. ``namespace_failure``: why namespaces cannot be used, "" if
+        they have not failed."""
         self.close()
         paths = self.paths.with_opened(*self.settings.opened)
         if folder := self.settings.record_dir:
-            # A folder of its own, made now: only what exists can be opened to work. Errors with
-            # it are reported by the work stage.
+            # Created now: only existing paths can be made writable. The work stage reports errors.
             with contextlib.suppress(OSError):
                 if not Path(folder).resolve().is_relative_to(Path(paths.git).parent):
                     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -85,15 +84,15 @@ class ConfinedStage:
         self._chosen = confinement.choose(
             self.settings.isolation, paths, namespace_failure=namespace_failure
         )
-        self._stage = self._running.enter_context(self.begin(self._chosen.prefix))
+        self._stage = self._running.enter_context(self.start_stage(self._chosen.prefix))
 
     def close(self) -> None:
         """End the stage."""
         self._running.close()
 
     def _run_with_restarts(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the stage, and restart it if a path that it must not see vanished before the start:
-        ``bwrap`` cannot mount over what is gone."""
+        """Run the stage. Restart it if a path that must be hidden from it vanished before the
+        start: ``bwrap`` cannot mount over a missing path."""
         for _ in range(MOST_STARTS - 1):
             answer = self._run(inputs)
             if answer or not (self._chosen.has_lost_hidden_path() and self.untouched()):
@@ -102,23 +101,23 @@ class ConfinedStage:
         return self._run(inputs)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        landlock = self._chosen.mode is ConfinementMode.LANDLOCK
         # Landlock cannot hide a path below a readable one, so .git is moved away; by the
         # supervisor, because the stage itself must never read it.
-        if moved := landlock and bool(self.paths.moved_git):
+        is_moved = self._chosen.mode is ConfinementMode.LANDLOCK and bool(self.paths.moved_git)
+        if is_moved:
             move_git(Path(self.paths.git).parent, Path(self.paths.moved_git).parent)
         confined = self._chosen.describe(self._confined_paths)
-        return self._stage.run({**inputs, "confined": confined, "moved": moved})
+        return self._stage.run({**inputs, "confined": confined, "moved": is_moved})
 
 
 @contextlib.contextmanager
 def open_confined_stage(
     paths: ConfinementPaths,
     settings: IsolationSettings,
-    begin: Begin,
+    start_stage: StartStage,
     untouched: Callable[[], bool],
 ) -> Iterator[RunnableStage]:
     """A confined stage, which ends with the block."""
-    with contextlib.closing(ConfinedStage(paths, settings, begin, untouched)) as stage:
+    with contextlib.closing(ConfinedStage(paths, settings, start_stage, untouched)) as stage:
         stage.start()
         yield stage

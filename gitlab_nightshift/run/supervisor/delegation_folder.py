@@ -1,6 +1,5 @@
 """The output folder of a delegation, below its caller's folder, locked while the delegation runs.
-From the folder another process reads the delegation's status; by the lock it finds the process to
-cancel.
+Another process can read the delegation's status there, and finds the process to cancel by the lock.
 
 Events are written as they happen, everything else at the end, once no agent is left.
 """
@@ -25,8 +24,8 @@ from gitlab_nightshift.stages.report.result_files import ignore_itself
 from gitlab_nightshift.system.file_names import path_exists
 from gitlab_nightshift.system.openat import remove_path
 
-PREFIX = "delegate-"
-LOCK = "lock"
+PREFIX, LOCK = "delegate-", "lock"
+"""The beginning of the folder's name, and the file in it that is locked."""
 DEFAULT_PARENT = "nightshift"
 """The default of ``output_dir``, until the repository's settings have been read."""
 
@@ -63,8 +62,7 @@ class DelegationFolder:
         _remove_if_empty(old.parent)
 
     def remove(self) -> None:
-        """Remove the folder: there is nothing to keep, or agents must not find it in their checkout
-        (``place_results`` makes it again)."""
+        """Remove the folder. ``place_results`` creates it again if needed."""
         remove_path(self.path)
         _remove_if_empty(self.path.parent)
 
@@ -72,9 +70,9 @@ class DelegationFolder:
         """Replace the folder by the results. Raises OSError."""
         new_folder = self._make(self.path.parent)
         ignore_itself(new_folder)
-        # The copy, which may fail, is made first: until it is whole, the old folder stays.
+        # Copying may fail: the old folder is removed only after that.
         shutil.copytree(results, new_folder, symlinks=True, dirs_exist_ok=True)
-        if new_folder != self.path:  # equal after remove(), which frees the name
+        if new_folder != self.path:  # equal after remove()
             remove_path(self.path)
             new_folder.rename(self.path)
 
@@ -103,11 +101,9 @@ def open_delegation_folder(
 
     Raises NightshiftError ``E_CONFIG``.
     """
-    is_usable = output_dir and not set(Path(output_dir).parts) & {"/", ".."}
-    folder = DelegationFolder(
-        caller, output_dir if output_dir and is_usable else DEFAULT_PARENT, run_id
-    )
-    with contextlib.closing(folder):
+    if not output_dir or set(Path(output_dir).parts) & {"/", ".."}:
+        output_dir = DEFAULT_PARENT
+    with contextlib.closing(DelegationFolder(caller, output_dir, run_id)) as folder:
         yield folder
 
 
@@ -124,15 +120,15 @@ LARGEST_RESULT = 64 * 1024 * 1024
 """Bytes."""
 _FLOCK_FORMAT = "hhqqi0q"
 """``struct flock`` of fcntl(2) on 64-bit Linux: type, whence, (padding), start, length, pid.
-``fcntl.lockf`` can set a lock, but not tell who holds it."""
+Needed as ``fcntl.lockf`` cannot return who holds a lock."""
 
 
 @dataclass(frozen=True)
 class DelegationStatus:
     """A delegation's status. ``alive``: a process holds its lock; ``pid`` is that process, None if
-    not visible from here. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the cost
-    so far, None if unknown. ``result`` is None until the delegation has ended, and forever if it
-    was killed."""
+    it is in another container. ``phase`` is the latest one, begun at ``since``. ``cost_usd`` is the
+    cost so far, None if unknown. ``result`` is None until the delegation has ended, and also after
+    that if it was killed."""
 
     run_id: str
     folder: str
@@ -152,7 +148,7 @@ def read_status(name: str, caller: Path, output_dir: str | None) -> DelegationSt
     summary = EventSummary()
     with contextlib.suppress(OSError):
         summary = read_summary(folder / EVENTS)
-    is_cost_known = summary.running_usage or summary.beads  # the sum of no beads would be 0
+    is_cost_known = summary.running_usage or summary.beads  # without any, the sum would be 0
     return DelegationStatus(
         run_id=summary.run_id or folder.name.removeprefix(PREFIX),
         folder=str(folder),
@@ -177,45 +173,51 @@ def cancel_delegation(name: str, caller: Path, output_dir: str | None) -> dict[s
 
 
 def find_delegation(name: str, caller: Path, output_dir: str | None) -> Path:
-    """The folder of a delegation: below the caller's, or else anywhere in the checkout around that.
-    Of several with one id, the latest.
+    """The folder of a delegation by its id or path: below the caller's, or else anywhere in the
+    checkout around that. Of several with one id, the latest.
 
     Raises NightshiftError ``E_CONFIG`` if there is none, or if it belongs to another user.
     """
-    wanted = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
-    candidates = [caller / name] if "/" in name else _list_folders(caller, output_dir, wanted)
-    named = [each for each in candidates if each.name.startswith(PREFIX) and path_exists(each)]
-    folders = [each for each in named if each.is_dir()] or list(_search_checkout(caller, wanted))
+    base_name = name if name.startswith(PREFIX) else f"{PREFIX}{name}"
+    paths = [caller / name] if "/" in name else _list_paths(caller, output_dir, base_name)
+    existing = [path for path in paths if path.name.startswith(PREFIX) and path_exists(path)]
+    folders = [path for path in existing if path.is_dir()]
+    folders = folders or list(_search_checkout(caller, base_name))
     if not folders:
         raise build_config_error(
             f"{name}: no delegation with that id or folder below {caller}, or in the checkout"
             " around it: run this where it was started"
         )
-    folder = max(folders, key=lambda each: each.stat().st_ctime_ns).resolve()
+    folder = max(folders, key=lambda path: path.stat().st_ctime_ns).resolve()
     if folder.stat().st_uid != os.geteuid():
         raise build_config_error(f"{folder} belongs to another user")
     return folder
 
 
-def _list_folders(caller: Path, output_dir: str | None, wanted: str) -> list[Path]:
-    output_folders = [each for each in caller.iterdir() if each.is_dir()]
-    output_folders += [caller / output_dir] if output_dir else []
-    exact = [output_folder / wanted for output_folder in output_folders]
-    pattern = f"{glob.escape(wanted)}-[0-9]*"  # a second delegation with this id
-    repeated = (found for output_folder in output_folders for found in output_folder.glob(pattern))
-    return [*exact, *repeated]
+def _list_paths(caller: Path, output_dir: str | None, name: str) -> list[Path]:
+    """Where a delegation's folder may be: in each folder of the caller's, or in ``output_dir``."""
+    parents = [path for path in caller.iterdir() if path.is_dir()]
+    parents += [caller / output_dir] if output_dir else []
+    pattern = _build_repeated_pattern(name)
+    repeated = [path for parent in parents for path in parent.glob(pattern)]
+    return [*(parent / name for parent in parents), *repeated]
 
 
-def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
+def _build_repeated_pattern(name: str) -> str:
+    """A pattern for the folders of further delegations with the same id."""
+    return f"{glob.escape(name)}-[0-9]*"
+
+
+def _search_checkout(caller: Path, name: str) -> Iterator[Path]:
     """Search the whole checkout around the caller's folder, except ``.git`` and the contents of
     delegations' folders."""
-    top = next((each for each in (caller, *caller.parents) if (each / ".git").exists()), None)
-    pattern = f"{glob.escape(wanted)}-[0-9]*"
-    for folder, inner, _ in os.walk(top) if top else ():
-        named = (name for name in inner if name == wanted or fnmatchcase(name, pattern))
-        yield from (Path(folder, name) for name in named)
-        # os.walk enters only what is left in this list.
-        inner[:] = [each for each in inner if each != ".git" and not each.startswith(PREFIX)]
+    top = next((path for path in (caller, *caller.parents) if (path / ".git").exists()), None)
+    pattern = _build_repeated_pattern(name)
+    for parent, folders, _ in os.walk(top) if top else ():
+        matching = (each for each in folders if each == name or fnmatchcase(each, pattern))
+        yield from (Path(parent, each) for each in matching)
+        # os.walk enters only the folders that are left in this list.
+        folders[:] = [each for each in folders if each != ".git" and not each.startswith(PREFIX)]
 
 
 # --- the lock -------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def _search_checkout(caller: Path, wanted: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _open_lock(folder: Path) -> Iterator[int | None]:
-    """The delegation's lock; None once its results are placed, without a lock, in the folder."""
+    """The delegation's lock; None once the results, which have no lock, replaced the folder."""
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -234,9 +236,9 @@ def _open_lock(folder: Path) -> Iterator[int | None]:
 
 
 def _find_holder(lock: int) -> int | None:
-    """The pid that holds the lock, from the kernel: so never a stale one. 0 if that process is in
-    another pid namespace, None if nobody holds it."""
-    # F_GETLK: who would keep a write lock on the whole file from being set (fcntl(2)).
+    """The pid of the process that holds the lock. 0 if that is in another PID namespace, None if
+    nobody holds it."""
+    # F_GETLK returns the lock that prevents a write lock on the whole file (fcntl(2)).
     query = struct.pack(_FLOCK_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, *_, pid = struct.unpack(_FLOCK_FORMAT, fcntl.fcntl(lock, fcntl.F_GETLK, query))
     return None if kind == fcntl.F_UNLCK else pid
@@ -250,8 +252,8 @@ def _end_holder(lock: int) -> None:
     if not pid:
         raise build_config_error("the run is in another container: cancel it there")
     with contextlib.suppress(ProcessLookupError):
-        # The pid may have been reused since: a pidfd pins the process (pidfd_open(2), Linux 5.3),
-        # and it still holds the lock, so the signal reaches the right one.
+        # The pid may have been reused. A pidfd stays with one process (pidfd_open(2), Linux 5.3):
+        # if that still holds the lock, it is the right one.
         process = os.pidfd_open(pid)
         try:
             if _find_holder(lock) == pid:

@@ -1,4 +1,5 @@
-"""``nightshift delegate``: starts each process of a delegation with only what it may hold.
+"""``nightshift delegate``: starts the processes of a delegation, each with only the secrets that it
+needs. Each process, its secrets, and what it reads:
 
     redactor  all values     what the others log and store
     prepare   -              the payload, the policy, the repository before any agent
@@ -7,8 +8,8 @@
     notary    nothing        the change, while the test command runs on it
     finish    nothing        the patch; it alone writes into the caller's repository
 
-If the agent cannot be used and the patch provider may take over, the latter gets a gateway and a
-work process of its own.
+If the agent cannot be used and the patch provider may take over, that gets another gateway and
+another work process.
 """
 
 import contextlib
@@ -61,10 +62,10 @@ from gitlab_nightshift.run.supervisor.output_pipes import (
     read_secret_values,
 )
 from gitlab_nightshift.run.supervisor.stage_calls import (
+    BeadUsages,
     Stages,
-    UsedByBeads,
-    add_used,
-    append_used,
+    append_usages,
+    compute_total_usage,
     hide_key_values,
     limit_budget,
     remove_proxies,
@@ -96,8 +97,8 @@ _NO_TMPDIR = "/tmp"  # noqa: S108
 
 @dataclass(frozen=True)
 class DelegationCall:
-    """A caller's request. ``payload`` is as received; ``log`` is the descriptor for the
-    human-readable log, ``colour`` whether that may have colours."""
+    """A caller's request. ``payload`` is not parsed yet; ``log`` is the descriptor for the readable
+    log, with colours if ``colour`` is True."""
 
     payload: bytes = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
@@ -107,7 +108,7 @@ class DelegationCall:
 
 
 def supervise_delegation(call: DelegationCall) -> DelegationResult:
-    """Do one task. Never raises: failures, signals and bugs become results with their code."""
+    """Run one delegation. Never raises: failures, signals and bugs become results."""
     become_subreaper()  # orphans of stages become our children (PR_SET_CHILD_SUBREAPER, prctl(2))
     earlier_children = list_own_children()
     try:
@@ -122,7 +123,7 @@ def supervise_delegation(call: DelegationCall) -> DelegationResult:
             try:
                 return _Delegation(call, job, run_folder, delegation_folder, signals).run_stages()
             finally:
-                # A leftover process may hold the caller's own pipes, who would wait for it.
+                # A caller waits until its pipes are closed, which leftover processes may hold open.
                 end_orphans(lambda: list_own_children() - earlier_children)
     except NightshiftError as error:
         return build_refused_result(error.code, error.message)
@@ -149,7 +150,7 @@ def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
 @dataclass(frozen=True)
 class DelegatedCheckout:
     """The checkout of each worker of a delegation: a private one, or, unconfined, the caller's own.
-    ``work`` is prepare's input of work, ``stack`` keeps the private folders."""
+    ``work`` is work's input from prepare; ``stack`` keeps the private folders open."""
 
     env: Mapping[str, str]
     run_folder: RunFolder
@@ -161,9 +162,8 @@ class DelegatedCheckout:
     def open(self, folders: PreparedFolders) -> Iterator[WorkerCheckout]:
         """Open the checkout for a worker with these folders."""
         opened = open_scratch_folder(self.run_folder.private.parent, self.source.top)
-        scratch = self.stack.enter_context(opened)
-        inputs = {name: self.work[name] for name in ("payload", "source")}
-        inputs["scratch"] = str(scratch)
+        scratch, work = self.stack.enter_context(opened), self.work
+        inputs = {"payload": work["payload"], "source": work["source"], "scratch": str(scratch)}
         with contextlib.ExitStack() as stack:
             paths = None
             if not self.work["in_place"]:
@@ -182,7 +182,7 @@ class DelegatedCheckout:
         )
 
     def _restore(self) -> RestoreReport:
-        """Restore the caller's checkout; a private one is thrown away."""
+        """Restore the caller's checkout; a private one needs no repair."""
         if self.work["in_place"]:
             private, path = self.run_folder.private, self.source.git.env["PATH"]
             repair(self.source.top, private=private, search_path=path, just_now=True)
@@ -192,29 +192,29 @@ class DelegatedCheckout:
 @dataclass
 class WorkResult:
     """How work ended. ``answer`` is {} if it was killed, None if it never began; ``failure`` is the
-    error that ended it. ``agent`` is the input of the agent that counts, ``used`` what both have
-    used, ``no_fallback`` why the second one was not tried."""
+    error that ended it. ``agent`` is the input of the agent that ran last; ``usages`` are those of
+    both agents; ``no_fallback`` is why the second one was not tried."""
 
     answer: dict[str, Any] | None = None
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
     no_fallback: str = ""
-    used: UsedByBeads = None
+    usages: BeadUsages = None
 
 
 def run_task(workers: Workers, work: Mapping[str, Any], run_id: str) -> WorkResult:
-    """Have an agent try the task, then, if that cannot be used, a fallback agent. Returns how the
-    last one ended."""
+    """Have an agent try the task, and if that agent cannot be used, the fallback agent. Returns how
+    the last one ended."""
     first = run_agent(workers, work["plan"], work["first"], run_id)
     if first.failure or not first.answer or first.answer.get("fall_back") is not True:
         return first
     if not work["second"]:
         first.no_fallback = work["no_fallback"]
         return first
-    gateway = limit_budget(work["second"]["gateway"], first.used)
+    gateway = limit_budget(work["second"]["gateway"], first.usages)
     agent = {**work["second"], "gateway": gateway}
     result = run_agent(workers, work["plan"], agent, run_id, str(first.answer.get("reason")))
-    result.used = append_used(first.used, result.used)
+    result.usages = append_usages(first.usages, result.usages)
     return result
 
 
@@ -225,28 +225,28 @@ def run_agent(
     run_id: str,
     fallback_reason: str = "",
 ) -> WorkResult:
-    """Have one agent try the task; ``fallback_reason`` is why the one before could not be used, ""
-    for the first. When this returns, its processes are dead, and the caller's checkout is
-    restored."""
+    """Have one agent try the task. ``fallback_reason`` is why the first agent could not be used, ""
+    for the first one. When this returns, the agent's processes are dead, and the caller's checkout
+    is restored."""
     result = WorkResult(agent=agent, failure=workers.signals.stopped)
     if result.failure:
         return result
     context, gateway = agent["context"], agent["gateway"]
     sender = "fallback" if fallback_reason else "work"
     choose = functools.partial(read_isolation, context)
-    with workers.open(sender, TASK, choose, likely=bool(gateway)) as worker:
+    with workers.open(sender, TASK, choose, preload_gateway=bool(gateway)) as worker:
         inputs = {"plan": plan, "context": context, "fallback_reason": fallback_reason}
         ended = worker.run(inputs, gateway, run_id, "work did not end at its deadline")
-    result.answer, result.used = ended.answer, ended.used
+    result.answer, result.usages = ended.answer, ended.usages
     if not ended.answer:
         result.failure = workers.signals.stopped or build_killed_error("work")
-    elif not ended.answer.get("error_code"):  # a signal that work did not notice
+    elif not ended.answer.get("error_code"):  # a signal may have come too late for work
         result.failure = workers.signals.stopped
     return result
 
 
 class _Delegation:
-    """A delegation from start to end: which process runs when, with which input."""
+    """One delegation: when each process runs, and with which input."""
 
     def __init__(
         self,
@@ -262,12 +262,12 @@ class _Delegation:
         self._finished: dict[str, Any] = {}
         self._notary: NotaryRecord | None = None
         self._certificates = copy_certificates(call.env, call.folder, run_folder.private)
-        self._own = self._build_own_environment()
+        self._own_env = self._build_own_environment()
 
-    def _build_own_environment(self, *agents: Path) -> dict[str, str]:
-        """The caller's environment, without paths into the checkout or ``agents``: agents write to
-        both."""
-        checkouts = (*find_checkouts(self._call.folder, self._call.env), *agents)
+    def _build_own_environment(self, *agent_folders: Path) -> dict[str, str]:
+        """The environment of this program's own processes, without paths that agents can write: in
+        the checkout and in ``agent_folders``."""
+        checkouts = (*find_checkouts(self._call.folder, self._call.env), *agent_folders)
         return build_own_environment(self._call.env, checkouts) | self._certificates
 
     def run_stages(self) -> DelegationResult:
@@ -283,18 +283,16 @@ class _Delegation:
             colour=call.colour,
             live=self._delegation_folder.descriptor,
         )
-        plain = remove_proxies(self._own)
-        # Without the redactor nothing can be logged or stored: its death ends the delegation.
-        on_death = functools.partial(self._signals.stop, build_killed_error("the redactor"))
-        with open_pipes(run_folder, plain, setup, on_death) as self._pipes:
-            early = self._prepare_and_work(self._pipes)
-        if early:
+        env = remove_proxies(self._own_env)
+        with open_pipes(run_folder, env, setup, self._signals) as self._pipes:
+            refusal = self._prepare_and_work(self._pipes)
+        if refusal:
             self._delegation_folder.remove()
-        return early or self._place_result()
+        return refusal or self._place_result()
 
     def _prepare_and_work(self, pipes: Pipes) -> DelegationResult | None:
-        """A refusal, for which nothing is kept; None if finish has sent the result."""
-        self._stages = Stages(pipes, self._own, self._signals)
+        """Returns a refusal, after which no files are kept; None if finish has sent the result."""
+        self._stages = Stages(pipes, self._own_env, self._signals)
         prepared = self._prepare()
         if not prepared.get("output_dir"):
             return self._build_refusal(prepared)
@@ -311,7 +309,7 @@ class _Delegation:
                 {
                     **self._build_common_input(),
                     "env": hide_key_values(self._call.env),
-                    # One character a byte: so any bytes pass through JSON, and prepare judges them.
+                    # One character per byte: JSON can carry any bytes so, and prepare checks them.
                     "payload": self._call.payload.decode("latin-1"),
                 }
             )
@@ -334,14 +332,14 @@ class _Delegation:
     # --- work -------------------------------------------------------------------------------------
 
     def _run_work(self, prepared: Mapping[str, Any], work: dict[str, Any]) -> None:
-        """Run work and notary, then finish, which writes into the repository before others may."""
+        """Run work and notary, then finish, while the repository is still locked."""
         if work["in_place"] and lies_in(self._delegation_folder.path, Path(work["source"]["top"])):
-            # Agents must not find it in their checkout; place_results makes it again.
-            self._delegation_folder.remove()
+            self._delegation_folder.remove()  # agents must not find it in their checkout
         source = open_source_record(work["source"], self._run_folder.private / "own")
         result = WorkResult()
         run_folder = RunFolder(source.top, self._run_folder.private)
-        self._stages = Stages(self._pipes, self._build_own_environment(source.top), self._signals)
+        own_env = self._build_own_environment(source.top)
+        self._stages = Stages(self._pipes, own_env, self._signals)
         with contextlib.ExitStack() as stack:
             try:
                 if work["share"]:
@@ -360,8 +358,8 @@ class _Delegation:
     def _notarize(
         self, prepared: Mapping[str, Any], result: WorkResult, workers: Workers
     ) -> NotaryRecord | None:
-        """The notary's record of the change, None without a change. A change made on top of
-        uncommitted ones is run without those, as it will be handed over."""
+        """The notary's record of the change, None without a change. The notary never sees
+        uncommitted changes: the change is handed over without them."""
         # Unconfined work could have forged the notary's record.
         (self._run_folder.results / NOTARY).unlink(missing_ok=True)
         bundle = read_bundle(self._run_folder.results)
@@ -385,7 +383,7 @@ class _Delegation:
         failure = prepared["failure"]
         if result.failure:
             failure = (result.failure.code.value, result.failure.message)
-        used = add_used(result.used)
+        usage = compute_total_usage(result.usages)
         inputs = {
             **prepared["finish"],
             **{name: result.agent[name] for name in ("used", "model") if name in result.agent},
@@ -396,7 +394,7 @@ class _Delegation:
             "notary": self._notary and dataclasses.asdict(self._notary),
             "worked": result.answer,
             "no_fallback": result.no_fallback,
-            "usage": used and dataclasses.asdict(used),
+            "usage": usage and dataclasses.asdict(usage),
         }
         # Unconfined work could have forged finish's record.
         (self._run_folder.results / "result.json").unlink(missing_ok=True)

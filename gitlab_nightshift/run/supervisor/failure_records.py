@@ -1,5 +1,5 @@
-"""The records of a run as the supervisor reads, completes and, if the process that should have
-written them is dead, writes them.
+"""The supervisor's access to a run's records: it reads and completes them, and writes those of a
+process that died.
 """
 
 import contextlib
@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.errors import KILLED, Code, NightshiftError
+from gitlab_nightshift.errors import OUT_OF_MEMORY_HINT, Code, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import find_invalid_field
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import read_kept, write_record
+from gitlab_nightshift.records.storage import read_if_valid, write_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.stages.report.killed_run import build_partial_bundle
 from gitlab_nightshift.stages.report.report_files import is_reported, read_patch, write_results
@@ -27,12 +27,12 @@ _BUNDLE, _PUBLISHED = "bundle/bundle.json", "published.json"
 
 def build_killed_error(process: str) -> NightshiftError:
     """The error for a process that ended without an answer."""
-    text = f"the process of {process} was killed, {KILLED}"
+    text = f"the process of {process} was killed, {OUT_OF_MEMORY_HINT}"
     return NightshiftError(Code.TERMINATED, text)
 
 
 def build_lost_error(process: str, answer: object) -> NightshiftError:
-    """The error for a missing result: the process was killed, or, if it gave an ``answer``, the
+    """The error for a missing result: without an ``answer`` the process was killed, otherwise the
     redactor refused its record."""
     if not answer:
         return build_killed_error(process)
@@ -42,17 +42,17 @@ def build_lost_error(process: str, answer: object) -> NightshiftError:
 
 def read_bundle(results: Path) -> Bundle | None:
     """The bundle as the redactor wrote it, None if it is missing or invalid."""
-    return read_kept(Bundle, results / _BUNDLE)
+    return read_if_valid(Bundle, results / _BUNDLE)
 
 
 def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
     """The bundle, if it belongs to this run and claims only what work may claim; None without one.
-    Any other bundle is removed. Raises ``E_PARSE_ERROR`` for that."""
+    Removes any other bundle, and raises ``E_PARSE_ERROR``."""
     bundle = read_bundle(results)
-    # Its writer may be controlled by an agent: another run's merge request might pass as ours.
-    if bundle and (wrong := _list_foreign_fields(bundle, plan)):
+    # An agent may control its writer, and might claim another run's merge request as ours.
+    if bundle and (fields := _list_foreign_fields(bundle, plan)):
         (results / _BUNDLE).unlink()
-        text = f"work gave a bundle that cannot be its own: {', '.join(wrong)}"
+        text = f"work gave a bundle that cannot be its own: {', '.join(fields)}"
         raise NightshiftError(Code.PARSE_ERROR, text)
     return bundle
 
@@ -60,45 +60,46 @@ def read_own_bundle(results: Path, plan: Mapping[str, Any]) -> Bundle | None:
 def write_measurements(
     results: Path, bundle: Bundle, usage: Usage | None, seconds: float
 ) -> Bundle:
-    """Replace work's claims in the bundle by what was measured: the gateway's ``usage``, and how
-    long and until when work ran. A later job sees only the bundle."""
+    """Replace work's claims in the bundle by measurements: the gateway's ``usage``, how long work
+    ran, and when it ended. A later job sees only the bundle."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    record = replace(bundle.with_usage(usage), created_at=now, duration_s=seconds)
+    measured = replace(bundle.with_usage(usage), created_at=now, duration_s=seconds)
     with contextlib.suppress(OSError):  # the disk is full
-        write_record(results / _BUNDLE, record)
-    return record
+        write_record(results / _BUNDLE, measured)
+    return measured
 
 
 def _list_foreign_fields(bundle: Bundle, plan: Mapping[str, Any]) -> list[str]:
-    """The fields that should repeat the plan's and do not, or that claim too much."""
+    """The fields that differ from the plan's, or that claim too much."""
     names = ("run_id", "base_sha", "target_branch")
-    if wrong := [name for name in names if getattr(bundle, name) != plan[name]]:
-        return wrong
-    if bundle.task not in ("", plan["task"]):  # "": an earlier try's, known by its merge request
+    if different := [name for name in names if getattr(bundle, name) != plan[name]]:
+        return different
+    if bundle.task not in ("", plan["task"]):  # "": of an earlier try, found by its merge request
         return ["task"]
-    names = (*plan["categories"], *(each["category"] for each in plan["left_out"]))
-    if field := find_invalid_field(bundle, names, (plan["scheduled"],)):
+    categories = (*plan["categories"], *(skipped["category"] for skipped in plan["left_out"]))
+    if field := find_invalid_field(bundle, categories, (plan["scheduled"],)):
         return [field]
     return [] if bundle.outcome in WORK_OUTCOMES else ["outcome"]
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
-    """Write the bundle of a run that was cut short; an existing bundle keeps its change.
+    """Write the bundle of a run that ended early with ``error``; an existing bundle keeps its
+    change.
 
-    ``plan`` may be partial; what was done is read from the events.
+    ``plan`` may lack fields. Without a bundle, the events show what was done.
     """
     bundle = read_bundle(results)
     if bundle is None:
         names = ("run_id", "base_sha", "target_branch", "task")
-        known = {name: plan[name] for name in names if name in plan}
-        bundle = replace(build_partial_bundle(results), **known)
+        fields = {name: plan[name] for name in names if name in plan}
+        bundle = replace(build_partial_bundle(results), **fields)
     (results / _BUNDLE).parent.mkdir(exist_ok=True)
-    record = replace(bundle, reason=error.message, error_code=error.code.value)
-    write_record(results / _BUNDLE, record)
+    failed = replace(bundle, reason=error.message, error_code=error.code.value)
+    write_record(results / _BUNDLE, failed)
 
 
 def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> None:
-    """Write the publication that publish failed to leave; ``answer`` is that process's."""
+    """Write the missing publication of publish; ``answer`` is that process's."""
     text = build_lost_error("publish", answer).message
     record = Publication(bundle.run_id, Outcome.FAILED, text, Code.PUBLISH.value)
     write_record(results / _PUBLISHED, record)
@@ -106,10 +107,10 @@ def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> N
 
 def write_refused_publication(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
     """Write the publication of a dry run if its notary refuses the change."""
-    change = bundle.proposal and bundle.proposal.change
-    assert change
-    about = {"run_id": bundle.run_id, "base_sha": bundle.base_sha, "tree_id": change.tree_id}
-    if refusal := find_refusal(record, **about):
+    assert bundle.proposal
+    tree_id = bundle.proposal.change.tree_id
+    refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree_id)
+    if refusal:
         outcome = Outcome.MR_READY if refusal.code is Code.INCOMPLETE else Outcome.FAILED
         publication = Publication(bundle.run_id, outcome, refusal.why, refusal.code.value)
         write_record(results / _PUBLISHED, publication)
@@ -118,11 +119,11 @@ def write_refused_publication(results: Path, bundle: Bundle, record: NotaryRecor
 def build_own_result(
     results: Path, usage: Usage | None, project: str, pipeline_url: str
 ) -> RunResult:
-    """The run's result, computed from its bundle and records alone. ``usage`` is the gateway's."""
+    """The run's result, computed only from its bundle and records. ``usage`` is the gateway's."""
     bundle = read_bundle(results)
     assert bundle
-    published = read_kept(Publication, results / _PUBLISHED)
-    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    published = read_if_valid(Publication, results / _PUBLISHED)
+    upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)
     bundle = bundle.with_usage(usage)
     return build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
 
@@ -130,8 +131,8 @@ def build_own_result(
 def ensure_result(
     results: Path, result: RunResult, values: tuple[str, ...], report_url: str = ""
 ) -> bool:
-    """Write the files of the result unless report did, and return whether it did. ``values`` are
-    the job's secrets."""
+    """Write the files of the result, unless report has written them. Returns True if it has.
+    ``values`` are the job's secrets."""
     from gitlab_nightshift.redaction.redactor import Redactor
 
     redact = Redactor(values)

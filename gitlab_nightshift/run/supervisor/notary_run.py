@@ -1,7 +1,7 @@
 """Runs the notary once every process of work is gone, and writes its record.
 
-Of work's claims the notary is told only what cannot make a command pass: how long each command took
-before the change, and which were flaky.
+The notary gets only those claims of work that cannot make a command pass: how long each command
+took before the change, and which were flaky.
 """
 
 import base64
@@ -27,16 +27,16 @@ from gitlab_nightshift.sandbox import process_table
 MAX_TEXT_CHARS, MAX_LINES = 1_000, 20
 """Limits of a record's texts, and of its list of what was not restored."""
 NOT_FINISHED = "this run was ended before"
-"""The reason in a record that the notary did not live to complete."""
+"""The reason in the record of a run that is killed while its notary runs."""
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Has a process run a task, and returns its answer."""
+"""Passes a task to the notary's process, and returns its answer."""
 
 
 @dataclass(frozen=True)
 class NotaryOrder:
     """What to run: the commands in work's ``context``, on the tree that a bundle's patch makes of
-    the commit ``base``. That tree must have the id ``tree`` ("": any). ``baseline`` is how the
-    commands ended on ``base``, as work claims; ``unrestored`` what was not restored after work."""
+    the commit ``base``. That tree must have the id ``tree`` ("": any). ``baseline`` are the results
+    on ``base`` that work claims; ``unrestored`` says what could not be restored after work."""
 
     run_id: str
     base: str
@@ -46,7 +46,7 @@ class NotaryOrder:
     unrestored: tuple[str, ...] = ()
 
     def build_record(self, why: str = "") -> NotaryRecord:
-        """The record before anything has run."""
+        """The record before anything has run; ``why`` is the reason if nothing will."""
         return NotaryRecord(
             self.run_id,
             self.base,
@@ -58,41 +58,43 @@ class NotaryOrder:
 
     def build_task(self, patch: bytes) -> dict[str, Any]:
         """The task for the notary's process."""
-        verify, ran = self.context["verify"], [each.command for each in self.baseline]
-        # What may fail if it fails without the change, too: everything with ``baseline: report``;
-        # else those commands of the build files that work left out, as they cannot run here.
-        may_be_red = [each for each in verify["commands"] if verify["implied"] and each not in ran]
+        verify, ran = self.context["verify"], [result.command for result in self.baseline]
+        # Commands that may fail on the change if they also fail without it: with ``baseline:
+        # report`` all, else those of the build files that work left out, as they cannot run here.
+        may_be_red = []
         if self.context["settings"]["values"]["baseline"] == "report":
             may_be_red = verify["commands"]
+        elif verify["implied"]:
+            may_be_red = [command for command in verify["commands"] if command not in ran]
         return {
             "base": self.base,
             "tree": self.tree,
             "patch": base64.b64encode(patch).decode(),
             "commands": verify["commands"],
             "may_be_red": may_be_red,
-            "usual": {each.command: max(each.duration_s, 0.0) for each in self.baseline},
-            "flaky": [each.command for each in self.baseline if each.flaky],
+            "usual": {result.command: max(result.duration_s, 0.0) for result in self.baseline},
+            "flaky": [result.command for result in self.baseline if result.flaky],
         }
 
 
 def build_order(
     run_id: str, context: Mapping[str, Any], bundle: Bundle, unrestored: tuple[str, ...]
 ) -> NotaryOrder:
-    """The order to verify a night's change."""
+    """The order to run the commands on a night's change."""
     assert bundle.proposal
     tree = bundle.proposal.change.tree_id
     return NotaryOrder(run_id, bundle.base_sha, tree, context, bundle.baseline, unrestored)
 
 
 def is_proposed(bundle: Bundle) -> bool:
-    """True if a bundle holds a change that is to be published."""
+    """True if a bundle has a change that is ready to be published."""
     ready = bundle.outcome is Outcome.MR_READY and not bundle.error_code
     return ready and bundle.proposal is not None
 
 
 @dataclass(frozen=True)
 class Notary:
-    """Has a notary carry out orders, and writes the record of each into ``results``, next to the
+    """Has the notary's process execute orders, and writes the records into ``results``, beside the
     bundle. ``values`` are the job's secrets."""
 
     results: Path
@@ -100,11 +102,11 @@ class Notary:
     values: tuple[str, ...]
 
     def run(self, order: NotaryOrder, ask: Ask) -> NotaryRecord:
-        """Carry out an order, by ``ask``, and return the record. Raises nothing if the process or
-        the machine fails: the record says why nothing was run."""
+        """Execute an order with ``ask``, and return the record. If the process or the machine
+        fails, the record says why nothing was run."""
         record = order.build_record()
         if record.asked:
-            self._write(order.build_record(NOT_FINISHED))  # remains if this process is killed
+            self._write(order.build_record(NOT_FINISHED))  # in case this process is killed
             try:
                 with (self.results / "bundle/change.patch").open("rb") as file:
                     patch = file.read(LARGEST_PATCH)
@@ -117,7 +119,7 @@ class Notary:
         return record
 
     def _complete(self, record: NotaryRecord, answer: Mapping[str, Any]) -> NotaryRecord:
-        """The record with the answer of the notary's process."""
+        """Add the answer of the notary's process to the record."""
         if stopped := self.signals.stopped:
             return replace(record, why=stopped.message[:MAX_TEXT_CHARS])
         if why := answer.get("why"):
@@ -125,7 +127,8 @@ class Notary:
         try:
             commands = make_record(tuple[NotarizedCommand, ...], answer["commands"])
             unrestored = make_record(tuple[str, ...], answer["unrestored"])
-            tree, isolation = (make_record(str, answer[each]) for each in ("tree_id", "isolation"))
+            tree = make_record(str, answer["tree_id"])
+            isolation = make_record(str, answer["isolation"])
         except (KeyError, InvalidRecordError):
             return replace(record, why=build_lost_error("the notary", answer).message)
         return replace(
@@ -137,7 +140,7 @@ class Notary:
         )
 
     def _write(self, record: NotaryRecord) -> None:
-        with contextlib.suppress(OSError):  # a full disk: publish gets the record in memory
+        with contextlib.suppress(OSError):  # the disk is full: publish gets the record from memory
             write_record(self.results / NOTARY, record)
 
     def _redact(self, record: NotaryRecord) -> NotaryRecord:
@@ -153,23 +156,24 @@ def ask_notary(
     gateway: Mapping[str, Any] | None,
     task: Mapping[str, Any],
 ) -> WorkerAnswer:
-    """Have a notary run a task in a checkout like that of work. ``gateway`` is the configuration of
-    work's gateway; the notary gets one only for allowed hosts. Raises NightshiftError, OSError."""
+    """Have the notary's process run a task in a checkout like that of work. ``gateway`` is the
+    configuration of work's gateway; the notary gets one only if hosts are allowed. Raises
+    NightshiftError, OSError."""
     config = remove_model(gateway)
-    started = workers.open(
+    worker = workers.open(
         sender,
         process_table.NOTARY,
         functools.partial(read_isolation, order.context),
-        likely=bool(config),
+        preload_gateway=bool(config),
         data={"ahead": order.context["settings"]["values"]["isolation"] != "none"},
     )
-    with started as notary:
+    with worker as notary:
         inputs = {"task": task, "context": order.context, "name": sender}
         return notary.run(inputs, config, order.run_id, "the notary did not end at the deadline")
 
 
 def remove_recording(context: Mapping[str, Any]) -> dict[str, Any]:
-    """Work's context for a notary, which records no replay."""
+    """Work's context for the notary, which records no replay."""
     settings = context["settings"]
     return {
         **context,
@@ -178,8 +182,8 @@ def remove_recording(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove_model(gateway: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A gateway's configuration without the model: commands may reach allowed hosts, no agent runs.
-    None if no host is allowed."""
+    """A gateway's configuration without the model: the notary runs commands, which may only use the
+    allowed hosts. None if no host is allowed."""
     if not gateway or not gateway["egress_hosts"]:
         return None
     return {**gateway, "upstream": None}

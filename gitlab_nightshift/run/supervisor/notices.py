@@ -31,7 +31,7 @@ from gitlab_nightshift.wire.channel import OutputChannel
 
 _VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 SENDER, PREFIX = "notify", "nightshift-notice-"
-"""The pipe to the redactor, and the beginning of temporary folders' names."""
+"""The name as a sender to the redactor, and the prefix of temporary folders."""
 Forward = Callable[[StageProcess], AbstractContextManager[None]]
 """Passes signals on to a process during a block."""
 
@@ -40,14 +40,14 @@ def notify(
     request: Mapping[str, Any],
     results: Path,
     env: Mapping[str, str],
-    own: Mapping[str, str],
+    own_env: Mapping[str, str],
     forward: Forward = lambda _: contextlib.nullcontext(),
 ) -> tuple[str, ...]:
-    """Notify of the result in this folder. Returns warnings about what was not sent.
+    """Notify of the result in the folder ``results``. Returns warnings about what was not sent.
 
-    ``request`` holds ``addresses`` (``notify``), ``on`` (``notify_on``), ``before``, the outcome
-    of the night before, and ``page``, a Confluence page; ``env`` resolves the variables in
-    addresses, ``own`` is the environment of the process.
+    ``request`` has ``addresses`` (the setting ``notify``), ``on`` (``notify_on``), ``before``, the
+    outcome of the night before, and ``page``, a Confluence page. ``env`` has the variables in
+    addresses; ``own_env`` is the environment of the notifying process.
     """
     addresses, warnings = expand_addresses(request.get("addresses", ()), env)
     access, missing = find_confluence(request.get("page", ""), env)
@@ -55,30 +55,30 @@ def notify(
     if not (addresses or access) or not (results / "result.json").exists():
         return warnings
     resolved = {"addresses": addresses, "confluence": access, "results": str(results)}
-    return (*warnings, *_run_process({**request, **resolved}, own, forward))
+    return (*warnings, *_run_process({**request, **resolved}, own_env, forward))
 
 
 def notify_of_message(
-    message: Notification, texts: Sequence[str], env: Mapping[str, str], own: Mapping[str, str]
+    message: Notification, texts: Sequence[str], env: Mapping[str, str], own_env: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Send people a message that is not about a run. Returns warnings about what was not sent.
 
-    ``texts`` are addresses, whose variables ``env`` resolves; ``own`` is the environment of the
-    process.
+    ``texts`` are addresses with variables of ``env``; ``own_env`` is the environment of the
+    notifying process.
     """
     addresses, warnings = expand_addresses(texts, env)
     if not addresses:
         return warnings
     with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
         task = {"message": asdict(message), "addresses": addresses, "results": folder}
-        return (*warnings, *_run_process(task, own, lambda _: contextlib.nullcontext()))
+        return (*warnings, *_run_process(task, own_env, lambda _: contextlib.nullcontext()))
 
 
 def _run_process(
-    task: Mapping[str, Any], own: Mapping[str, str], forward: Forward
+    task: Mapping[str, Any], own_env: Mapping[str, str], forward: Forward
 ) -> tuple[str, ...]:
     places = {"results": task["results"], "named": find_named_files(task["addresses"])}
-    process = StageProcess(NOTIFY, own, quiet=True, places=places)
+    process = StageProcess(NOTIFY, own_env, quiet=True, places=places)
     with contextlib.closing(process), forward(process):
         process.send_task(dict(task))
         answer = process.read_answer()
@@ -93,27 +93,28 @@ def expand_addresses(
     addresses: list[str] = []
     warnings: list[str] = []
     for text in texts:
-        empty = [name for name in find_names(text) if not env.get(name, "").strip()]
-        warnings += [f"notify: the variable {name} is not set in this job" for name in empty]
-        if not empty:
-            addresses += re.sub(_VARIABLE, lambda name: env[name[1] or name[2]], text).split()
+        missing = [name for name in find_names(text) if not env.get(name, "").strip()]
+        warnings += [f"notify: the variable {name} is not set in this job" for name in missing]
+        if not missing:
+            addresses += re.sub(_VARIABLE, lambda match: env[match[1] or match[2]], text).split()
     return tuple(addresses), tuple(warnings)
 
 
 def find_named_files(addresses: Sequence[str]) -> tuple[str, ...]:
-    """The files that addresses name, such as Firebase's ``?keyfile=``: absolute paths."""
+    """The absolute paths of files in the queries of addresses, such as Firebase's ``?keyfile=``."""
     queries = (address.partition("?")[2] for address in addresses)
     values = [value for query in queries for _, value in parse_qsl(query)]
     return tuple(value for value in values if value.startswith("/"))
 
 
 def find_names(address: str) -> list[str]:
-    """The variables that an address names."""
-    return [one or other for one, other in re.findall(_VARIABLE, address)]
+    """The names of the variables in an address."""
+    return [braced or plain for braced, plain in re.findall(_VARIABLE, address)]
 
 
 def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The access to a Confluence page, {} for none, and a warning for each missing variable."""
+    """The page, URL and credentials of Confluence, {} without them; and a warning for each missing
+    variable."""
     if not page:
         return {}, ()
     names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}
@@ -127,21 +128,23 @@ def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], 
 
 
 class Notices:
-    """Notifies people of a run; ``own`` is the environment of the processes that do so."""
+    """Notifies people of a run; ``own_env`` is the environment of the notifying processes."""
 
-    def __init__(self, call: Invocation, own: Mapping[str, str], pipes: Pipes) -> None:
-        self._call, self._own, self._pipes = call, own, pipes
+    def __init__(self, call: Invocation, own_env: Mapping[str, str], pipes: Pipes) -> None:
+        self._call, self._own_env, self._pipes = call, own_env, pipes
 
     def notify_of_mistake(self, mistake: Mapping[str, str] | None) -> None:
-        """Notify of a mistake that left no result; None if nobody needs to know."""
+        """Notify of plan's error that left no result; None if nobody is to be notified."""
         if mistake:
             error = NightshiftError(Code(mistake["code"]), mistake["message"])
-            self._warn(notify_of_error(self._call, error, self._own))
+            self._warn(notify_of_error(self._call, error, self._own_env))
 
     def notify_of_result(self, answer: Mapping[str, Any], results: Path, forward: Forward) -> None:
-        """Notify of the result in this folder. ``answer`` is plan's, {} if plan died."""
-        request = answer or {"notify": find_notify_request(self._call, self._own)}
-        self._warn(notify(request.get("notify", {}), results, self._call.env, self._own, forward))
+        """Notify of the result in the folder ``results``. ``answer`` is plan's, {} if plan died."""
+        if not answer:
+            answer = {"notify": find_notify_request(self._call, self._own_env)}
+        request = answer.get("notify", {})
+        self._warn(notify(request, results, self._call.env, self._own_env, forward))
 
     def _warn(self, lines: Iterable[str]) -> None:
         channel = OutputChannel(self._pipes.take(SENDER))
@@ -153,19 +156,19 @@ class Notices:
         channel.close()
 
 
-def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, Any]:
-    """What notifying needs of the settings, which a process of its own reads. {} outside a job,
-    where a person is watching, and for a comment's run, which is answered in its thread. ``own`` is
-    the environment of the process."""
+def find_notify_request(call: Invocation, own_env: Mapping[str, str]) -> dict[str, Any]:
+    """The notification settings, which another process reads; ``own_env`` is its environment. {}
+    outside a job, where a person is watching, and for a comment's run, which gets a reply in its
+    thread."""
     job = read_job(call.env)
     if not job.in_ci or job.trigger_payload:
         return {}
-    own_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
-    visible = {name: call.env[name] for name in ("PATH", *own_names) if name in call.env}
+    setting_names = (name for name in call.env if name.startswith("NIGHTSHIFT_"))
+    visible = {name: call.env[name] for name in ("PATH", *setting_names) if name in call.env}
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=call.env.get("TMPDIR") or None) as folder,
         contextlib.closing(
-            StageProcess(ADDRESSES, own, quiet=True, places={"own": folder})
+            StageProcess(ADDRESSES, own_env, quiet=True, places={"own": folder})
         ) as process,
     ):
         process.send_task(
@@ -181,10 +184,10 @@ def find_notify_request(call: Invocation, own: Mapping[str, str]) -> dict[str, A
 
 
 def notify_of_error(
-    call: Invocation, error: NightshiftError, own: Mapping[str, str]
+    call: Invocation, error: NightshiftError, own_env: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Notify of an error that left no result. Returns warnings about what was not sent."""
-    if not (request := find_notify_request(call, own)):
+    if not (request := find_notify_request(call, own_env)):
         return ()
     job, values = read_job(call.env), read_secret_values(call.env)
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=call.env.get("TMPDIR") or None) as folder:
@@ -192,4 +195,4 @@ def notify_of_error(
         write_failed(results, error, {"run_id": job.run_id})
         result = build_own_result(results, None, job.project_path, job.pipeline_url)
         ensure_result(results, result, values)
-        return notify(request, results, call.env, own)
+        return notify(request, results, call.env, own_env)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.job.job_secrets import read_secrets
 from gitlab_nightshift.records.events import Note, RunEnded
 from gitlab_nightshift.records.run_results import RunResult
+from gitlab_nightshift.run.supervisor.failure_records import build_killed_error
+from gitlab_nightshift.run.supervisor.stop_signals import Signals
 from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.sandbox.process_table import REDACTOR
@@ -30,8 +32,8 @@ from gitlab_nightshift.wire.channel import (
     FROM_SUPERVISOR,
     FROM_TASK,
     FROM_WORK,
-    Configuration,
     OutputChannel,
+    RedactorConfig,
     Sender,
 )
 
@@ -42,7 +44,7 @@ _REPORTS = (
 )
 
 _UNKNOWN = -1
-"""Stands for a descriptor until the pipes are open."""
+"""A placeholder for descriptors until the pipes are open."""
 RUN_SENDERS = (
     Sender("plan", _UNKNOWN, FROM_PLAN),
     Sender("work", _UNKNOWN, FROM_WORK, _BUNDLE, logs=True),
@@ -55,8 +57,8 @@ RUN_SENDERS = (
     Sender("supervisor", _UNKNOWN, FROM_SUPERVISOR),
     Sender("notify", _UNKNOWN, FROM_NOTIFY, awaited=True),
 )
-"""The senders of a run and what each may send, in the order in which they start. ``work-2`` is the
-night's own work after an upkeep of an open merge request."""
+"""The senders of a run and what each may send, in the order in which they start. After the upkeep
+of an open merge request, those that end in ``-2`` do the night's own work."""
 _TASK = (*_BUNDLE, ("failed.patch", "patch"))
 DELEGATION_SENDERS = (
     Sender("prepare", _UNKNOWN, FROM_PREPARE, (("plan.json", "plan"),), logs=True),
@@ -69,9 +71,9 @@ DELEGATION_SENDERS = (
 
 @dataclass(frozen=True)
 class RedactorSetup:
-    """Who may send what, the secret ``values`` to redact, and ``output``, the descriptor that the
-    log goes to. ``live`` is the descriptor of a delegation's folder, where events are written, too,
-    as they happen."""
+    """The senders, the secret ``values`` to redact, and ``output``, the descriptor of the job log.
+    ``live`` is the descriptor of a delegation's folder, into which events are written as they
+    happen."""
 
     run_id: str
     values: tuple[str, ...] = field(repr=False)
@@ -88,30 +90,31 @@ def read_secret_values(env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Pipes:
-    """The write ends of the pipes to the redactor, one for each sender.
+    """The write ends of the pipes to the redactor, by sender.
 
-    ``ended`` is the read end of a pipe on which the redactor names each sender whose messages are
-    all written. ``on_death`` is called, in a thread, if the redactor ends before it has named all;
-    ``broken`` is true from then on.
+    ``ended`` is the read end of a pipe, on which the redactor names each sender once all its
+    messages are written. If the redactor ends before it has named all, nothing can be logged or
+    stored any more: the run is stopped, and ``broken`` is True from then on.
     """
 
-    def __init__(self, ends: dict[str, int], ended: int, on_death: Callable[[], object]) -> None:
-        self._ends, self._ended, self._on_death = ends, ended, on_death
-        self._unfinished = set(ends)
+    def __init__(self, write_ends: dict[str, int], ended: int, signals: Signals) -> None:
+        self._write_ends, self._ended, self._signals = write_ends, ended, signals
+        self._unfinished = set(write_ends)
         self._progress = threading.Condition()
         self.broken = False
         self._listening = threading.Thread(target=self._listen)
         start_with_signals_blocked(self._listening)
 
     def take(self, sender: str) -> int:
-        """A copy of this sender's end, which the caller closes. Can be repeated until ``wait``."""
-        return os.dup(self._ends[sender])
+        """A copy of this sender's write end, which the caller has to close. Can be repeated until
+        ``wait``."""
+        return os.dup(self._write_ends[sender])
 
     def wait(self, sender: str) -> None:
         """Wait until everything that this sender sent is written, or the redactor is dead. The
         sender must have ended."""
-        # The last write end: only its closing gives the redactor end-of-file.
-        os.close(self._ends.pop(sender))
+        # The redactor reads end-of-file only after the last write end is closed: this one.
+        os.close(self._write_ends.pop(sender))
         with self._progress:
             self._progress.wait_for(lambda: self.broken or sender not in self._unfinished)
 
@@ -129,10 +132,10 @@ class Pipes:
         print_warnings(notes)
 
     def close(self) -> None:
-        """Close all ends, and wait for the redactor, which ends when all senders have."""
-        for end in self._ends.values():
+        """Close all write ends, and wait until the redactor ends."""
+        for end in self._write_ends.values():
             os.close(end)
-        self._ends.clear()
+        self._write_ends.clear()
         self._listening.join()
 
     def _listen(self) -> None:
@@ -141,16 +144,16 @@ class Pipes:
                 with self._progress:
                     self._unfinished.discard(line.strip())
                     self._progress.notify_all()
-        # The end of the file: the redactor has closed the pipe, by ending.
+        # End-of-file: the redactor has ended.
         if self._unfinished:
-            self._on_death()
+            self._signals.stop(build_killed_error("the redactor"))
             with self._progress:
                 self.broken = True
                 self._progress.notify_all()
 
 
 def print_warnings(notes: Iterable[Note]) -> None:
-    """Print warnings to stderr. They are this program's own words, so need no redaction."""
+    """Print warnings to stderr. They are texts of this program, so they need no redaction."""
     for note in notes:
         if note.warning:
             sys.stderr.write(f"nightshift: warning: {note.text}\n")
@@ -159,20 +162,19 @@ def print_warnings(notes: Iterable[Note]) -> None:
 @contextlib.contextmanager
 def open_pipes(
     run_folder: RunFolder,
-    own: Mapping[str, str],
+    own_env: Mapping[str, str],
     setup: RedactorSetup,
-    on_death: Callable[[], object],
+    signals: Signals,
 ) -> Iterator[Pipes]:
-    """Start the redactor and the pipes to it. After the block, everything sent is written.
-
-    ``own`` is the environment of the process; for ``on_death`` see Pipes.
-    """
+    """Start the redactor, with the environment ``own_env``, and the pipes to it. After the block,
+    all messages are written."""
     run_folder.logs.mkdir()
     pairs = {sender.name: os.pipe() for sender in setup.senders}
     ended_read, ended_write = os.pipe()
-    read_ends = {name: end for name, (end, _) in pairs.items()}
-    with contextlib.closing(_start(run_folder, own, read_ends, ended_write, setup)) as redactor:
-        pipes = Pipes({name: end for name, (_, end) in pairs.items()}, ended_read, on_death)
+    read_ends = {name: read_end for name, (read_end, _) in pairs.items()}
+    write_ends = {name: write_end for name, (_, write_end) in pairs.items()}
+    with contextlib.closing(_start(run_folder, own_env, read_ends, ended_write, setup)) as redactor:
+        pipes = Pipes(write_ends, ended_read, signals)
         try:
             yield pipes
         finally:
@@ -184,16 +186,21 @@ def open_pipes(
 
 def _start(
     run_folder: RunFolder,
-    own: Mapping[str, str],
-    pipes: Mapping[str, int],
+    own_env: Mapping[str, str],
+    read_ends: Mapping[str, int],
     ended: int,
     setup: RedactorSetup,
 ) -> StageProcess:
     """Start the redactor, and send it its configuration."""
-    output, (config_read, config_write) = os.dup(setup.output), os.pipe()
-    live = None if setup.live is None else os.dup(setup.live)
-    folder = () if live is None else (str(Path(f"/proc/self/fd/{live}").readlink()),)
-    configuration = Configuration(
+    config_read, config_write = os.pipe()
+    output = os.dup(setup.output)
+    descriptors = [config_read, output, ended, *read_ends.values()]
+    live, live_folders = None, list[str]()
+    if setup.live is not None:
+        live = os.dup(setup.live)
+        descriptors.append(live)
+        live_folders.append(str(Path(f"/proc/self/fd/{live}").readlink()))
+    config = RedactorConfig(
         run_id=setup.run_id,
         values=setup.values,
         results=str(run_folder.results),
@@ -204,20 +211,20 @@ def _start(
         ended=ended,
         live=live,
         senders=tuple(
-            dataclasses.replace(sender, descriptor=pipes[sender.name]) for sender in setup.senders
+            dataclasses.replace(sender, descriptor=read_ends[sender.name])
+            for sender in setup.senders
         ),
     )
-    descriptors = (config_read, output, ended, *pipes.values(), *(() if live is None else (live,)))
     try:
         data = {"configuration": config_read}
-        places = {"private": str(run_folder.private), "live": folder}
-        started = StageProcess(REDACTOR, own, data, descriptors=descriptors, places=places)
+        places = {"private": str(run_folder.private), "live": tuple(live_folders)}
+        process = StageProcess(REDACTOR, own_env, data, descriptors=descriptors, places=places)
     finally:
-        # The redactor has its copies. While ``ended`` is open here, too, _listen never ends.
-        for each in descriptors:
-            os.close(each)
-    inputs = json.dumps(dataclasses.asdict(configuration)).encode()
-    # Through a pipe: argv and environment are readable in /proc (proc(5)). A broken one: it died.
+        # The redactor has its copies. _listen would never end while ``ended`` is open here.
+        for descriptor in descriptors:
+            os.close(descriptor)
+    # Through a pipe, as /proc shows arguments and environment (proc(5)). It breaks if the redactor
+    # has died.
     with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
-        file.write(inputs)
-    return started
+        file.write(json.dumps(dataclasses.asdict(config)).encode())
+    return process

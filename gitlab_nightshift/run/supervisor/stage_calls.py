@@ -1,5 +1,5 @@
-"""Starts and calls stages: each gets its input once, and answers once. One that runs agents gets a
-gateway beside it.
+"""Starts and calls stages: each gets its input once, and answers once. Stages that run agents get a
+gateway.
 """
 
 import contextlib
@@ -41,17 +41,17 @@ def hide_key_values(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_key(env: Mapping[str, str]) -> bool:
-    """True where a model key is set."""
+    """True if a model key is set."""
     return any(env.get(name, "").strip() for name in MODEL_KEYS)
 
 
-def remove_proxies(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a process that uses no network."""
-    return {name: value for name, value in own.items() if name not in PROXIES}
+def remove_proxies(own_env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that uses no network."""
+    return {name: value for name, value in own_env.items() if name not in PROXIES}
 
 
 class SupervisedStage:
-    """A started stage, which waits for its input."""
+    """A started stage that waits for its input."""
 
     def __init__(
         self, process: StageProcess, descriptors: Mapping[str, int], signals: Signals
@@ -59,9 +59,9 @@ class SupervisedStage:
         self._process, self._descriptors, self._signals = process, descriptors, signals
 
     def run(self, inputs: Mapping[str, Any], *, forwarding: bool = True) -> dict[str, Any]:
-        """Send the input, and wait for the stage's end. Returns its answer, {} if it gave none.
+        """Send the input, and wait for the stage's end. Returns its answer, {} without one.
 
-        With ``forwarding``, signals of this process are passed on to it.
+        With ``forwarding``, signals to this process are forwarded to the stage.
         """
         self._process.send_task({**inputs, **self._descriptors})
         with self._signals.forward_to(self._process) if forwarding else contextlib.nullcontext():
@@ -76,16 +76,17 @@ class RunnableStage(Protocol):
         ...
 
 
-Begin = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
-"""Starts a stage through a command prefix that confines it."""
-UsedByBeads = tuple[Usage, ...] | None
-"""The gateway's count of each bead; None without a gateway."""
-Confine = Callable[[Begin, Callable[[], bool]], AbstractContextManager[RunnableStage]]
-"""Confines a stage; the second argument returns True while no agent has touched it."""
+StartStage = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
+"""Starts a stage with a command prefix that confines it."""
+BeadUsages = tuple[Usage, ...] | None
+"""The usage of each bead, as the gateway counted it; None without a gateway."""
+Confine = Callable[[StartStage, Callable[[], bool]], AbstractContextManager[RunnableStage]]
+"""Starts a stage confined. The second argument returns True while no agent can have influenced the
+stage."""
 
 
 class Worker:
-    """A stage that runs agents, and the gateway through which they use their model."""
+    """A stage that runs agents, and the gateway to their model."""
 
     def __init__(
         self, stage: RunnableStage, gateway: GatewayProcess, usage_reader: UsageReader
@@ -94,10 +95,10 @@ class Worker:
 
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
-    ) -> tuple[dict[str, Any], UsedByBeads]:
-        """Run the stage with a gateway that is configured by ``config``, and has the model key in
-        ``env``. Returns the stage's answer and what the gateway has counted, once all processes of
-        the stage are dead. Raises NightshiftError if one of these survives."""
+    ) -> tuple[dict[str, Any], BeadUsages]:
+        """Run the stage with a gateway that has the configuration ``config`` and the model key of
+        ``env``. Returns, once all processes of the stage are dead, the stage's answer and what the
+        gateway counted. Raises NightshiftError if one of these processes survives."""
         earlier_children, usage_reader = list_own_children(), self._usage_reader
         self._gateway.configure(_with_key(config, env))
         with _read_in_thread(self._gateway.report, usage_reader.feed):
@@ -114,36 +115,36 @@ class Worker:
 
 @dataclass(frozen=True)
 class Latch:
-    """Tells whether an agent can have influenced work: open until the first agent starts, when work
-    writes a byte to ``closing``, and closed for good from then on. The gateway could not tell: an
-    agent may reach its model by another way."""
+    """Open until work starts the first agent: then it writes a byte to the pipe ``write_end``. From
+    then on, an agent can have influenced work. The gateway cannot know this: an agent may reach its
+    model by another way."""
 
-    closing: int
-    _closed: int
+    write_end: int
+    _read_end: int
 
     def is_open(self) -> bool:
         """True while no agent can have influenced the stage."""
         # The byte is never read, so the latch stays closed.
-        readable, _, _ = select.select([self._closed], [], [], 0)
+        readable, _, _ = select.select([self._read_end], [], [], 0)
         return not readable
 
 
 @contextlib.contextmanager
 def open_latch() -> Iterator[Latch]:
-    """A new latch, open."""
-    closed, closing = os.pipe()
+    """A new latch."""
+    read_end, write_end = os.pipe()
     try:
-        yield Latch(closing, closed)
+        yield Latch(write_end, read_end)
     finally:
-        os.close(closed)
-        os.close(closing)
+        os.close(read_end)
+        os.close(write_end)
 
 
 class Stages:
-    """Starts stages; ``own`` is the environment of this program's processes."""
+    """Starts stages; ``own_env`` is the environment of this program's processes."""
 
-    def __init__(self, pipes: Pipes, own: Mapping[str, str], signals: Signals) -> None:
-        self._pipes, self._own, self._signals = pipes, own, signals
+    def __init__(self, pipes: Pipes, own_env: Mapping[str, str], signals: Signals) -> None:
+        self._pipes, self._own_env, self._signals = pipes, own_env, signals
 
     @contextlib.contextmanager
     def open_stage(
@@ -156,18 +157,19 @@ class Stages:
         data: Mapping[str, Any] | None = None,
         places: Places | None = None,
     ) -> Iterator[SupervisedStage]:
-        """Start a stage, which loads while it waits for its input; it ends with the block.
+        """Start a stage, which imports its modules while it waits for its input; it ends with the
+        block.
 
-        It inherits ``descriptors`` and a pipe to the redactor. ``prefix`` goes before its command,
-        ``data`` is its start data, ``places`` are the paths in its row. Its output is dropped if it
-        reads agents' work and holds no secret.
+        It inherits ``descriptors`` and a pipe to the redactor. ``prefix`` precedes its command;
+        ``data`` is its start data; ``places`` are the paths in its row. Its output is dropped if it
+        reads agents' work and has no secrets.
         """
         outlet = self._pipes.take(sender)
         inherited = {"outlet": outlet, **(descriptors or {})}
         try:
             process = StageProcess(
                 row,
-                self._own if row in WITH_NETWORK else remove_proxies(self._own),
+                self._own_env if row in WITH_NETWORK else remove_proxies(self._own_env),
                 data,
                 descriptors=inherited.values(),
                 quiet=bool(row.agent_bytes and not row.secrets),
@@ -175,7 +177,7 @@ class Stages:
                 places=places,
             )
         finally:
-            os.close(outlet)  # the stage has its copy: the pipe ends when the stage does
+            os.close(outlet)  # only the stage's copy stays open, until the stage ends
         with contextlib.closing(process):
             yield SupervisedStage(process, inherited, self._signals)
 
@@ -187,55 +189,57 @@ class Stages:
         confine: Confine | None = None,
         descriptors: Mapping[str, int] | None = None,
         *,
-        likely: bool,
+        preload_gateway: bool,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator[Worker]:
-        """Start a stage that runs agents, and its gateway. Both load while they wait for input, the
-        gateway only if it is ``likely`` to be used. The stage inherits ``descriptors``; ``data`` is
-        its start data."""
+        """Start a stage that runs agents, and its gateway. The stage imports its modules while it
+        waits for input, the gateway only with ``preload_gateway``. The stage inherits
+        ``descriptors``; ``data`` is its start data."""
         with contextlib.ExitStack() as stack:
-            gateway = stack.enter_context(start_gateway(self._own, likely=likely))
-            latch, usage_reader = stack.enter_context(open_latch()), UsageReader()
-            inherited = {"control": gateway.control.fileno(), "latch": latch.closing}
+            gateway = stack.enter_context(start_gateway(self._own_env, likely=preload_gateway))
+            latch = stack.enter_context(open_latch())
+            inherited = {"control": gateway.control.fileno(), "latch": latch.write_end}
             inherited |= descriptors or {}
-            begin = functools.partial(self.open_stage, sender, row, inherited, data=data)
-            began = begin() if confine is None else confine(begin, latch.is_open)
-            yield Worker(stack.enter_context(began), gateway, usage_reader)
+            start = functools.partial(self.open_stage, sender, row, inherited, data=data)
+            started = start() if confine is None else confine(start, latch.is_open)
+            yield Worker(stack.enter_context(started), gateway, UsageReader())
 
 
 def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
-    """The gateway's configuration, as JSON, with the model key; empty without one."""
-    if config and config["upstream"]:
+    """The gateway's configuration with the model key, as JSON; empty without a configuration."""
+    if not config:
+        return b""
+    if config["upstream"]:
         key = config["upstream"]["key"]
         if value := env.get(key["variable"], "").strip():
             key["value"] = ModelKey(key["variable"], value).value
-    return json.dumps(config).encode() if config else b""
+    return json.dumps(config).encode()
 
 
-def limit_budget(config: dict[str, Any] | None, used: UsedByBeads) -> dict[str, Any] | None:
-    """A gateway's configuration, with its limits reduced by what beads have used before."""
-    if not used or not config:
+def limit_budget(config: dict[str, Any] | None, usages: BeadUsages) -> dict[str, Any] | None:
+    """A gateway's configuration, with its limits reduced by what earlier beads have used."""
+    if not usages or not config:
         return config
-    return {**config, "limit": asdict(SpendingLimit(**config["limit"]).subtract(used))}
+    return {**config, "limit": asdict(SpendingLimit(**config["limit"]).subtract(usages))}
 
 
-def append_used(before: UsedByBeads, used: UsedByBeads) -> UsedByBeads:
-    """What the beads of two gateways have used, one after the other; either may be missing."""
-    return used if before is None else (*before, *(used or ()))
+def append_usages(earlier: BeadUsages, later: BeadUsages) -> BeadUsages:
+    """The usages of two gateways' beads; None if there was neither gateway."""
+    return later if earlier is None else (*earlier, *(later or ()))
 
 
-def add_used(used: UsedByBeads) -> Usage | None:
-    """The sum of what beads have used; None without a gateway."""
-    return None if used is None else add_usage(used)
+def compute_total_usage(usages: BeadUsages) -> Usage | None:
+    """The total of all beads; None without a gateway."""
+    return None if usages is None else add_usage(usages)
 
 
 @contextlib.contextmanager
-def _read_in_thread(pipe: BinaryIO, take: Callable[[bytes], None]) -> Iterator[None]:
-    """Read the pipe in a thread during the block; after it, everything has been read."""
+def _read_in_thread(pipe: BinaryIO, feed: Callable[[bytes], None]) -> Iterator[None]:
+    """Read the pipe in a thread during the block, which ends when everything has been read."""
 
     def read() -> None:
         while data := pipe.read(1 << 16):
-            take(data)
+            feed(data)
 
     reading = threading.Thread(target=read)
     start_with_signals_blocked(reading)

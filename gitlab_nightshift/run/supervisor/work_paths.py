@@ -1,4 +1,4 @@
-"""The paths that work may write, and those it may not see, on this machine."""
+"""The paths on this machine that work may write, and those that are hidden from it."""
 
 import contextlib
 import os
@@ -21,10 +21,10 @@ from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import path_exists, within
 from gitlab_nightshift.system.processes import list_ancestors
 
-# Whoever can write these runs code in the user's next shell: work must not.
+# The user's next shell runs these files: work must not write them.
 START_FILES = (".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zshenv")
 SYSTEM_START_FILES = ("/etc/profile", "/etc/bash.bashrc", "/etc/environment", "/etc/zsh/zshenv")
-# Files there vanish at any time, and bwrap cannot mount over what is gone.
+# Files may vanish from these at any time, and bwrap cannot mount over a missing path.
 _TEMPORARY_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path("/proc"))  # noqa: S108
 _GIT_FILES = ("logs", "config.worktree", "credentials")
 
@@ -39,8 +39,8 @@ def find_confinement_paths(
     opened: Collection[Path] = (),
 ) -> Iterator[ConfinementPaths]:
     """The paths that confine work in a checkout, whose ``.git`` may be moved to ``state_folder``.
-    Work may also read the ``readable`` ones, and the ``opened`` ones in HOME. During the block a
-    socket listens, to which work tries to connect as a probe."""
+    Work may also read the paths ``readable``, and in HOME those ``opened``. During the block, a
+    socket listens for work's attempt to connect to it, which must fail."""
     checkout, home = run_folder.checkout.resolve(), Path(env.get("HOME") or "/")
     git, secret_files = checkout / ".git", _list_secret_files(checkout, home)
     hidden = [*secret_files, run_folder.private, *_find_sockets(env, home)]
@@ -75,38 +75,39 @@ def _list_secret_files(checkout: Path, home: Path) -> list[Path]:
 
 
 def _list_opened(
-    env: Mapping[str, str], run_folder: RunFolder, home: str, more: Iterable[Path]
+    env: Mapping[str, str], run_folder: RunFolder, home: str, also: Iterable[Path]
 ) -> tuple[str, ...]:
-    """The paths below HOME that work needs: the checkout with its objects, which may be borrowed
-    from another repository, ``more``, and those of :func:`list_home_needs`."""
+    """The paths below HOME that work needs: the checkout; git's objects, which may be in another
+    repository; ``also``; and those of :func:`list_home_needs`."""
     checkout = run_folder.checkout.resolve()
     folders = (checkout / ".git", *list_git_folders(checkout))
-    objects = [each for top in folders for each in list_object_folders(top / "objects")]
-    needed = [checkout, *folders, *objects, run_folder.private.parent, *more]
+    objects = [path for top in folders for path in list_object_folders(top / "objects")]
+    needed = [checkout, *folders, *objects, run_folder.private.parent, *also]
     return list_home_needs(env, build_search_path(env, checkout), home, checkout, needed)
 
 
 def _find_sockets(env: Mapping[str, str], home: Path) -> list[Path]:
-    """The socket files that someone listens on (ssh-agent, Docker), from ``/proc/net/unix``. Seeing
-    one is enough to connect to it: a read-only mount does not prevent that.
+    """The socket files that a process listens on (ssh-agent, Docker), from ``/proc/net/unix``. They
+    must be hidden: a read-only mount does not prevent connections.
 
-    In temporary folders only those below HOME, or named by a variable: others may vanish before
-    they are masked, and the start would fail.
+    In temporary folders, only those below HOME or named by a variable are included: others may
+    vanish before they are hidden, and the start would fail.
     """
-    variables, found = "\n".join(env.values()), []
+    values, sockets = "\n".join(env.values()), []
     with contextlib.suppress(OSError):
         for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
             # The path, the last column, may have spaces; abstract names begin with @ (unix(7)).
             path = Path(f"/{line.partition(' /')[2]}")
-            in_home = home.name != "" and home in path.parents
-            lasting = in_home or not any(each in path.parents for each in _TEMPORARY_FOLDERS)
-            if (lasting or str(path) in variables) and path_exists(path) and path.is_socket():
-                found.append(path)
-    return found
+            is_in_home = home.name != "" and home in path.parents
+            is_temporary = any(folder in path.parents for folder in _TEMPORARY_FOLDERS)
+            is_included = is_in_home or not is_temporary or str(path) in values
+            if is_included and path_exists(path) and path.is_socket():
+                sockets.append(path)
+    return sockets
 
 
 def _resolve_existing(paths: Iterable[Path]) -> tuple[str, ...]:
-    """The paths that exist, links resolved."""
+    """Those of the paths that exist, with symbolic links resolved."""
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path_exists(path)))
 
 
@@ -121,7 +122,7 @@ def _write_shown_config(env: Mapping[str, str], run_folder: RunFolder) -> Path:
 
 @contextlib.contextmanager
 def _open_probe_socket() -> Iterator[str]:
-    """Listen on an abstract socket: Landlock scopes these apart from files. Yields its name."""
+    """Listen on an abstract socket, which file permissions do not protect. Yields its name."""
     name = f"nightshift-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{name}")
@@ -132,15 +133,15 @@ def _open_probe_socket() -> Iterator[str]:
 def _build_probes(
     paths: ConfinementPaths, secret_files: list[Path], home: Path, run_folder: RunFolder, name: str
 ) -> dict[str, Any]:
-    """What ``sandbox/self_confinement.py`` tries: files by name, processes by pid and start time,
-    the socket of this ``name``."""
+    """What ``sandbox/self_confinement.py`` tries to access: files by name, processes by pid and
+    start time, the socket by its ``name``."""
     checkout = run_folder.checkout.resolve()
     installed = {path for path in map(Path, sys.path) if path_exists(path) and path.is_dir()}
     beside_checkout = {run_folder.checkout.parent} - {run_folder.private}
     unreadable = filter(path_exists, (*secret_files, run_folder.results, run_folder.logs))
-    all_start_files = [*(home / each for each in START_FILES), *map(Path, SYSTEM_START_FILES)]
+    all_start_files = [*(home / file for file in START_FILES), *map(Path, SYSTEM_START_FILES)]
     start_files = [str(path) for path in all_start_files if path_exists(path)]
-    hidden_start_files = [each for each in start_files if paths.home and within(each, paths.home)]
+    hidden_start_files = [path for path in start_files if paths.home and within(path, paths.home)]
     moved = paths.git_secrets[:1] if paths.moved_git else ()
     unwritable = sorted(map(str, {home, *beside_checkout, run_folder.results, *installed}))
     return {
@@ -154,7 +155,8 @@ def _build_probes(
 
 
 def _identify_file(file: Path) -> list[tuple[str, int, int]]:
-    """A file by name, device and inode: work must see another file under this name."""
+    """A file's name, device and inode; under this name work must see another file. Empty without a
+    file."""
     with contextlib.suppress(OSError):
         status = file.stat()
         return [(str(file), status.st_dev, status.st_ino)]

@@ -1,8 +1,8 @@
-"""Runs the processes that run agents, or commands on their change: each is confined, ended at its
-deadline, and followed by the restoration of what it can change outside its folders.
+"""Runs the processes that run agents, or commands on their change: each is confined, and stopped at
+its deadline. Then what it can change outside its folders is restored.
 
-A night's workers work in the job's checkout, which is prepared and restored here; a delegation's in
-a private one or in the caller's.
+A night's workers use the job's checkout, which is prepared and restored here; a delegation's use a
+private checkout or the caller's.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from gitlab_nightshift.repository.prepared_checkout import (
 from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold, keep_marked
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
-from gitlab_nightshift.run.supervisor.stage_calls import Stages, UsedByBeads, Worker
+from gitlab_nightshift.run.supervisor.stage_calls import BeadUsages, Stages, Worker
 from gitlab_nightshift.run.supervisor.stop_signals import GRACE_S, Signals
 from gitlab_nightshift.run.supervisor.work_paths import find_confinement_paths
 from gitlab_nightshift.run_folder import RunFolder
@@ -43,7 +43,7 @@ from gitlab_nightshift.system.outside_changes import keep_modes, look_at_shared_
 def check_out_target(
     target: Mapping[str, str] | None, env: Mapping[str, str], run_folder: RunFolder
 ) -> Iterator[None]:
-    """Check out the commit of ``target`` for the block, None: the job's own."""
+    """Check out the commit of ``target`` during the block; None stands for the job's own commit."""
     if target is None:
         yield
         return
@@ -56,7 +56,7 @@ def check_out_target(
 
 @dataclass
 class RunCheckout:
-    """The job's checkout, prepared for one process after the other, and restored after each."""
+    """The job's checkout. It is prepared for one worker at a time, and restored after each."""
 
     env: Mapping[str, str]
     run_folder: RunFolder
@@ -65,10 +65,11 @@ class RunCheckout:
     def prepare(
         self, state_folder: LockedStateFolder, context: Mapping[str, Any], run_id: str
     ) -> dict[str, Any]:
-        """Prepare the checkout for a process that runs agents' code. Returns, as JSON for that
-        process, what was prepared. ``context`` is work's. Raises OSError, NightshiftError."""
+        """Prepare the checkout for a worker. Returns the worker's ``PreparedCheckout`` as JSON
+        data. ``context`` is work's. Raises OSError, NightshiftError."""
         prepared = None
-        if earlier := self._prepared:  # of use only if nothing has changed since it was restored
+        if earlier := self._prepared:
+            # Returns None if something has changed since the checkout was restored.
             prepared = prepare_restored(state_folder, earlier, run_id)
         self._prepared = prepared or self._prepare_anew(state_folder, context, run_id)
         return to_fields(self._prepared)
@@ -90,10 +91,10 @@ class RunCheckout:
         )
 
     def restore(self, state_folder: LockedStateFolder) -> RestoreReport:
-        """Restore the checkout from ``state_folder``, however the process ended. Never raises: the
-        report says what is not as it was."""
+        """Restore the checkout from ``state_folder`` after a worker. Never raises: the report says
+        what could not be restored."""
         folder, prepared = self.run_folder, self._prepared
-        reports = [RestoreReport()]  # stays if there was nothing to restore
+        reports = [RestoreReport()]  # the only one if there is nothing to restore
         try:
             repair(
                 folder.checkout,
@@ -106,10 +107,9 @@ class RunCheckout:
             )
         except (NightshiftError, OSError) as error:
             reports.append(RestoreReport(trouble=[f"the checkout is not put back: {error}"]))
-        report = reports[-1]
-        self._prepared = (
-            replace(prepared, saved=report.saved) if prepared and report.saved else None
-        )
+        report, self._prepared = reports[-1], None
+        if prepared and report.saved:
+            self._prepared = replace(prepared, saved=report.saved)
         return report
 
 
@@ -121,9 +121,10 @@ ChooseSettings = Callable[[ConfinementPaths], IsolationSettings]
 
 @dataclass(frozen=True)
 class WorkerCheckout:
-    """The checkout of one worker. ``paths`` confine the worker, None: it is not confined.
-    ``prepare`` gets work's context and the run's id, and returns further input; ``restore`` is
-    called once the worker has ended. ``state_folder`` is locked if this is the job's checkout."""
+    """The checkout of one worker. ``paths`` confine the worker; None leaves it unconfined.
+    ``prepare`` takes work's context and the run's id, and returns more input for the worker;
+    ``restore`` is called after the worker. ``state_folder`` is the locked one of the job's
+    checkout, None for another checkout."""
 
     paths: ConfinementPaths | None
     prepare: Callable[[Mapping[str, Any], str], dict[str, Any]]
@@ -132,7 +133,7 @@ class WorkerCheckout:
 
 
 OpenCheckout = Callable[[PreparedFolders], AbstractContextManager[WorkerCheckout]]
-"""Opens the checkout for a worker with these folders."""
+"""Opens the checkout of a worker that has these folders."""
 
 
 @contextlib.contextmanager
@@ -158,11 +159,11 @@ def lock_job_checkout(checkout: RunCheckout, folders: PreparedFolders) -> Iterat
 
 @dataclass(frozen=True)
 class WorkerAnswer:
-    """What a worker answered, {} if it was killed; what the gateway counted; what could not be
-    restored after the worker; and the seconds from its start to the restored checkout."""
+    """A worker's ``answer``, {} if it was killed, and its beads' ``usages``; the report of
+    restoring the checkout; and the seconds from the start to the restored checkout."""
 
     answer: dict[str, Any]
-    used: UsedByBeads
+    usages: BeadUsages
     restored: RestoreReport
     duration_s: float
 
@@ -185,23 +186,24 @@ class Workers:
         row: ProcessRow,
         choose: ChooseSettings,
         *,
-        likely: bool,
+        preload_gateway: bool,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator["StartedWorker"]:
-        """Start a worker, confined by the settings that ``choose`` returns, and its gateway, which
-        loads at once if it is ``likely`` to be used. ``data`` is the worker's start data. Raises
-        NightshiftError, OSError."""
+        """Start a worker, confined by the settings that ``choose`` returns, and its gateway (see
+        ``Stages.open_worker``). ``data`` is the worker's start data. Raises NightshiftError,
+        OSError."""
         with (
             prepare(self.run_folder.checkout, self.run_folder.private, sender) as folders,
             self.open_checkout(folders) as checkout,
         ):
-            confine = lock = None
+            confine = descriptors = None
             if paths := checkout.paths:
                 confine = functools.partial(open_confined_stage, paths, choose(paths))
             if state_folder := checkout.state_folder:
-                lock = {"lock": state_folder.lock}
-            started = self.stages.open_worker(sender, row, confine, lock, likely=likely, data=data)
-            with started as worker:
+                descriptors = {"lock": state_folder.lock}
+            with self.stages.open_worker(
+                sender, row, confine, descriptors, preload_gateway=preload_gateway, data=data
+            ) as worker:
                 yield StartedWorker(self, sender, worker, folders, checkout)
 
 
@@ -218,34 +220,35 @@ class StartedWorker:
     def run(
         self, inputs: Mapping[str, Any], gateway: dict[str, Any] | None, run_id: str, too_late: str
     ) -> WorkerAnswer:
-        """Run the worker to its end. At its deadline, ``until_s`` in the context, the whole run is
-        stopped, for the reason ``too_late``. ``gateway`` is the configuration of its gateway.
-        Raises NightshiftError if one of its processes survives."""
-        run, context = self.workers, inputs["context"]
+        """Run the worker to its end, and restore the checkout. If the worker has not ended some
+        time after ``until_s`` of its context, the run is stopped with the reason ``too_late``.
+        ``gateway`` is the gateway's configuration. Raises NightshiftError if a process of the
+        worker survives."""
+        workers, context = self.workers, inputs["context"]
         inputs = {**inputs, "prepared": self.folders, **self.checkout.prepare(context, run_id)}
-        began, until_s = read_clock(), context["until_s"]
+        began_s, until_s = read_clock(), context["until_s"]
         with contextlib.ExitStack() as stack:
-            left_s = None if until_s is None else until_s - began + GRACE_S
-            stack.enter_context(run.signals.stop_after(left_s, too_late))
+            timeout_s = None if until_s is None else until_s - began_s + GRACE_S
+            stack.enter_context(workers.signals.stop_after(timeout_s, too_late))
             if state_folder := self.checkout.state_folder:
                 stack.enter_context(keep_marked(state_folder.folder))
-            # Innermost: undone while the mark still says that the run is alive.
-            stack.enter_context(_undo_outside_changes(run.run_folder))
-            answer, used = self.worker.run(inputs, gateway, run.env)
-        run.pipes.wait(self.sender)  # before that its records may not be written yet
+            # Last, so that it is undone while the folder is still marked as that of a live run.
+            stack.enter_context(_undo_outside_changes(workers.run_folder))
+            answer, usages = self.worker.run(inputs, gateway, workers.env)
+        workers.pipes.wait(self.sender)  # until its records are written
         restored = self.checkout.restore()
-        return WorkerAnswer(answer, used, restored, read_clock() - began)
+        return WorkerAnswer(answer, usages, restored, read_clock() - began_s)
 
     def release(self) -> None:
-        """Let the next worker have the checkout."""
+        """Unlock the checkout for the next worker."""
         if self.checkout.state_folder:
             self.checkout.state_folder.close()
 
 
 @contextlib.contextmanager
 def _undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
-    """At the end of the block, when every agent has ended, restore the modes of the folders that
-    the supervisor must enter, and remove new shared memory."""
+    """After the block, when every agent has ended, restore the modes of the folders that the
+    supervisor must enter, and remove new shared memory."""
     # Landlock cannot restrict chmod(2) (landlock(7), CAVEATS), and agents may use /dev/shm.
     modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
     shared_memory = look_at_shared_memory()

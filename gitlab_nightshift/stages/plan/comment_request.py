@@ -20,9 +20,9 @@ from gitlab_nightshift.gitlab.threads import Comment, Noteable, Thread, read_rep
 from gitlab_nightshift.records.request import (
     CommentAddress,
     DiffSpot,
+    NoteableKind,
     TaskCommand,
     TaskRequest,
-    Where,
     parse_task_command,
 )
 from gitlab_nightshift.settings.model import Settings
@@ -38,7 +38,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 COMMAND = "/nightshift"
 LONGEST_TASK = 8_000
 """Characters."""
-_NOTEABLES: Mapping[str, tuple[Where, str]] = {
+_NOTEABLES: Mapping[str, tuple[NoteableKind, str]] = {
     "Issue": ("issues", "issue"),
     "MergeRequest": ("merge_requests", "merge_request"),
 }

@@ -10,7 +10,7 @@ from gitlab_nightshift.errors import Code
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan, Publication
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import read_kept
+from gitlab_nightshift.records.storage import read_if_valid
 from gitlab_nightshift.stages.report.event_file import EVENTS, EventSummary, read_summary
 from gitlab_nightshift.stages.report.report_files import read_patch, write_results
 from gitlab_nightshift.stages.report.result_files import (
@@ -48,15 +48,15 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     from gitlab_nightshift.redaction.redactor import Redactor
 
     summary = read_summary(results / EVENTS)
-    if not summary.started or summary.ended or read_kept(RunResult, results / "result.json"):
+    if not summary.started or summary.ended or read_if_valid(RunResult, results / "result.json"):
         return
-    bundle = read_kept(Bundle, results / "bundle/bundle.json")
+    bundle = read_if_valid(Bundle, results / "bundle/bundle.json")
     bundle = bundle or _add_plan(_build_bundle(summary), results, earlier, run_id)
     bundle = replace(
         bundle, outcome=Outcome.FAILED, error_code=Code.TERMINATED.value, reason=f"{why}; {_COST}"
     )
-    published = read_kept(Publication, results / "published.json")
-    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    published = read_if_valid(Publication, results / "published.json")
+    upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)
     result = build_run_result(bundle, published, summary.project, upkeep=upkeep, notary=notary)
     write_results(results, result, read_patch(results / "bundle"), Redactor(()))
 
@@ -82,7 +82,7 @@ def _build_bundle(summary: EventSummary) -> Bundle:
 
 def _add_plan(bundle: Bundle, results: Path, earlier: Path, run_id: str) -> Bundle:
     """The bundle with the plan's ids, branch and task, if there is a plan."""
-    plan = read_kept(Plan, results / "plan.json") or read_kept(Plan, earlier / "plan.json")
+    plan = read_if_valid(Plan, results / "plan.json") or read_if_valid(Plan, earlier / "plan.json")
     if plan is None:
         return replace(bundle, run_id=run_id)
     return replace(

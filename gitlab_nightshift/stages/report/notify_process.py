@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gitlab_nightshift.records.run_results import RunResult
-from gitlab_nightshift.records.storage import read_own
+from gitlab_nightshift.records.storage import read_own_record
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.confluence_page import append_to_page, render_line
 from gitlab_nightshift.stages.report.result_texts import (
@@ -48,7 +48,7 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
     if "message" in inputs:
         message = Notification(**inputs["message"])
         return {"warnings": send_to_all(inputs["addresses"], message, LONGEST_S)}
-    result, tasks = read_own(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
+    result, tasks = read_own_record(RunResult, Path(inputs["results"]) / "result.json"), Tasks()
     if is_wanted(result, inputs["on"], inputs["before"]):
         tasks |= _plan_messages(inputs["addresses"], build_notification(result))
     if inputs["confluence"] and not is_cancelled(result):

@@ -9,7 +9,7 @@ from gitlab_nightshift.errors import to_exit_status
 from gitlab_nightshift.records.codec import make_record
 from gitlab_nightshift.records.notary_records import NOTARY, NotaryRecord
 from gitlab_nightshift.records.products import Bundle, Publication
-from gitlab_nightshift.records.storage import read_kept, read_own
+from gitlab_nightshift.records.storage import read_if_valid, read_own_record
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.sandbox.supervised_process import serve_stage
 from gitlab_nightshift.stages.report.report_files import read_patch, render_result_files
@@ -30,10 +30,10 @@ def _report(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _run_report(inputs: Mapping[str, Any]) -> int:
     results, outlet = Path(inputs["results"]), OutputChannel(inputs["outlet"])
     usage = inputs["usage"] and make_record(Usage, inputs["usage"])
-    bundle = read_own(Bundle, results / "bundle/bundle.json").with_usage(usage)
+    bundle = read_own_record(Bundle, results / "bundle/bundle.json").with_usage(usage)
     published_path = results / "published.json"
-    published = read_own(Publication, published_path) if published_path.exists() else None
-    upkeep, notary = read_upkeep_result(results), read_kept(NotaryRecord, results / NOTARY)
+    published = read_own_record(Publication, published_path) if published_path.exists() else None
+    upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)
     project, pipeline_url = inputs["project"], inputs["pipeline_url"]
     result = build_run_result(bundle, published, project, pipeline_url, upkeep, notary)
     patch = read_patch(results / "bundle")

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from gitlab_nightshift.errors import CANCELLED, STOPPED, Code
-from gitlab_nightshift.records.products import Outcome
+from gitlab_nightshift.errors import CANCELLATION_CODES, STOPPED_BY_SIGNAL, Code
+from gitlab_nightshift.records.products import Bundle, Outcome
 from gitlab_nightshift.records.run_results import AttemptResult, CommandFinding, RunResult
 from gitlab_nightshift.records.usage import format_cost
 from gitlab_nightshift.stages.report.job_log import format_line
@@ -124,9 +124,9 @@ def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> b
     return result.outcome in wanted or (CHANGES in wanted and _is_news(result, before))
 
 
-def is_cancelled(result: RunResult) -> bool:
+def is_cancelled(result: RunResult | Bundle) -> bool:
     """True if a person has cancelled the run, and so knows about it."""
-    return result.error_code in CANCELLED and STOPPED in result.reason
+    return result.error_code in CANCELLATION_CODES and STOPPED_BY_SIGNAL in result.reason
 
 
 def _is_news(result: RunResult, before: str) -> bool:

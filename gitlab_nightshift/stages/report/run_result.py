@@ -21,7 +21,7 @@ from gitlab_nightshift.records.run_results import (
     build_flag_finding,
     build_notarized_finding,
 )
-from gitlab_nightshift.records.storage import UPKEEP, read_kept
+from gitlab_nightshift.records.storage import UPKEEP, read_if_valid
 from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -182,10 +182,10 @@ def describe_bead(bead: BeadResult) -> str:
 
 def read_upkeep_result(results: Path) -> UpkeepResult | None:
     """What this run did for an open merge request before new work; None if nothing."""
-    bundle = read_kept(Bundle, results / UPKEEP / "bundle/bundle.json")
+    bundle = read_if_valid(Bundle, results / UPKEEP / "bundle/bundle.json")
     if bundle is None:
         return None
-    published = read_kept(Publication, results / UPKEEP / "published.json")
+    published = read_if_valid(Publication, results / UPKEEP / "published.json")
     last: Bundle | Publication = published or bundle
     return UpkeepResult(
         outcome=last.outcome,

@@ -124,7 +124,7 @@ def fit_record(kind: Any, data: Any) -> Any:
                 raise InvalidRecordError("it is missing")
         except InvalidRecordError as error:
             if required:
-                raise InvalidRecordError(error.why, (field.name, *error.place)) from None
+                raise InvalidRecordError(error.why, (field.name, *error.path)) from None
     return kind(**values)
 
 

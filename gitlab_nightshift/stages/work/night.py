@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
+from gitlab_nightshift.errors import STOPPED_BY_SIGNAL, Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.claimed_categories import format_category
 from gitlab_nightshift.policy.repeated_ideas import describe_repetition, find_repeated
 from gitlab_nightshift.policy.write_gate import to_approve
@@ -304,7 +304,7 @@ def propose_change(
         draft = write_texts(night, category, analysis, proven)
     except Interruption as stop:
         draft = draft_from_analysis(analysis)
-        reason, error_code = f"{STOPPED}; the verified change is kept", stop.code.value
+        reason, error_code = f"{STOPPED_BY_SIGNAL}; the verified change is kept", stop.code.value
     request, changed = night.plan.request, proven.captured.size.files
     fallback = category != night.plan.scheduled
     proposed = CategoryResult(category, draft.title)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import STOPPED, Code, Interruption, NightshiftError
+from gitlab_nightshift.errors import STOPPED_BY_SIGNAL, Code, Interruption, NightshiftError
 from gitlab_nightshift.records.bead_results import (
     AnalysisResult,
     BeadResult,
@@ -87,7 +87,7 @@ def explain_exception(
     if isinstance(error, NightshiftError):
         return error.code, error.message
     if isinstance(error, Interruption):
-        return error.code, STOPPED
+        return error.code, STOPPED_BY_SIGNAL
     if is_full_disk(error):
         return Code.CONFIG, build_no_space_error(*disks).message
     write_log("traceback.txt", traceback.format_exc())

@@ -1,7 +1,11 @@
 """What a later gateway of a run may still use."""
 
 from gitlab_nightshift.records.usage import SpendingLimit, Usage, add_usage
-from gitlab_nightshift.run.supervisor.stage_calls import add_used, append_used, limit_budget
+from gitlab_nightshift.run.supervisor.stage_calls import (
+    append_usages,
+    compute_total_usage,
+    limit_budget,
+)
 from tests.support.tables import each
 
 CONFIG = {"limit": {"usd": 5.0, "tokens": 1000}, "models": ["m"]}
@@ -40,5 +44,5 @@ def test_a_gateway_that_was_there_has_counted_even_nothing(
     all_used: tuple[Usage, ...] | None,
     total: Usage | None,
 ) -> None:
-    assert append_used(before, used) == all_used
-    assert add_used(all_used) == total
+    assert append_usages(before, used) == all_used
+    assert compute_total_usage(all_used) == total

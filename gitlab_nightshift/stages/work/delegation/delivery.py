@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitlab_nightshift.errors import CANCELLED, Code, NightshiftError, build_config_error
+from gitlab_nightshift.errors import CANCELLATION_CODES, Code, NightshiftError, build_config_error
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import (
-    LONGEST,
+    LONGEST_RESULT_TEXT,
     Artifacts,
     DelegationResult,
     Diagnostics,
@@ -19,7 +19,7 @@ from gitlab_nightshift.records.delegation_records import (
     ProviderUsed,
     TestResult,
     WorkReport,
-    cut,
+    cut_text,
 )
 from gitlab_nightshift.records.events import ArtifactWritten
 from gitlab_nightshift.records.notary_records import NotaryRecord
@@ -237,7 +237,7 @@ def _build_result(
     context: DelegationContext, state: DelegationState, failure: Failure, artifacts: Artifacts
 ) -> DelegationResult:
     code, why = failure or (None, "")
-    error, error_cut = cut(why)
+    error, error_cut = cut_text(why)
     summary, summary_cut = _format_summary(context, state, failure)
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
@@ -279,7 +279,7 @@ def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
         return False
     if state.worked is None:
         return state.killed
-    stopped = failure[0] in CANCELLED
+    stopped = failure[0] in CANCELLATION_CODES
     return state.worked.changed or (stopped and state.worked.began)
 
 
@@ -301,7 +301,7 @@ def _format_summary(
     figures = "; ".join(filter(None, _list_figures(context, state, failure)))
     said = state.worked.said if state.worked else ""
     plain = "".join(c if c.isprintable() or c == "\n" else " " for c in said).strip()
-    words, shortened = cut(plain, LONGEST - len(figures) - 1)
+    words, shortened = cut_text(plain, LONGEST_RESULT_TEXT - len(figures) - 1)
     return f"{words}\n{figures}".lstrip(), shortened
 
 
