@@ -37,7 +37,7 @@ def read_figures(
         history, silent = _read_group(settings, job, token, group, since)
         return compute_figures(group, str(since), today, history, silent)
     project = open_project(job.server_url, name or job.project_id, token)
-    wanted = HistoryRequest(
+    request = HistoryRequest(
         since=since,
         most_nights=MOST_NIGHTS,
         prefix=settings.branch_prefix,
@@ -45,7 +45,7 @@ def read_figures(
         result_path=f"{settings.output_dir}/result.json",
     )
     dashboard = _DashboardRequest(token, settings.log_issue)
-    history = _complete_nights(project.read_history(wanted), project, dashboard)
+    history = _complete_nights(project.read_history(request), project, dashboard)
     shown = name or job.project_path or project.facts.path
     return compute_figures(shown, str(since), today, history)
 

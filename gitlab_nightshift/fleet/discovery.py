@@ -9,7 +9,7 @@ from typing import Any
 
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings, parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next
+from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next_cursor
 from gitlab_nightshift.gitlab.history import find_cost
 from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.onboarding.project_files import PROJECT_NAME, TEMPLATE
@@ -52,11 +52,11 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
     by_id |= {each.id: each for each in listed}
     listed_paths = {each.path.lower() for each in listed}
     return Discovery(
-        api.find_account(),
+        api.find_username(),
         tuple(each for each in by_id.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
         tuple(each for each in settings.projects if each.lower() not in listed_paths),
-        tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
+        tuple(_MISSING_FIELDS[each] for each in api.unsupported_fields),
     )
 
 
@@ -114,7 +114,7 @@ def read_project(node: Node) -> FleetProject:
         settings=_read_settings(node, files.get(FILES[0])),
         merge_requests=tuple(map(_read_merge_request, _list_nodes(node, "mergeRequests"))),
         nights=tuple(read_nights(_list_nodes(node, "pipelines"))),
-        older=read_next(node.get("pipelines") or {}),
+        older=read_next_cursor(node.get("pipelines") or {}),
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.gitlab.issues import KeptIssue
+from gitlab_nightshift.gitlab.issues import Issue
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.usage import format_usd
 from gitlab_nightshift.stages.publish.dashboard_page import find_tick_notes, list_ticked
@@ -75,7 +75,7 @@ def read_switches(project: Project, number: int) -> Switches:
     return Switches(everything, groups, tuple(refused))
 
 
-def _find_issue(project: Project, number: int) -> KeptIssue:
+def _find_issue(project: Project, number: int) -> Issue:
     issue = project.issues.find(number)
     if issue is None:
         raise build_config_error(f"dashboard: {project.name} has no issue {number}")

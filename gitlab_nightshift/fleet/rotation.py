@@ -14,7 +14,7 @@ from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.accounts import parse_day
 from gitlab_nightshift.gitlab.api_error import call_or_none
 from gitlab_nightshift.gitlab.project import Project
-from gitlab_nightshift.gitlab.project_settings import CiVariable, HeldToken, NewSecret
+from gitlab_nightshift.gitlab.project_settings import CiVariable, NewSecret, ProjectToken
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.gitlab_steps import (
     NAME,
@@ -47,11 +47,11 @@ class _TokenState:
     variable, None if unknown."""
 
     variable: CiVariable
-    tokens: Sequence[HeldToken]
-    stored: HeldToken | None
+    tokens: Sequence[ProjectToken]
+    stored: ProjectToken | None
 
     @property
-    def leftovers(self) -> tuple[HeldToken, ...]:
+    def leftovers(self) -> tuple[ProjectToken, ...]:
         """Active tokens besides the stored one, created by a run that was killed."""
         # Without knowing the stored one, any of them may be it.
         known = self.stored and self.stored.active
@@ -61,7 +61,7 @@ class _TokenState:
         """True if the stored token has expired or will soon. If it is unknown which is stored, any
         of the tokens counts."""
         candidates = [self.stored] if self.stored else self.tokens
-        ends = (each.ends_on if each.active else today for each in candidates)
+        ends = (each.expires_on if each.active else today for each in candidates)
         return any(day is not None and day <= today + WITHIN for day in ends)
 
 
@@ -76,7 +76,7 @@ def rotate_token(project: Project, today: date, *, dry_run: bool = False) -> Rot
         return current
     due = current.is_due(today)
     if not (due or current.leftovers):
-        return Rotation("kept", f"until {current.stored.ends_on if current.stored else 'later'}")
+        return Rotation("kept", f"until {current.stored.expires_on if current.stored else 'later'}")
     if _is_night_running(project):
         return Rotation("waits", "a night is running")
     if dry_run:
@@ -141,7 +141,7 @@ def _verify_stored(project: Project, secret: NewSecret) -> None:
         raise NightshiftError(Code.PUBLISH, text)
 
 
-def _revoke(project: Project, tokens: Sequence[HeldToken]) -> str:
+def _revoke(project: Project, tokens: Sequence[ProjectToken]) -> str:
     working = [each for each in tokens if each.active]
     for each in working:
         project.setup.revoke_token(each.id)

@@ -142,9 +142,9 @@ def _list_differing(
             all_settings += answer[1]
     differing = [each for each in all_settings if is_off(each.value) is not off]
     yield from (_describe_setting(each, off=off) for each in differing)
-    if unseen := [each.path for each in projects if each.unseen]:
-        count = count_words(len(unseen), "project")
-        text = f"the variables of {count} of {group}, {unseen[0]} first"
+    if hidden := [each.path for each in projects if each.hidden]:
+        count = count_words(len(hidden), "project")
+        text = f"the variables of {count} of {group}, {hidden[0]} first"
         yield SwitchLine("not reached", f"{text}: this token does not see them", True)
     count = count_words(len(projects), "project")
     yield SwitchLine("below", f"{group}: {count}, {count_words(len(differing), 'setting')} differ")

@@ -196,7 +196,7 @@ def _start_one(api: FleetApi, since: str, until: float, project: PlannedProject)
         schedule = _find_schedule(project.path, api.list_schedules(project.id))
         if isinstance(schedule, StartResult):
             return schedule
-        if found := api.list_started(project.id, schedule.id, since):
+        if found := api.list_pipelines_since(project.id, schedule.id, since):
             return StartResult(project.path, "already", f"pipeline {found[-1]} is tonight's")
         return _play(api, project, schedule.id, since)
     except ApiError as error:
@@ -206,7 +206,7 @@ def _start_one(api: FleetApi, since: str, until: float, project: PlannedProject)
 
 
 def _find_schedule(path: str, schedules: tuple[Schedule, ...]) -> Schedule | StartResult:
-    own = [each for each in schedules if each.active and each.switched]
+    own = [each for each in schedules if each.active and each.has_night_variable]
     fleet = [each for each in schedules if each.description == FLEET_SCHEDULE]
     if active := next((each for each in (*own, *fleet) if each.active), None):
         text = f"its schedule {active.description!r} is active, @{active.owner}'s: not played"
@@ -229,7 +229,7 @@ def _play(api: FleetApi, project: PlannedProject, schedule: int, since: str) -> 
             # GitLab may have started the pipeline although it answered with an error.
             why = error.message
             api.clock.sleep(max(pause_s, min(error.retry_after_s, 60.0)))
-            if pipelines := api.list_started(project.id, schedule, since):
+            if pipelines := api.list_pipelines_since(project.id, schedule, since):
                 return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
             continue
         return _wait_for_pipeline(api, project, schedule, since)
@@ -241,7 +241,7 @@ def _wait_for_pipeline(
 ) -> StartResult:
     for pause_s in (0.0, *LOOK_PAUSES_S):
         api.clock.sleep(pause_s)
-        if pipelines := api.list_started(project.id, schedule, since):
+        if pipelines := api.list_pipelines_since(project.id, schedule, since):
             return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
     text = "GitLab accepted the play, but has created no pipeline: does .gitlab-ci.yml have a job"
     return StartResult(project.path, "failed", f"{text} for this schedule, does its branch exist?")

@@ -220,18 +220,20 @@ def find_marks(text: str, name: str) -> NightMarks:
 def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
     """True if the schedule's pipelines are nights; None if only its variables could tell, and the
     token does not see them."""
-    if schedule.switched or (marks.description and schedule.description == marks.description):
+    if schedule.has_night_variable or (
+        marks.description and schedule.description == marks.description
+    ):
         return True
     if str(schedule.inputs.get(marks.switch_input)).lower() == "true":
         return True
     known = {
         "CI_PIPELINE_SOURCE": "schedule",
         "CI_PIPELINE_SCHEDULE_DESCRIPTION": schedule.description,
-        **({} if schedule.switched is None else {NIGHT_VARIABLE: "false"}),
+        **({} if schedule.has_night_variable is None else {NIGHT_VARIABLE: "false"}),
     }
     if any(evaluate_condition(each, known) for each in marks.conditions):
         return True
-    return schedule.switched
+    return schedule.has_night_variable
 
 
 # --- conditions of rules:if -----------------------------------------------------------------------

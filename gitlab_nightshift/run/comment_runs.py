@@ -268,7 +268,7 @@ def _write_reply(threads: Threads, place: CommentAddress, text: str, run_id: str
     thread = threads.find_thread(place) if place.note else None
     if place.note and thread is None:
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
-    comments = thread.comments if thread else threads.list_newest(place)
+    comments = thread.comments if thread else threads.list_newest_comments(place)
     for each in comments:
         reply = read_reply_marker(each.body) if each.author_id == own_id else None
         if reply is None or reply.note != place.note:

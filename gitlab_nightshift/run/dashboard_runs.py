@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.history import Memory
-from gitlab_nightshift.gitlab.issues import KeptIssue
+from gitlab_nightshift.gitlab.issues import Issue
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.events import Note
@@ -87,7 +87,7 @@ class _OpenDashboard:
 
     project: Project
     key: bytes
-    issue: KeptIssue | None
+    issue: Issue | None
     memory: DashboardMemory
 
 
@@ -212,7 +212,9 @@ def update_dashboard(session: Session, result: RunResult) -> None:
         dashboard = _open(session, project)
         night = _build_night(session, result)
         dashboard = replace(dashboard, memory=dashboard.memory.add_night(night))
-        gitlab_memory = read_earlier_nights(settings, project).restore(dashboard.memory.restored)
+        gitlab_memory = read_earlier_nights(settings, project).drop_rejections(
+            dashboard.memory.restored
+        )
         _write_page(session, dashboard, gitlab_memory, frozenset())
 
     _warn_on_failure(session, "written", update)

@@ -196,7 +196,7 @@ def _make_plan(
     commands: tuple[str, ...],
 ) -> Plan:
     """The plan by settings, GitLab and whoever asked for the run, before anything is tried."""
-    trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
+    trigger, memory = inputs.trigger, inputs.memory.drop_rejections(orders.restored)
     plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
     plan = add_request_to_plan(plan, trigger.comment)

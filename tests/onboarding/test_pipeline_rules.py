@@ -107,18 +107,18 @@ BY_RULES = (
 
 
 def schedule(description: str = "Builds", **more: object) -> Schedule:
-    values = {"switched": False, **more}
+    values = {"has_night_variable": False, **more}
     return Schedule(1, description, "main", True, "rita", True, **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "given", "night"),
     [
-        ("", schedule(switched=True), True),
+        ("", schedule(has_night_variable=True), True),
         ("", schedule("Nightly"), False),
-        ("", schedule(switched=None), None),
+        ("", schedule(has_night_variable=None), None),
         (DESCRIBED, schedule("Nightly"), True),
-        (DESCRIBED, schedule("Nightly", switched=None), True),
+        (DESCRIBED, schedule("Nightly", has_night_variable=None), True),
         (DESCRIBED, schedule("nightly"), False),
         (BY_INPUT, schedule(inputs={"nightshift": True}), True),
         (BY_INPUT, schedule(inputs={"nightshift": "true"}), True),

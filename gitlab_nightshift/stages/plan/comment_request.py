@@ -330,7 +330,7 @@ def _explain_foreign(found: MergeRequest, settings: Settings) -> str:
 def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSpot | None:
     """The line of the diff that the thread is on, with the first and last line that GitLab shows
     around it. None for a thread elsewhere or on an older diff, or if nothing is to be suggested."""
-    at = thread.comments[0].at
+    at = thread.comments[0].last_line
     if not request.suggest or at is None or at.head != request.head:
         return None
     shown_lines = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
@@ -352,7 +352,7 @@ def _collect_context(
     """
     parts: _Parts = []
     with_internal = settings.policy.confidential_issues
-    if len(thread.comments) > 1 or comment.spot:
+    if len(thread.comments) > 1 or comment.position:
         parts.append(format_thread(thread, 1, internal=with_internal))
     kind = "issue" if request.place.where == "issues" else "merge request"
     title = " ".join(noteable.title.split())

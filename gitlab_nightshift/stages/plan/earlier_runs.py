@@ -86,7 +86,7 @@ def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
     prefix, colon, _ = name.rpartition(":")
     jobs = (
         each
-        for each in project.pipelines.list_jobs(pipeline, whole=False)
+        for each in project.pipelines.list_jobs(pipeline, all_pages=False)
         if each.status in ("success", "failed")
         and (each.name.startswith(f"{prefix}:") if colon else each.name == name)
     )
@@ -120,7 +120,7 @@ def find_tonights_run(project: Project, job: JobFacts) -> int:
     try:
         found = project.pipelines.list_fleet_pipelines((created - TONIGHT).isoformat())
         earlier = [each.id for each in found if each.id < int(job.run_id)]
-        users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST_ASKED])
+        users = ((each, project.pipelines.find_starter(each)) for each in earlier[:MOST_ASKED])
         return next((each for each, user in users if user == job.user_login), 0)
     except ApiError:
         return 0
@@ -197,7 +197,7 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
     try:
         # By default GitLab leaves out jobs that were retried, which are the very ones wanted here
         # (docs.gitlab.com/api/jobs, include_retried).
-        found = project.pipelines.list_jobs(job.run_id, retried=True)
+        found = project.pipelines.list_jobs(job.run_id, include_retried=True)
     except ApiError as error:
         # A token that may not see the jobs cannot resume: the night runs again.
         if error.status in (403, 404):

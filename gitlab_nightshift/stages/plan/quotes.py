@@ -48,7 +48,7 @@ def format_thread(thread: Thread, number: int = 0, *, internal: bool = False) ->
     """The name and the text of a thread: who said what, and where in the diff. ``internal``
     includes internal comments; a thread that waits for an answer has a ``number``."""
     comments = [c for c in thread.comments if not c.system and (internal or not c.internal)]
-    spot = next((each.spot for each in comments if each.spot), "")
+    spot = next((each.position for each in comments if each.position), "")
     lines = [
         f"{each.author_name}: {drop_hidden_comments(each.body)}"
         for each in comments[-MOST_COMMENTS:]

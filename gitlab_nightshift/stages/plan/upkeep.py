@@ -17,10 +17,10 @@ from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import (
     Thread,
-    UpkeepMark,
+    UpkeepMarker,
     read_reply_marker,
-    read_upkeep_mark,
-    write_upkeep_mark,
+    read_upkeep_marker,
+    write_upkeep_marker,
 )
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest, UpkeepKind
@@ -70,11 +70,11 @@ class WaitingReview:
     own_id: int
     run_id: str
 
-    def list_marks(self) -> tuple[tuple[UpkeepMark, str], ...]:
+    def list_markers(self) -> tuple[tuple[UpkeepMarker, str], ...]:
         """What this program has done for it, with times, read from its own comments only."""
         comments = (each for thread in self.threads for each in thread.comments)
         pairs = (
-            (read_upkeep_mark(each.body), each.created_at)
+            (read_upkeep_marker(each.body), each.created_at)
             for each in comments
             if each.author_id == self.own_id and not each.system
         )
@@ -82,7 +82,7 @@ class WaitingReview:
 
     def count_runs(self, kind: str) -> int:
         """How many earlier runs left marks of this kind; earlier tries of this run do not count."""
-        runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
+        runs = {mark.run_id for mark, _ in self.list_markers() if mark.kind == kind}
         return len(runs - {self.run_id})
 
 
@@ -129,7 +129,7 @@ def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> li
             notes.append(
                 f"not known: whether !{iid} is in conflict, as GitLab has not checked it yet"
             )
-        elif conflict and not any(mark.kind == "conflict" for mark, _ in each.list_marks()):
+        elif conflict and not any(mark.kind == "conflict" for mark, _ in each.list_markers()):
             notes.append(_rebase(project, each))
     return notes
 
@@ -140,7 +140,7 @@ def _rebase(project: Project, waiting: WaitingReview) -> str:
         why = project.reviews.rebase(iid)
         if not why:
             return f"!{iid} was in conflict with its target branch: rebased by GitLab"
-        mark = write_upkeep_mark(UpkeepMark("conflict", waiting.run_id))
+        mark = write_upkeep_marker(UpkeepMarker("conflict", waiting.run_id))
         body = (
             "This merge request is in conflict with its target branch, and GitLab cannot rebase it "
             "alone. The night shift leaves that to you: rebase the branch, or close this."
@@ -175,7 +175,7 @@ def _was_done(waiting: WaitingReview, now: datetime) -> bool:
         mark.kind != "conflict"
         and mark.run_id != waiting.run_id
         and now - _parse_time(when, now) < SAME_NIGHT
-        for mark, when in waiting.list_marks()
+        for mark, when in waiting.list_markers()
     )
 
 
@@ -270,7 +270,7 @@ def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskReques
     places: list[CommentAddress] = []
     kinds: set[UpkeepKind] = set()
     for thread, comment in ((each, comment) for each in threads for comment in each.comments):
-        mark, reply = read_upkeep_mark(comment.body), read_reply_marker(comment.body)
+        mark, reply = read_upkeep_marker(comment.body), read_reply_marker(comment.body)
         if comment.author_id == own_id and mark and reply and mark.run_id == run_id:
             # A repair is not asked for by a comment, so its reply is in no thread.
             thread_id = thread.id if reply.note else ""

@@ -74,7 +74,7 @@ def push_commit(
         head = context.project.find_branch_head(name)
         if head == commit:
             return PushResult(
-                name, context.project.merge_requests.find_from(name, commit), warnings
+                name, context.project.merge_requests.find_from_branch(name, commit), warnings
             )
         if head is None:
             _refuse_protected(name, patterns or ())

@@ -34,7 +34,7 @@ def fetch_notary(
     """
     if job != bundle_job:
         refuse_foreign_notary(project, pipeline, bundle_job, output_dir)
-    found = project.pipelines.list_jobs(pipeline, retried=True)
+    found = project.pipelines.list_jobs(pipeline, include_retried=True)
     tries = sorted((each.id for each in found if each.name == job), reverse=True)[:MOST_TRIES]
     downloads = [(job_id, _find_notary(project, job_id, output_dir)) for job_id in tries]
     if not downloads or downloads[0][1] is None:

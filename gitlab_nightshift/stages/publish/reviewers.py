@@ -86,7 +86,7 @@ class _Choice:
 
     def add_from_group(self, path: str) -> None:
         """Add one member of a group."""
-        members = self._people.list_group(path)
+        members = self._people.list_group_members(path)
         if members is None:
             self.warnings.append(
                 f"no reviewer is from group {path}: there is none, or the token may not see it"
@@ -105,15 +105,15 @@ class _Choice:
 
     def add_approvers(self) -> None:
         """Add as many people for each approval rule as it requires."""
-        rules = self._people.list_rules(self._facts.target)
+        rules = self._people.list_approval_rules(self._facts.target)
         if rules is None:
             self.warnings.append(
                 "no reviewer is from the approval rules: they need GitLab Premium, and a token that"
                 " may read them"
             )
         for rule in rules or ():
-            if rule.required and rule.people:
-                self._add_some(rule.people, rule.required, f"approval rule {rule.name}")
+            if rule.required and rule.approvers:
+                self._add_some(rule.approvers, rule.required, f"approval rule {rule.name}")
 
     def _list_owners(self, owners: Iterable[str]) -> list[GitlabUser]:
         found: list[GitlabUser] = []
@@ -125,7 +125,7 @@ class _Choice:
             elif "/" not in name and (person := self._people.find_user(name)):
                 found.append(person)
             else:
-                found += self._people.list_group(name) or ()
+                found += self._people.list_group_members(name) or ()
         return found
 
     def _add_some(self, people: Sequence[GitlabUser], number: int, source: str) -> None:
@@ -154,7 +154,7 @@ class _Choice:
 
     @cached_property
     def _open_reviews(self) -> Mapping[int, int]:
-        return self._people.count_reviews()
+        return self._people.count_open_reviews()
 
     @cached_property
     def _members(self) -> tuple[GitlabUser, ...]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import is_failure
 from gitlab_nightshift.gitlab.threads import (
-    Reply,
+    ReplyMarker,
     ReplyStatus,
-    UpkeepMark,
+    UpkeepMarker,
     write_reply_marker,
-    write_upkeep_mark,
+    write_upkeep_marker,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.bead_results import ThreadAnswer
@@ -257,7 +257,7 @@ def _append_marker(
     job: JobFacts,
     request: TaskRequest | None = None,
 ) -> str:
-    marks = [write_reply_marker(Reply(status, place.note, job.run_id))]
+    marks = [write_reply_marker(ReplyMarker(status, place.note, job.run_id))]
     if request and request.upkeep:
-        marks.append(write_upkeep_mark(UpkeepMark(request.upkeep, job.run_id)))
+        marks.append(write_upkeep_marker(UpkeepMarker(request.upkeep, job.run_id)))
     return "\n\n".join([text, "\n".join(marks)])
