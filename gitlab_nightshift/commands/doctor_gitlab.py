@@ -34,7 +34,7 @@ from gitlab_nightshift.stages.plan.preflight import (
     check_usable,
     list_refusals,
 )
-from gitlab_nightshift.stages.publish.branches import EXTREMES
+from gitlab_nightshift.stages.publish.branches import EXTREME_SLUGS
 from gitlab_nightshift.stages.publish.merge_request import apply_commit_template
 from gitlab_nightshift.stages.publish.publish_context import choose_author
 from gitlab_nightshift.text.secret_texts import is_secret_name
@@ -150,7 +150,9 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     try:
         author = choose_author(session, project, identity)
         email = session.job.user_email
-        refusals = list(list_refusals(rule, settings, author, access, message, email, EXTREMES))
+        refusals = list(
+            list_refusals(rule, settings, author, access, message, email, EXTREME_SLUGS)
+        )
     except re.error:
         yield DoctorRow("push rule", "not known", "only GitLab can evaluate its pattern")
         return

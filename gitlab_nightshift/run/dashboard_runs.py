@@ -76,7 +76,7 @@ class DashboardOrders:
     def keep_approvals(self) -> "DashboardOrders":
         """Keep only the approvals when the night is skipped."""
         enabled = self.session.settings.enabled
-        valid = tuple(each for each in self.accepted.valid if each.approve and enabled)
+        valid = tuple(each for each in self.accepted.valid if each.approve_pipeline and enabled)
         return replace(self, accepted=replace(self.accepted, valid=valid))
 
 
@@ -119,7 +119,9 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
     if tonight:
         values = {"category": tonight[0].category}
         session = replace(session, settings=override_settings(session.settings, values, SOURCE))
-    restored = frozenset((*memory.restored, *(each.restore for each in others if each.restore)))
+    restored = frozenset(
+        (*memory.restored, *(each.restore_iid for each in others if each.restore_iid))
+    )
     return DashboardOrders(session, restored, ticks, replace(ticks, valid=(*tonight, *others)))
 
 
@@ -146,7 +148,7 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
             *(f"{each.text}: accepted, ticked by {each.note.author}" for each in started.valid),
             *(f"{text}: not accepted, {why}" for text, why in started.refused),
         )
-        restored = {*dashboard.memory.restored, *(each.restore for each in started.valid)} - {0}
+        restored = {*dashboard.memory.restored, *(each.restore_iid for each in started.valid)} - {0}
         memory = replace(
             dashboard.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],
@@ -164,7 +166,7 @@ def _start_approvals(project: Project, ticks: Ticks) -> Ticks:
     environment, and the job checks the tick again."""
     refused = dict(ticks.refused)
     for each in ticks.valid:
-        if each.approve and (why := _start_approval(project, each.approve)):
+        if each.approve_pipeline and (why := _start_approval(project, each.approve_pipeline)):
             refused[each.text] = why
     valid = tuple(each for each in ticks.valid if each.text not in refused)
     return Ticks(valid, tuple(refused.items()))

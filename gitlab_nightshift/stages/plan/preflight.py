@@ -120,15 +120,15 @@ def list_refusals(
     access: Access,
     message: str,
     user_email: str = "",
-    extremes: Sequence[str] = (),
+    extreme_slugs: Sequence[str] = (),
 ) -> Iterator[str]:
     """Why the rule would refuse the night's branch or commit, each with what to do.
 
     ``message`` is what a commit of a night says, as far as the settings decide it; ``user_email``
-    the address of the pipeline's user, ``extremes`` the shortest and the longest name that can
+    the address of the pipeline's user, ``extreme_slugs`` the shortest and the longest name that can
     follow ``branch_prefix``. Raises ``re.error`` for a pattern that only RE2 reads.
     """
-    yield from _list_branch_refusals(rule, settings.branch_prefix, extremes)
+    yield from _list_branch_refusals(rule, settings.branch_prefix, extreme_slugs)
     if not _matches(rule.commit_message_regex, message):
         yield (
             f"commit messages must match {rule.commit_message_regex}: set commit_template to one"
@@ -149,8 +149,10 @@ def list_refusals(
     yield from _list_committer_refusals(rule, author, access, message)
 
 
-def _list_branch_refusals(rule: PushRule, prefix: str, extremes: Sequence[str]) -> Iterator[str]:
-    branch, *names = (f"{prefix}{slug}" for slug in (ANY_SLUG, *extremes))
+def _list_branch_refusals(
+    rule: PushRule, prefix: str, extreme_slugs: Sequence[str]
+) -> Iterator[str]:
+    branch, *names = (f"{prefix}{slug}" for slug in (ANY_SLUG, *extreme_slugs))
     if not _matches(rule.branch_name_regex, branch):
         yield (
             f"branch names must match {rule.branch_name_regex}: set branch_prefix to one that does"
