@@ -29,9 +29,9 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.preflight import (
     ANY_TITLE,
     check_expiry,
+    check_project_usable,
     check_protection,
     check_reviewers,
-    check_usable,
     list_refusals,
 )
 from gitlab_nightshift.stages.publish.branches import EXTREME_SLUGS
@@ -111,7 +111,7 @@ def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
 
 def _describe_project(project: Project) -> Iterator[DoctorRow]:
     project.check_version()
-    check_usable(project)
+    check_project_usable(project)
     facts = project.facts
     text = f"{facts.path} ({facts.visibility}), default branch {facts.default_branch}"
     yield DoctorRow("project", "ok", text)

@@ -29,8 +29,8 @@ from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
-    read_event,
     read_request,
+    read_webhook,
 )
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.stages.publish import thread_reply
@@ -93,7 +93,7 @@ def _read_comment(session: Session, project: Project | None) -> CheckedComment |
     body = read_trigger(session.job)
     if body is None:
         return IgnoredTrigger("the file of TRIGGER_PAYLOAD cannot be read, or is too large")
-    place = read_event(body, session.job.project_id)
+    place = read_webhook(body, session.job.project_id)
     if not isinstance(place, CommentAddress):
         return place
     if project is None:

@@ -53,13 +53,13 @@ from gitlab_nightshift.stages.plan.plan_stage import (
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
-    find_pausing,
+    find_pause_causes,
     resolve_category,
     resolve_run_day,
 )
 from gitlab_nightshift.stages.plan.upkeep import (
+    find_candidates,
     find_upkeep,
-    find_waiting,
     read_gitlab_time,
     rebase_conflicting,
 )
@@ -139,7 +139,7 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
         return False
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
     is_quiet = day in settings.quiet_dates or not resolve_category(settings, day)
-    return not is_quiet and not find_pausing(settings, memory, day)
+    return not is_quiet and not find_pause_causes(settings, memory, day)
 
 
 @contextlib.contextmanager
@@ -387,7 +387,7 @@ def find_upkeep_request(
     request that needs it, if any does, and notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
-        waiting = find_waiting(project, opened, session.job.run_id)
+        waiting = find_candidates(project, opened, session.job.run_id)
         notes += rebase_conflicting(project, waiting)
         now = read_gitlab_time(session.job.pipeline_created_at)
         request = find_upkeep(project, waiting, session.redact, now)
