@@ -70,7 +70,7 @@ def _read_group(
     label = _find_label(settings) or (settings.labels or (NIGHT_LABEL,))[0]
     fleet = FleetSettings(groups=[group], budget=budget, label=label)
     found = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
-    if found.found.missing_groups:
+    if found.discovery.missing_groups:
         text = f"--group {group}: GitLab has none, or this token does not see it"
         raise build_config_error(text)
     return found.history, found.silent
