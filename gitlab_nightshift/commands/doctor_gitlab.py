@@ -29,12 +29,12 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.preflight import (
     ANY_TITLE,
     check_expiry,
+    check_project_usable,
     check_protection,
     check_reviewers,
-    check_usable,
     list_refusals,
 )
-from gitlab_nightshift.stages.publish.branches import EXTREMES
+from gitlab_nightshift.stages.publish.branches import EXTREME_SLUGS
 from gitlab_nightshift.stages.publish.merge_request import apply_commit_template
 from gitlab_nightshift.stages.publish.publish_context import choose_author
 from gitlab_nightshift.text.secret_texts import is_secret_name
@@ -102,7 +102,7 @@ def _describe_expiry(project: Project) -> Iterator[DoctorRow]:
 
 def _describe_project(project: Project) -> Iterator[DoctorRow]:
     project.check_version()
-    check_usable(project)
+    check_project_usable(project)
     facts = project.facts
     text = f"{facts.path} ({facts.visibility}), default branch {facts.default_branch}"
     yield DoctorRow("project", "ok", text)
@@ -139,7 +139,9 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     try:
         author = choose_author(session, project, identity)
         email = session.job.user_email
-        refusals = list(list_refusals(rule, settings, author, access, message, email, EXTREMES))
+        refusals = list(
+            list_refusals(rule, settings, author, access, message, email, EXTREME_SLUGS)
+        )
     except re.error:
         yield DoctorRow("push rule", "not known", "only GitLab can evaluate its pattern")
         return

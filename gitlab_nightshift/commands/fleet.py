@@ -210,7 +210,7 @@ def rotate(args: argparse.Namespace, env: Env) -> int:
 
     from gitlab_nightshift.errors import Code, NightshiftError
     from gitlab_nightshift.fleet.discovery import discover_all
-    from gitlab_nightshift.fleet.rotation import describe_own_end, rotate_token
+    from gitlab_nightshift.fleet.rotation import describe_own_expiry, rotate_token
     from gitlab_nightshift.gitlab.project import open_project
 
     file = fleet_options.read_fleet(args)
@@ -234,6 +234,6 @@ def rotate(args: argparse.Namespace, env: Env) -> int:
         if state != "kept" or args.dry_run:
             print(f"{state:<10} {path}: {text}", flush=True)
     print(", ".join(f"{count} {state}" for state, count in counts.most_common()) or "no projects")
-    if text := describe_own_end(api.client, today):
+    if text := describe_own_expiry(api.client, today):
         print(text)
     return Code.INCOMPLETE.exit_status if counts["failed"] else 0

@@ -67,7 +67,7 @@ def _read_group(
     label = settings.labels[0] if settings.labels else NIGHT_LABEL
     fleet = FleetSettings(groups=[group], budget=budget, label=label)
     fleet_history = read_fleet_history(open_fleet(job.server_url, token), fleet, since, {})
-    if fleet_history.found.missing_groups:
+    if fleet_history.discovery.missing_groups:
         text = f"--group {group}: GitLab has none, or this token does not see it"
         raise build_config_error(text)
     return fleet_history.history, fleet_history.silent

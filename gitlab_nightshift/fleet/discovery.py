@@ -1,5 +1,5 @@
-"""A fleet's projects, by the groups and projects of ``fleet.yaml``, and what their nights have
-cost: all that a plan reads from GitLab.
+"""Everything that a plan reads from GitLab: the fleet's projects, by the groups and projects of
+``fleet.yaml``, and what their nights have cost.
 """
 
 import datetime as dt
@@ -9,7 +9,7 @@ from typing import Any
 
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings, parse_moment
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next
+from gitlab_nightshift.gitlab.fleet_api import FILES, FleetApi, Node, read_next_cursor
 from gitlab_nightshift.gitlab.history import find_cost
 from gitlab_nightshift.gitlab.resources import read_global_id
 from gitlab_nightshift.onboarding.project_files import PROJECT_NAME, TEMPLATE
@@ -28,8 +28,8 @@ from gitlab_nightshift.settings.notations import WEEKDAYS
 LARGEST_FILE = 200_000
 """Characters of a settings file that are read."""
 _DEFAULTS = NightSettings()
-# GraphQL fields that an older GitLab lacks.
-_MISSING_FIELDS = {
+# What is unknown on an older GitLab, by the GraphQL field that it lacks.
+_UNSUPPORTED_FACTS = {
     "isForked": "which projects are forks",
     "markedForDeletionOn": "which will be deleted",
 }
@@ -38,7 +38,8 @@ _MISSING_FIELDS = {
 def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
     """Find the projects, each once. Raises ApiError.
 
-    Archived, empty, forked and opted-out ones are included, so that each gets its reason."""
+    Archived, empty, forked and opted-out ones are included, so that the plan can tell why they get
+    no night."""
     by_id: dict[int, FleetProject] = {}
     missing_groups = []
     for group in settings.groups:
@@ -46,32 +47,32 @@ def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
         if nodes is None:
             missing_groups.append(group)
         projects = (read_project(node) for node in nodes or ())
-        by_id |= {each.id: each for each in projects if is_chosen(each, settings)}
+        by_id |= {each.id: each for each in projects if is_selected(each, settings)}
     listed = [read_project(node) for node in api.list_projects(settings.projects, settings.label)]
-    # Last: a project that is listed itself is in the fleet whatever include and topics say.
+    # A project that is itself listed is in the fleet, whatever include and topics say.
     by_id |= {each.id: each for each in listed}
     listed_paths = {each.path.lower() for each in listed}
     return Discovery(
-        api.find_account(),
+        api.find_username(),
         tuple(each for each in by_id.values() if not matches(each.path, settings.exclude)),
         tuple(missing_groups),
         tuple(each for each in settings.projects if each.lower() not in listed_paths),
-        tuple(_MISSING_FIELDS[each] for each in api.missing_fields),
+        tuple(_UNSUPPORTED_FACTS[each] for each in api.unsupported_fields),
     )
 
 
 def discover_all(api: FleetApi, file: FleetFile) -> Discovery:
     """Find the projects. Raises ``E_CONFIG`` with a line for each missing group and project."""
-    found = discover(api, file.settings)
-    if mistakes := list(list_missing(file, found)):
+    discovery = discover(api, file.settings)
+    if mistakes := list(list_missing(file, discovery)):
         raise build_mistakes_error(mistakes)
-    return found
+    return discovery
 
 
 def list_missing(
     file: FleetFile, discovery: Discovery, gone: Collection[str] = ()
 ) -> Iterator[str]:
-    """A line for each missing group and project, with its place in the file, except for those that
+    """A line for each missing group and project, with its line in the file, except for those that
     existed before (``gone``)."""
     settings = file.settings
     for key, paths, missing in (
@@ -83,7 +84,7 @@ def list_missing(
             yield f"{place}: {key}: {path}: does not exist, or this token does not see it"
 
 
-def is_chosen(project: FleetProject, settings: FleetSettings) -> bool:
+def is_selected(project: FleetProject, settings: FleetSettings) -> bool:
     """True if a group's project is in the fleet, by its path and topics."""
     if settings.include and not matches(project.path, settings.include):
         return False
@@ -94,13 +95,13 @@ def read_project(node: Node) -> FleetProject:
     """The project of a node in GraphQL's answer to the queries of ``gitlab/fleet_api.py``."""
     repository = node.get("repository") or {}
     files = {
-        str(each.get("path")): str(each.get("rawTextBlob") or "")
-        for each in (repository.get("blobs") or {}).get("nodes") or ()
+        str(blob.get("path")): str(blob.get("rawTextBlob") or "")
+        for blob in (repository.get("blobs") or {}).get("nodes") or ()
     }
-    # Another file may include the template, but was not fetched.
+    # Another pipeline file may include the template, but was not fetched.
     has_default_ci_file = str(node.get("ciConfigPathOrDefault") or FILES[1]) == FILES[1]
     return FleetProject(
-        # GraphQL answers null for what the token may not read.
+        # GraphQL answers null for a field that the token may not read.
         id=read_global_id(node.get("id")),
         path=str(node.get("fullPath")),
         branch=str(repository.get("rootRef") or ""),
@@ -114,24 +115,26 @@ def read_project(node: Node) -> FleetProject:
         settings=_read_settings(node, files.get(FILES[0])),
         merge_requests=tuple(map(_read_merge_request, _list_nodes(node, "mergeRequests"))),
         nights=tuple(read_nights(_list_nodes(node, "pipelines"))),
-        older=read_next(node.get("pipelines") or {}),
+        older=read_next_cursor(node.get("pipelines") or {}),
     )
 
 
 def _read_settings(node: Node, text: str | None) -> NightSettings:
     settings = read_night_settings(text)
-    problem = node.get("problem")
-    return replace(settings, error=f"GitLab could not show it: {problem}") if problem else settings
+    if problem := node.get("problem"):
+        return replace(settings, error=f"GitLab could not show it: {problem}")
+    return settings
 
 
 def includes_template(text: str) -> bool:
     """True if a pipeline file names the template or the component. It is not parsed: some of
-    thousands of files are large, and a night itself reports what is wrong with its own."""
+    thousands of files are large, and each night reports mistakes in its own file."""
     return TEMPLATE in text or f"/{PROJECT_NAME}/" in text
 
 
 def read_night_settings(text: str | None) -> NightSettings:
-    """The settings that a fleet needs from a file; a night itself checks it all."""
+    """The settings that a fleet needs from ``nightshift.yaml``; the night itself checks the whole
+    file."""
     if text is None:
         return _DEFAULTS
     from gitlab_nightshift.policy.settings_parser import load_documents
@@ -141,12 +144,11 @@ def read_night_settings(text: str | None) -> NightSettings:
     except (ValueError, RecursionError):
         return NightSettings(found=True, error="its nightshift.yaml is not YAML")
     data = _as_dict(documents[0] if documents else None)
-    # The keys may be below the key code_agent, too; those at the top go before them.
+    # The keys may be below the key code_agent, too; those at the top have precedence.
     data = {**_as_dict(data.get("code_agent")), **data}
     labels, open_mrs = data.get("labels"), data.get("max_open_mrs")
-    days = data.get("category_schedule")
-    more = data.get("reviewers")
-    names = [data.get("reviewer"), *(more if isinstance(more, list) else ())]
+    days, reviewers = data.get("category_schedule"), data.get("reviewers")
+    names = [data.get("reviewer"), *(reviewers if isinstance(reviewers, list) else ())]
     return NightSettings(
         found=True,
         enabled=str(data.get("enabled", True)).lower() not in ("false", "no", "off"),
@@ -161,8 +163,9 @@ def read_night_settings(text: str | None) -> NightSettings:
 
 
 def _read_amount(value: Any) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e6
-    return float(value) if known else 0.0
+    """A positive number; 0.0 for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e6 else 0.0
 
 
 def _read_weekdays(days: Any, *, has_category: bool) -> tuple[str, ...]:
@@ -178,7 +181,7 @@ def _as_dict(value: Any) -> dict[Any, Any]:
 def read_nights(nodes: Any) -> Iterator[FleetNight]:
     """The nights among scheduled pipelines: those with one of the template's jobs."""
     for node in nodes:
-        # In three stages, only nightshift:publish has the result of the whole night.
+        # Of a night in three jobs, only nightshift:publish has the result of the whole night.
         job = node.get("publish") or node.get("night")
         if job:
             yield FleetNight(
@@ -214,8 +217,8 @@ def _list_nodes(node: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class CostRequest:
-    """The costs to read: of nights from ``since`` on, except for those ``known`` to the last plan,
-    by ``build_key``. The settings have the limits."""
+    """The costs to read: of nights from ``since`` on, except for those ``known`` to the last plan
+    (by ``build_key``). ``settings`` are for the nights' limits."""
 
     since: dt.datetime
     known: Mapping[str, NightCost]
@@ -231,33 +234,37 @@ class FleetCosts:
 
     def count(self, project: FleetProject, night: FleetNight, settings: FleetSettings) -> float:
         """The USD that a night counts for budgets: its cost, or its limit until that is known."""
-        found = self.ended.get(build_key(project, night))
-        return found.counted_usd if found else find_limit(project, settings)
+        cost = self.ended.get(build_key(project, night))
+        return cost.counted_usd if cost else find_limit(project, settings)
 
 
-def read_costs(api: FleetApi, projects: Iterable[FleetProject], wanted: CostRequest) -> FleetCosts:
+def read_costs(api: FleetApi, projects: Iterable[FleetProject], request: CostRequest) -> FleetCosts:
     """Read the unknown costs: one request for each night that ended since the last plan."""
-    # A day more, as the days of costs are in UTC, and the month is in the fleet's time zone.
-    since = wanted.since.date() - dt.timedelta(days=1)
-    kept = {key: each for key, each in wanted.known.items() if each.day >= f"{since}"}
-    todo = [
+    # One day more: the days of costs are in UTC, but the month is in the fleet's time zone.
+    first_day = request.since.date() - dt.timedelta(days=1)
+    costs = {key: cost for key, cost in request.known.items() if cost.day >= f"{first_day}"}
+    unread = [
         (project, night)
         for project in projects
-        for night in list_nights(api, project, wanted.since, wanted.known)
-        if not night.running and build_key(project, night) not in kept
+        for night in list_nights(api, project, request.since, request.known)
+        if not night.running and build_key(project, night) not in costs
     ]
-    read = list(api.map_concurrently(lambda pair: _read_cost(api, *pair, wanted.settings), todo))
-    found = {each.night: each for each in read if isinstance(each, NightCost)}
-    lost = [each for each in read if isinstance(each, ApiError)]
-    unknown = f"what {len(lost)} nights have cost, so their limits count: {lost[0]}" if lost else ""
-    return FleetCosts({**kept, **found}, (unknown,) if lost else ())
+    answers = list(
+        api.map_concurrently(lambda pair: _read_cost(api, *pair, request.settings), unread)
+    )
+    costs |= {answer.night: answer for answer in answers if isinstance(answer, NightCost)}
+    errors = [answer for answer in answers if isinstance(answer, ApiError)]
+    if not errors:
+        return FleetCosts(costs)
+    text = f"what {len(errors)} nights have cost, so their limits count: {errors[0]}"
+    return FleetCosts(costs, (text,))
 
 
 def list_nights(
     api: FleetApi, project: FleetProject, since: dt.datetime, known_keys: Container[str]
 ) -> Iterator[FleetNight]:
     """A project's nights from ``since`` on. Nights beyond GitLab's first page are read only if the
-    oldest on that page is not in ``known_keys``: otherwise the last reader has seen the others."""
+    oldest on that page is not in ``known_keys``: otherwise they were read before."""
     for night in project.nights:
         if parse_moment(night.created) >= since:
             yield night
@@ -275,13 +282,13 @@ def list_nights(
 def _read_cost(
     api: FleetApi, project: FleetProject, night: FleetNight, settings: FleetSettings
 ) -> NightCost | ApiError:
-    """The night's cost; an error if its result may exist, so that the next plan asks again."""
+    """The night's cost; the error if its result may exist, so that the next plan asks again."""
     limit, day = find_limit(project, settings), night.created[:10]
     if not night.started:  # cancelled before a runner took it
         return NightCost(build_key(project, night), day, 0.0, limit)
-    place = f"{project.settings.output_dir}/result.json"
+    path = f"{project.settings.output_dir}/result.json"
     try:
-        data = api.read_json_artifact(project.id, night.job, place)
+        data = api.read_json_artifact(project.id, night.job, path)
     except ApiError as error:
         return error
     return NightCost(build_key(project, night), day, find_cost(data), limit)

@@ -1,6 +1,6 @@
 """``fleet.yaml``: which projects are in the fleet, when their nights are, and what they may cost.
 
-The text under a key is what docs/fleet.md shows.
+The text under a key is shown in docs/fleet.md.
 """
 
 import datetime as dt
@@ -35,17 +35,17 @@ from gitlab_nightshift.settings.setting_groups import (
 
 FLEET_FILE = "fleet.yaml"
 LONGEST_WINDOW = dt.timedelta(hours=12)
-"""A night belongs to the window it began in: in longer ones, two nights could pass for one."""
+"""A night belongs to the window in which it began: a longer window could contain two nights."""
 
 
 def parse_time(value: Any) -> Any:
     """A time of day from ``22:00``, which YAML 1.1 reads as 1320 (base 60) without quotes."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
         return dt.time(value // 60, value % 60)
-    found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", str(value))
-    if not found:
+    match = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", str(value))
+    if not match:
         raise ValueError("expected a time of day such as 22:00")
-    return dt.time(int(found[1]), int(found[2]))
+    return dt.time(int(match[1]), int(match[2]))
 
 
 def check_path(value: str) -> str:
@@ -148,28 +148,28 @@ class FleetSettings(SettingsGroup):
 
     def find_cadence(self, path: str) -> Cadence:
         """How often a project's nights are."""
-        found = [each.cadence for each in self.cadences if matches(path, each.match)]
-        return found[-1] if found else self.cadence
+        cadences = [rule.cadence for rule in self.cadences if matches(path, rule.match)]
+        return cadences[-1] if cadences else self.cadence
 
 
 @dataclass(frozen=True)
 class FleetFile:
-    """The settings of ``fleet.yaml``, with the places in the file of all values."""
+    """The settings of ``fleet.yaml``, and where in the file each value is."""
 
     settings: FleetSettings
     assignments: tuple[Assignment, ...]
 
-    def find_place(self, *loc: str) -> str:
-        """The file and line of a key, or of a list's item by its index."""
-        for each in self.assignments:
-            shared = min(len(each.path), len(loc))
-            if each.path[:shared] == loc[:shared]:
-                return each.find_place(loc)
+    def find_place(self, *path: str) -> str:
+        """The file and line of a value, by its keys and list indexes."""
+        for assignment in self.assignments:
+            length = min(len(assignment.path), len(path))
+            if assignment.path[:length] == path[:length]:
+                return assignment.find_place(path)
         return FLEET_FILE
 
 
 def read_fleet_file(path: Path) -> FleetFile:
-    """Read and check ``fleet.yaml``. Raises ``E_CONFIG`` with every mistake, one a line."""
+    """Read and check ``fleet.yaml``. Raises ``E_CONFIG`` with all mistakes, one per line."""
     from pydantic import TypeAdapter, ValidationError
 
     file = ConfigFile(path.name, _read_text(path))
@@ -183,11 +183,11 @@ def read_fleet_file(path: Path) -> FleetFile:
     try:
         settings: FleetSettings = TypeAdapter(FleetSettings).validate_python(data)
     except ValidationError as error:
-        for each in error.errors(include_url=False):
-            text = describe_problem(each, assignments, FleetSettings)
-            mistakes.append(f"{file.name}: {text}" if each["type"] == "missing" else text)
+        for problem in error.errors(include_url=False):
+            text = describe_problem(problem, assignments, FleetSettings)
+            mistakes.append(f"{file.name}: {text}" if problem["type"] == "missing" else text)
         raise build_mistakes_error(mistakes) from None
-    # Contradictions can be judged only between valid values.
+    # Contradictions can be found only between valid values.
     fleet_file = FleetFile(settings, assignments)
     if mistakes := [*mistakes, *_find_contradictions(fleet_file)]:
         raise build_mistakes_error(mistakes)
@@ -207,7 +207,7 @@ def _read_text(path: Path) -> str:
 
 
 def _find_contradictions(file: FleetFile) -> Iterator[str]:
-    """Mistakes that no key shows alone."""
+    """Mistakes in the values of several keys together."""
     settings = file.settings
     if not (settings.groups or settings.projects):
         yield f"{FLEET_FILE}: no projects: set groups or projects"
@@ -228,21 +228,21 @@ def _find_contradictions(file: FleetFile) -> Iterator[str]:
 
 def _find_overlaps(file: FleetFile, key: str, paths: list[str]) -> Iterator[str]:
     """Entries that are listed twice, or are in another listed group."""
-    for number, path in enumerate(paths):
-        place = f"{file.find_place(key, str(number))}: {key}: {path}"
-        above = [
-            each for each in file.settings.groups if path.lower().startswith(f"{each}/".lower())
+    for index, path in enumerate(paths):
+        entry = f"{file.find_place(key, str(index))}: {key}: {path}"
+        parents = [
+            group for group in file.settings.groups if path.lower().startswith(f"{group}/".lower())
         ]
-        if above:
-            yield f"{place} is in the group {above[0]}, which is listed too"
-        elif path.lower() in map(str.lower, paths[:number]):
-            yield f"{place} is listed twice"
+        if parents:
+            yield f"{entry} is in the group {parents[0]}, which is listed too"
+        elif path.lower() in map(str.lower, paths[:index]):
+            yield f"{entry} is listed twice"
 
 
 def measure_window(window: Window) -> dt.timedelta:
     """The length of the window by the clock; zero for equal times."""
     day = dt.date(2000, 1, 1)
-    start, end = (dt.datetime.combine(day, each) for each in (window.start, window.end))
+    start, end = dt.datetime.combine(day, window.start), dt.datetime.combine(day, window.end)
     return (end - start) % dt.timedelta(days=1)
 
 
@@ -264,7 +264,7 @@ class NightWindow:
         return self.start <= now < self.end
 
     def find_hour(self, project: int) -> dt.datetime:
-        """When a project's night is due: at the same hour each night, by its id."""
+        """When a project's night is due: at the same hour each night, by the project's id."""
         hours = math.ceil((self.end - self.start) / HOUR)
         return self.start + HOUR * (compute_project_hash("hour", project) % hours)
 
@@ -275,9 +275,10 @@ def find_window(settings: FleetSettings, now: dt.datetime) -> NightWindow:
 
     zone = zoneinfo.ZoneInfo(settings.timezone)
     today = now.astimezone(zone).date()
-    # Yesterday's window may last past midnight.
-    days = (today + dt.timedelta(days=n) for n in (-1, 0, 1, 2))
-    return next(made for day in days if now < (made := _build_window(settings, day, zone)).end)
+    # Yesterday's window may end after midnight.
+    days = (today + dt.timedelta(days=offset) for offset in (-1, 0, 1, 2))
+    windows = (_build_window(settings, day, zone) for day in days)
+    return next(window for window in windows if now < window.end)
 
 
 def _build_window(settings: FleetSettings, day: dt.date, zone: dt.tzinfo) -> NightWindow:
@@ -285,7 +286,7 @@ def _build_window(settings: FleetSettings, day: dt.date, zone: dt.tzinfo) -> Nig
     last_day = day + dt.timedelta(days=1) if window.end <= window.start else day
     start = dt.datetime.combine(day, window.start, zone)
     end = dt.datetime.combine(last_day, window.end, zone)
-    # In UTC: between two local times, datetime ignores a change of the clocks (docs.python.org,
+    # In UTC: the difference of two local datetimes ignores daylight saving time (docs.python.org,
     # datetime).
     return NightWindow(day, start.astimezone(dt.UTC), end.astimezone(dt.UTC))
 
@@ -301,13 +302,13 @@ def find_month_start(settings: FleetSettings, window: NightWindow) -> dt.datetim
 
 
 def compute_project_hash(purpose: str, project_id: int) -> int:
-    """A number of a project, the same every night, which spreads projects evenly."""
-    # Not hash(), which differs from process to process.
+    """A number that spreads projects evenly, and is the same for a project every night."""
+    # Not hash(), which differs between processes.
     return zlib.crc32(f"{purpose} {project_id}".encode())
 
 
 def parse_moment(text: str) -> dt.datetime:
-    """A time from GitLab (ISO 8601); the year 1 for none."""
+    """A time from GitLab (ISO 8601); year 1 for an invalid or missing one."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The choice of projects that get an onboarding merge request: reading, then a pure function."""
+"""Chooses the projects that get an onboarding merge request, from what GitLab shows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class OnboardingRequest:
 @dataclass(frozen=True)
 class OnboardingRow:
     """A project and what to do: ``ask`` by a merge request, or ``complete`` the setup in GitLab
-    after its merge. Other states need nothing, for the reason ``why``."""
+    after its merge. In any other state nothing is done, for the reason ``why``."""
 
     project: FleetProject
     state: State
@@ -45,18 +45,20 @@ class OnboardingRow:
 def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, OnboardingRequest]:
     """The newest onboarding merge request of each project that has one, by the project's id.
     Raises ApiError."""
-    paths = [each.path for each in projects]
-    values = {"branches": [BRANCH]}
-    found = api.list_by_paths(_REQUESTS, paths, values)
-    pairs = ((read_global_id(node.get("id")), node) for node in found)
-    return {number: made for number, node in pairs if (made := _read_request(number, node))}
+    requests: dict[int, OnboardingRequest] = {}
+    paths = [project.path for project in projects]
+    for node in api.list_by_paths(_REQUESTS, paths, {"branches": [BRANCH]}):
+        project_id = read_global_id(node.get("id"))
+        if request := _read_request(project_id, node):
+            requests[project_id] = request
+    return requests
 
 
 def _read_request(project: int, node: Node) -> OnboardingRequest | None:
-    """The newest merge request from the project's own branch, not from a fork's; None without
+    """The newest merge request from the project's own branch, not from a fork; None without
     one."""
     for each in (node.get("mergeRequests") or {}).get("nodes") or ():
-        # GraphQL gives null for what the token may not read.
+        # GraphQL answers null for a merge request that the token may not read.
         if each and each.get("sourceProjectId") == project:
             return OnboardingRequest(str(each.get("state")), str(each.get("webUrl") or ""))
     return None
@@ -67,36 +69,38 @@ def choose_projects(
     requests: Mapping[int, OnboardingRequest],
     settings: FleetSettings,
 ) -> tuple[OnboardingRow, ...]:
-    """A row for each project, the most recently active first. The others wait once as many are
-    asked as may have an open merge request."""
-    ranked = sorted(projects, key=lambda each: each.last_activity, reverse=True)
-    rows = [_judge(each, requests.get(each.id), settings) for each in ranked]
-    free = settings.max_open_onboarding - sum(row.state == "waits" for row in rows)
-    return tuple(_limit(rows, free))
+    """A row for each project, the most recently active first. Projects are asked until
+    ``max_open_onboarding`` merge requests are open; the other ones come later."""
+    ranked = sorted(projects, key=lambda project: project.last_activity, reverse=True)
+    rows = [_judge(project, requests.get(project.id), settings) for project in ranked]
+    open_count = [row.state for row in rows].count("waits")
+    return tuple(_limit(rows, settings.max_open_onboarding - open_count))
 
 
-def _limit(rows: Iterable[OnboardingRow], free: int) -> Iterator[OnboardingRow]:
+def _limit(rows: Iterable[OnboardingRow], asks_left: int) -> Iterator[OnboardingRow]:
     for row in rows:
-        if row.state == "ask" and free <= 0:
+        if row.state != "ask":
+            yield row
+        elif asks_left > 0:
+            asks_left -= 1
+            yield row
+        else:
             yield OnboardingRow(row.project, "later", "enough onboarding requests are open")
-            continue
-        free -= row.state == "ask"
-        yield row
 
 
 def _judge(
     project: FleetProject, request: OnboardingRequest | None, settings: FleetSettings
 ) -> OnboardingRow:
-    elsewhere = "its pipeline file is not .gitlab-ci.yml: set it up there"
-    exclusion = find_exclusion(settings, project)
-    if why := exclusion or (elsewhere if project.included is None else ""):
-        return OnboardingRow(project, "left out", why)
-    if project.set_up:
-        done = bool(project.nights)
-        text = "" if done else "has had no night: its setup in GitLab is completed"
-        return OnboardingRow(project, "set up" if done else "complete", text)
-    if request is None:
-        return OnboardingRow(project, "ask", "")
+    if exclusion := find_exclusion(settings, project):
+        return OnboardingRow(project, "left out", exclusion)
+    if project.included is None:
+        text = "its pipeline file is not .gitlab-ci.yml: set it up there"
+        return OnboardingRow(project, "left out", text)
+    if project.set_up and not project.nights:
+        text = "has had no night: its setup in GitLab is completed"
+        return OnboardingRow(project, "complete", text)
+    if project.set_up or request is None:
+        return OnboardingRow(project, "set up" if project.set_up else "ask", "")
     if request.state in ("opened", "locked"):
         return OnboardingRow(project, "waits", request.url)
     answer = "closed" if request.state == "closed" else "merged, but its files are gone again"

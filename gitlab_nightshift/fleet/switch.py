@@ -1,8 +1,8 @@
 """Stop all nights of groups at once, and start them again.
 
-The group's variable is written first: every night checks it before it spends a token, even one that
-waits for a runner now. Then jobs that wait or run are looked for, and variables that override the
-group's.
+The group's variable is written first: every night checks it before it spends a token, even if its
+job now waits for a runner. Then waiting and running jobs are cancelled, and variables that override
+the group's are listed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,14 +29,14 @@ from gitlab_nightshift.text.printable_text import count_words
 Answer = TypeVar("Answer")
 OFF = frozenset("false f no n off 0".split())
 """Values that switch nights off, in lower case: what settings accept as false."""
-SPENDING = (NIGHT_JOB, f"{NIGHT_JOB}:work")
+SPENDING_JOBS = (NIGHT_JOB, f"{NIGHT_JOB}:work")
 """The jobs that spend tokens."""
 
 
 @dataclass(frozen=True)
 class SwitchLine:
-    """A line about what was done or found: ``word`` is its kind, ``failed`` is true if something
-    was not reached."""
+    """A line about what was done or found: ``word`` is its kind; ``failed``: something could not be
+    done or read."""
 
     word: str
     text: str
@@ -50,22 +50,22 @@ def find_top_groups(paths: Sequence[str]) -> tuple[str, ...]:
 
 def stop_nights(api: FleetApi, groups: Sequence[str], *, running: bool) -> Iterator[SwitchLine]:
     """Stop nights below these groups: cancel waiting jobs, with ``running`` also running ones. A
-    failure becomes a line, and does not stop the rest."""
-    yield from (_try_act(each, partial(_stop_group, api, each)) for each in groups)
+    failure becomes a line, and the rest is still done."""
+    yield from (_run_or_explain(each, partial(_stop_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
         yield from lines
         yield from _cancel_below(api, projects, running=running)
-        yield from _list_differing(api, group, projects, off=True)
+        yield from _list_differences(api, group, projects, off=True)
 
 
 def start_nights(api: FleetApi, groups: Sequence[str]) -> Iterator[SwitchLine]:
     """Delete the variable, and list the settings that still keep nights off."""
-    yield from (_try_act(each, partial(_start_group, api, each)) for each in groups)
+    yield from (_run_or_explain(each, partial(_start_group, api, each)) for each in groups)
     for group in groups:
         projects, lines = _list_projects(api, group)
         yield from lines
-        yield from _list_differing(api, group, projects, off=False)
+        yield from _list_differences(api, group, projects, off=False)
 
 
 def _stop_group(api: FleetApi, group: str) -> SwitchLine:
@@ -94,18 +94,18 @@ def is_off(value: str | None) -> bool:
     return value is not None and value.strip().lower() in OFF
 
 
-def _try_act(place: str, act: Callable[[], SwitchLine]) -> SwitchLine:
+def _run_or_explain(place: str, action: Callable[[], SwitchLine]) -> SwitchLine:
+    """The action's line, or the line about its failure."""
     try:
-        return act()
+        return action()
     except NightshiftError as error:
         return _build_failure(place, error)
 
 
 def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
-    help_text = error.remedy.text if isinstance(error, ApiError) and error.remedy else ""
-    return SwitchLine(
-        "not reached", f"{place}: {error.message}{help_text and f' ({help_text})'}", True
-    )
+    remedy = error.remedy if isinstance(error, ApiError) else None
+    help_text = f" ({remedy.text})" if remedy else ""
+    return SwitchLine("not reached", f"{place}: {error.message}{help_text}", failed=True)
 
 
 # --- the projects below a group -------------------------------------------------------------------
@@ -114,56 +114,56 @@ def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
 def _list_projects(
     api: FleetApi, group: str
 ) -> tuple[Sequence[SwitchedProject], Sequence[SwitchLine]]:
+    """The projects, or else a line about the failure."""
     try:
-        found = list_switched_projects(api, group)
-        if found is None:
+        projects = list_switched_projects(api, group)
+        if projects is None:
             text = f"{group}: GitLab has no such group, or this token does not see it"
-            return (), (SwitchLine("not reached", text, True),)
-        return list(found), ()
+            return (), (SwitchLine("not reached", text, failed=True),)
+        return list(projects), ()
     except ApiError as error:
         return (), (_build_failure(f"what is below {group}", error),)
 
 
-def _list_differing(
+def _list_differences(
     api: FleetApi, group: str, projects: Sequence[SwitchedProject], *, off: bool
 ) -> Iterator[SwitchLine]:
-    """Lines about the settings that override the stopped group's variable; without ``off``, about
-    those that still keep nights off after a start. Then what could not be read, and the counts."""
-    all_settings = [setting for each in projects for setting in each.settings]
+    """Lines about the settings that differ from the group's switch: with ``off`` those that keep
+    nights on, else those that keep nights off. Then what could not be read, and the counts."""
+    all_settings = [setting for project in projects for setting in project.settings]
     try:
         all_settings += list_subgroup_settings(api, group)
     except ApiError as error:
         yield _build_failure(f"the groups below {group}", error)
-    scheduled = [each.path for each in projects if each.has_nights]
-    for answer in _ask_each(api, partial(read_schedule_settings, api), scheduled):
+    with_nights = [project.path for project in projects if project.has_nights]
+    for answer in _ask_about_each(api, partial(read_schedule_settings, api), with_nights):
         if isinstance(answer, SwitchLine):
             yield answer
         else:
             all_settings += answer[1]
-    differing = [each for each in all_settings if is_off(each.value) is not off]
-    yield from (_describe_setting(each, off=off) for each in differing)
-    if unseen := [each.path for each in projects if each.unseen]:
-        count = count_words(len(unseen), "project")
-        text = f"the variables of {count} of {group}, {unseen[0]} first"
-        yield SwitchLine("not reached", f"{text}: this token does not see them", True)
+    differing = [setting for setting in all_settings if is_off(setting.value) is not off]
+    yield from (_describe_setting(setting, off=off) for setting in differing)
+    if hidden := [project.path for project in projects if project.hidden]:
+        count = count_words(len(hidden), "project")
+        text = f"the variables of {count} of {group}, {hidden[0]} first"
+        yield SwitchLine("not reached", f"{text}: this token does not see them", failed=True)
     count = count_words(len(projects), "project")
     yield SwitchLine("below", f"{group}: {count}, {count_words(len(differing), 'setting')} differ")
 
 
 def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
+    """A line about a setting that differs from the group's switch, which is ``off``."""
     value = "a hidden value" if setting.value is None else setting.value
-    word = "overrides" if off else "still off"
-    return SwitchLine(
-        word, f"{setting.place}: {setting.level} variable {ENABLED_VARIABLE}={value}", off
-    )
+    text = f"{setting.place}: {setting.level} variable {ENABLED_VARIABLE}={value}"
+    return SwitchLine("overrides" if off else "still off", text, failed=off)
 
 
 def _cancel_below(
     api: FleetApi, projects: Sequence[SwitchedProject], *, running: bool
 ) -> Iterator[SwitchLine]:
     busy = [each.path for each in projects if each.busy]
-    # api.client is asked for in the thread that uses it: each thread has its own.
-    for answer in _ask_each(api, lambda path: list_night_jobs(api.client, path), busy):
+    # api.client in the lambda: each thread has its own.
+    for answer in _ask_about_each(api, lambda path: list_night_jobs(api.client, path), busy):
         if isinstance(answer, SwitchLine):
             yield answer
         else:
@@ -173,16 +173,18 @@ def _cancel_below(
 def _cancel_jobs(
     api: FleetApi, path: str, jobs: Sequence[NightJob], *, running: bool
 ) -> Iterator[SwitchLine]:
-    for pipeline in dict.fromkeys(each.pipeline for each in jobs):
-        of_night = [each for each in jobs if each.pipeline == pipeline]
-        settings = list_pipeline_settings(path, of_night[0])
-        yield from (_describe_setting(s, off=True) for s in settings if not is_off(s.value))
-        runs = any(each.running for each in of_night)
-        spends = any(each.name in SPENDING for each in of_night)
-        # Of a night in three jobs, the waiting ones follow a running one, and are spared with it.
-        if running or (spends and not runs):
-            yield from (_try_act(path, partial(_cancel, api, path, each)) for each in of_night)
-        elif spends:
+    for pipeline in dict.fromkeys(job.pipeline for job in jobs):
+        night_jobs = [job for job in jobs if job.pipeline == pipeline]
+        for setting in list_pipeline_settings(path, night_jobs[0]):
+            if not is_off(setting.value):
+                yield _describe_setting(setting, off=True)
+        is_running = any(job.running for job in night_jobs)
+        is_spending = any(job.name in SPENDING_JOBS for job in night_jobs)
+        # Of a night in three jobs, the waiting ones follow a running one, and stay with it.
+        if running or (is_spending and not is_running):
+            for job in night_jobs:
+                yield _run_or_explain(path, partial(_cancel, api, path, job))
+        elif is_spending:
             yield SwitchLine("runs on", f"{path}: pipeline {pipeline} (--running cancels it)")
         else:
             text = f"{path}: pipeline {pipeline} only publishes finished work"
@@ -195,11 +197,11 @@ def _cancel(api: FleetApi, path: str, job: NightJob) -> SwitchLine:
     return SwitchLine("cancelled", f"{path}: {job.name} of pipeline {job.pipeline}, which {state}")
 
 
-def _ask_each(
+def _ask_about_each(
     api: FleetApi, ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> Iterator[tuple[str, Answer] | SwitchLine]:
-    """Ask about each project, several at a time; yields its path with the answer, or the line with
-    its error."""
+    """Ask about each project, several at the same time. Yields the path with the answer, or a line
+    about the error."""
 
     def ask_one(path: str) -> tuple[str, Answer] | SwitchLine:
         try:

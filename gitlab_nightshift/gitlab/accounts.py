@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from gitlab_nightshift.errors import Code, NightshiftError
+from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
-from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE, build_project_path
 from gitlab_nightshift.text.gitlab_refusals import TOKEN_RIGHTS
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -21,22 +21,19 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 DEVELOPER, MAINTAINER = 30, 40
-GRANULAR = "insufficient_granular_scope"
+MISSING_PERMISSION = "insufficient_granular_scope"
 """GitLab's error code if a fine-grained token lacks a permission."""
 _READ_BY_NIGHTS = ("merge_requests", "labels", "members/all", "repository/branches")
 """The lists of a project that nights read, by their API paths."""
-AccessFact = Literal["token", "scopes", "project", "role"]
-"""The checks of a token, in this order: that it is valid, has the scopes, sees the project, and
-that its user has the role."""
-_KINDS = {
+_KINDS_BY_USER_NAME = {
     compile_lazily(r"project_\d+_bot"): "project access token",
     compile_lazily(r"group_\d+_bot"): "group access token",
     compile_lazily(r"service_account"): "access token of a service account",
 }
-_ENDED = {"expired": "it has expired", "revoked": "it was revoked"}
+_INVALID_REASONS = {"expired": "it has expired", "revoked": "it was revoked"}
 """Why a token is no longer valid, by a word of GitLab's message ("Token is expired.",
 lib/api/api_guard.rb)."""
-_OTHER_KINDS = {
+_UNUSABLE_KINDS = {
     "glcbt-": "a job token",
     "gldt-": "a deploy token",
     "glrt-": "a runner's token",
@@ -45,7 +42,7 @@ _OTHER_KINDS = {
     "glagent-": "a token of the agent for Kubernetes",
 }
 """Prefixes of tokens that cannot open merge requests."""
-_BOT = compile_lazily(
+_BOT_NAME = compile_lazily(
     r"(?:project|group)_\d+_bot(?:_|\d|$)|service_account_|gitlabduo$|gitlab-[\w-]*bot$"
     r"|(?:alert|support|security|migration|automation)-bot\d*$",
     re.IGNORECASE,
@@ -74,51 +71,41 @@ class Access:
 
     @property
     def kind(self) -> str:
-        """The kind of token, judged by its user: GitLab makes a bot for each access token."""
+        """The kind of token, by its user's name: project and group access tokens have a bot."""
         if self.scopes is None:
             return "neither a personal nor a project or group access token (perhaps an OAuth token)"
         if self.fine_grained:
             return "fine-grained token"
-        kinds = (kind for names, kind in _KINDS.items() if names.match(self.login))
+        kinds = (kind for pattern, kind in _KINDS_BY_USER_NAME.items() if pattern.match(self.login))
         return next(kinds, "personal access token")
-
-
-class AccessRefusal(NightshiftError):
-    """``E_CONFIG`` for a token that a night cannot use. ``fact`` is the check that failed,
-    ``known`` the access as read before it, None if nothing was read."""
-
-    def __init__(self, message: str, fact: AccessFact, known: Access | None = None) -> None:
-        super().__init__(Code.CONFIG, message)
-        self.fact, self.known = fact, known
 
 
 def read_access(
     client: "Client", project: str, read_project: Callable[[], Mapping[str, Any]]
 ) -> Access:
-    """Ask GitLab about the token. Raises :class:`AccessRefusal` for one that a night cannot use.
+    """Ask GitLab about the token. Raises ``E_CONFIG`` for one that a night cannot use.
 
     ``read_project`` returns the project's attributes, with the token's ``permissions``.
     """
     token = _read_token(client)
-    user = _read_user(client, token)
+    user = _read_user(client)
     access = _build_access(token, user)
     if access.fine_grained:
-        _try_reading(client, project, access)
+        _try_reading(client, project)
     elif access.scopes is not None and "api" not in access.scopes:
-        raise _build_scope_error(client, access)
-    level = _read_level(client, project, read_project, user, access)
+        raise _build_scope_error(client)
+    level = _read_level(client, project, read_project, user)
     if level is not None and level < DEVELOPER:
-        raise AccessRefusal(
+        raise build_config_error(
             f"the token's user {user['username']} has a role below Developer on {project}: "
-            f"set GITLAB_TOKEN to a token with {TOKEN_RIGHTS}",
-            "role",
-            access,
+            f"set GITLAB_TOKEN to a token with {TOKEN_RIGHTS}"
         )
     return replace(access, level=level)
 
 
 def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> Access:
     login = user.get("username") or ""
+    attributes = token or {}
     return Access(
         user_id=user.get("id") or 0,
         login=login,
@@ -126,20 +113,20 @@ def _build_access(token: Mapping[str, Any] | None, user: Mapping[str, Any]) -> A
         email=user.get("commit_email") or user.get("email") or "",
         level=0,
         scopes=None if token is None else tuple(token.get("scopes") or ()),
-        expires_on=parse_day(token and token.get("expires_at")),
-        fine_grained=bool(token and token.get("granular")),
+        expires_on=parse_day(attributes.get("expires_at")),
+        fine_grained=bool(attributes.get("granular")),
     )
 
 
-def _try_reading(client: "Client", project: str, known: Access) -> None:
+def _try_reading(client: "Client", project: str) -> None:
     """Read one row of each list that nights read: GitLab does not list the permissions of a
     fine-grained token, so only a try shows them."""
     for path in _READ_BY_NIGHTS:
         try:
-            client.read_rows(f"{build_project_path(project)}/{path}", per_page=1)
+            client.read_page(f"{build_project_path(project)}/{path}", per_page=1)
         except ApiError as error:
-            if error.kind == GRANULAR:
-                raise _explain_refusal(error, client, known) from None
+            if error.kind == MISSING_PERMISSION:
+                raise _explain_refusal(error, client) from None
             if error.status not in (403, 404):
                 raise
 
@@ -147,23 +134,24 @@ def _try_reading(client: "Client", project: str, known: Access) -> None:
 def is_bot_name(username: str) -> bool:
     """True for a name that GitLab gives to bots. Other names may be bots too, for which only
     GraphQL and the user's own resource have a field."""
-    return _BOT.match(username) is not None
+    return _BOT_NAME.match(username) is not None
 
 
-def find_developers(
-    client: "Client", project: str, users: Iterable[int], least: int = DEVELOPER
+def find_members(
+    client: "Client", project: str, users: Iterable[int], least_level: int
 ) -> frozenset[int]:
-    """The active users (ids, 0 for nobody) with at least this access level, inherited or not."""
-    # Only a page of members is read, so more ids would be of no use.
-    ids = sorted(set(users) - {0})[:PAGE]
+    """The active ones of these users with at least this access level, inherited or not. Users are
+    ids; 0 is nobody."""
+    # Only one page of members is read, so more ids would be of no use.
+    ids = sorted(set(users) - {0})[:PAGE_SIZE]
     if not ids:  # without ids, GitLab would list every member
         return frozenset()
     path = f"{build_project_path(project)}/members/all"
-    members = client.read_rows(path, **{"user_ids[]": ids})
+    members = client.read_page(path, **{"user_ids[]": ids})
     return frozenset(
         int(each["id"])
         for each in members
-        if int(each.get("access_level") or 0) >= least and each.get("state") == "active"
+        if int(each.get("access_level") or 0) >= least_level and each.get("state") == "active"
     )
 
 
@@ -175,14 +163,13 @@ def read_member_level(client: "Client", project: str, user: int) -> int:
     return int(member.get("access_level") or 0) if active else 0
 
 
-def _read_user(client: "Client", token: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _read_user(client: "Client") -> Mapping[str, Any]:
     try:
         return client.own_user
     except ApiError as error:
-        access = _build_access(token, {})
         if error.kind == "insufficient_scope":
-            raise _build_scope_error(client, access) from None
-        raise _explain_refusal(error, client, access) from None
+            raise _build_scope_error(client) from None
+        raise _explain_refusal(error, client) from None
 
 
 def parse_day(text: object) -> date | None:
@@ -200,7 +187,7 @@ def _read_token(client: "Client") -> Mapping[str, Any] | None:
     try:
         return client.read_object("/personal_access_tokens/self")
     except ApiError as error:
-        if error.kind == GRANULAR:
+        if error.kind == MISSING_PERMISSION:
             return {"granular": True}
         if error.status in (400, 403, 404):
             return None
@@ -212,23 +199,20 @@ def _read_level(
     project: str,
     read_project: Callable[[], Mapping[str, Any]],
     user: Mapping[str, Any],
-    known: Access,
 ) -> int | None:
     """The access level of the token's user, 0 for no member, None for an administrator."""
     try:
-        granted = read_project().get("permissions") or {}
+        permissions = read_project().get("permissions") or {}
     except ApiError as error:
         if error.status not in (403, 404):
             raise
-        if error.kind == GRANULAR:
-            raise _explain_refusal(error, client, known) from None
-        raise AccessRefusal(
+        if error.kind == MISSING_PERMISSION:
+            raise _explain_refusal(error, client) from None
+        raise build_config_error(
             f"the token cannot see project {project} on {client.server}: it does not exist, or the "
-            f"token's user is not a member",
-            "project",
-            known,
+            f"token's user is not a member"
         ) from None
-    levels = [each["access_level"] for each in granted.values() if each]
+    levels = [each["access_level"] for each in permissions.values() if each]
     if not levels:
         levels = _read_shared_levels(client, project, user["id"])
     if not levels and user.get("is_admin"):
@@ -243,52 +227,45 @@ def _read_shared_levels(client: "Client", project: str, user_id: int) -> list[in
     return [member["access_level"]] if member is not None else []
 
 
-def _explain_refusal(
-    error: ApiError, client: "Client", known: Access | None = None
-) -> NightshiftError:
+def _explain_refusal(error: ApiError, client: "Client") -> NightshiftError:
     if error.status == 403:
         remedy = error.remedy
-        return AccessRefusal(
+        return build_config_error(
             f"GitLab at {client.server} refuses GITLAB_TOKEN: {error.reason.rstrip('.')}: "
-            f"{remedy.text if remedy else 'ask an administrator of this GitLab'}",
-            "scopes" if error.kind == GRANULAR else "token",
-            known,
+            f"{remedy.text if remedy else 'ask an administrator of this GitLab'}"
         )
     if error.status != 401:
         return error
-    return AccessRefusal(
-        f"GitLab at {client.server} rejects GITLAB_TOKEN: {_explain_token(error, client)}. "
-        f"Make a project access token with {TOKEN_RIGHTS}",
-        "token",
+    return build_config_error(
+        f"GitLab at {client.server} rejects GITLAB_TOKEN: {_explain_rejection(error, client)}. "
+        f"Make a project access token with {TOKEN_RIGHTS}"
     )
 
 
-def _explain_token(error: ApiError, client: "Client") -> str:
+def _explain_rejection(error: ApiError, client: "Client") -> str:
     """Why GitLab rejects the token. Its prefix, which is no secret, tells its kind."""
-    for prefix, kind in _OTHER_KINDS.items():
+    for prefix, kind in _UNUSABLE_KINDS.items():
         if client.has_token_prefix(prefix):
             return f"it is {kind}, which cannot open merge requests"
-    ended = (why for word, why in _ENDED.items() if word in error.reason.lower())
-    return next(ended, "it is mistyped, expired or revoked, or a job token")
+    reasons = (why for word, why in _INVALID_REASONS.items() if word in error.reason.lower())
+    return next(reasons, "it is mistyped, expired or revoked, or a job token")
 
 
-def _build_scope_error(client: "Client", known: Access) -> NightshiftError:
-    return AccessRefusal(
-        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {TOKEN_RIGHTS}",
-        "scopes",
-        known,
+def _build_scope_error(client: "Client") -> NightshiftError:
+    return build_config_error(
+        f"GITLAB_TOKEN lacks the scope api on {client.server}: make a token with {TOKEN_RIGHTS}"
     )
 
 
-# --- the project's people -------------------------------------------------------------------------
+# --- users, members and approvers -----------------------------------------------------------------
 
 OWNER_FILES = ("CODEOWNERS", "docs/CODEOWNERS", ".gitlab/CODEOWNERS")
-"""The places of CODEOWNERS, in GitLab's order: it reads only the first that exists
+"""Paths of CODEOWNERS, in GitLab's order: it reads only the first that exists
 (gitlab-org/gitlab#219916)."""
-LARGEST_OWNERS = 1_000_000
+LARGEST_OWNERS_FILE = 1_000_000
 """Bytes."""
 MOST_PAGES = 10
-"""Pages that are read of a list: 1,000 people, rules or merge requests."""
+"""Pages read of a list: 1,000 users, rules or merge requests."""
 
 
 @dataclass(frozen=True)
@@ -304,11 +281,11 @@ class GitlabUser:
 
 @dataclass(frozen=True)
 class ApprovalRule:
-    """A rule of the project: ``required`` of these people have to approve."""
+    """A rule of the project: ``required`` of these approvers have to approve."""
 
     name: str
     required: int
-    people: tuple[GitlabUser, ...]
+    approvers: tuple[GitlabUser, ...]
 
 
 class People:
@@ -320,9 +297,9 @@ class People:
         self._path = build_project_path(project)
 
     def find_user(self, name: str) -> GitlabUser | None:
-        """The account with this user name, given with or without ``@``."""
+        """The account with this user name, with or without a leading ``@``."""
         users = self._client.users.list(username=name.lstrip("@"), get_all=False)
-        return next((_read_person(user.attributes) for user in users), None)
+        return next((_build_user(user.attributes) for user in users), None)
 
     def has_user(self, name: str) -> bool | None:
         """Whether GitLab has a user of this name; None if that cannot be found out."""
@@ -331,23 +308,23 @@ class People:
         except ApiError:
             return None
 
-    def list_group(self, path: str) -> tuple[GitlabUser, ...] | None:
+    def list_group_members(self, path: str) -> tuple[GitlabUser, ...] | None:
         """The members of a group, inherited ones too; None if the token sees no such group."""
-        return self._list_people(f"/groups/{quote(path, safe='')}/members/all")
+        return self._list_users(f"/groups/{quote(path, safe='')}/members/all")
 
     def list_members(self) -> tuple[GitlabUser, ...]:
         """The members of the project, inherited ones too."""
-        return self._list_people(f"{self._path}/members/all") or ()
+        return self._list_users(f"{self._path}/members/all") or ()
 
     def find_developers(self, users: Iterable[int]) -> frozenset[int]:
         """The users (ids) who are Developers or above."""
-        return find_developers(self._client, self._project, users)
+        return find_members(self._client, self._project, users, DEVELOPER)
 
     def find_maintainers(self, users: Iterable[int]) -> frozenset[int]:
         """The users (ids) who are Maintainers or Owners."""
-        return find_developers(self._client, self._project, users, MAINTAINER)
+        return find_members(self._client, self._project, users, MAINTAINER)
 
-    def list_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
+    def list_approval_rules(self, branch: str) -> tuple[ApprovalRule, ...] | None:
         """The project's approval rules for a target branch; None if GitLab's tier has none, or the
         token may not see them."""
         rows = self._read_list(f"{self._path}/approval_rules")
@@ -357,10 +334,10 @@ class People:
             ApprovalRule(
                 str(row.get("name") or "a rule"),
                 int(row.get("approvals_required") or 0),
-                tuple(map(_read_person, row.get("eligible_approvers") or ())),
+                tuple(map(_build_user, row.get("eligible_approvers") or ())),
             )
             for row in rows
-            if _applies(row, branch)
+            if _is_rule_for(row, branch)
         )
 
     def read_owners_file(self, branch: str) -> str | None:
@@ -368,30 +345,30 @@ class People:
         query = urlencode({"ref": branch})
         for name in OWNER_FILES:
             path = f"{self._path}/repository/files/{quote(name, safe='')}/raw?{query}"
-            content = call_or_none(partial(self._client.download, path, LARGEST_OWNERS), 404)
+            content = call_or_none(partial(self._client.download, path, LARGEST_OWNERS_FILE), 404)
             if content is not None:
                 return str(content.decode("utf-8", "replace"))
         return None
 
-    def count_reviews(self) -> Mapping[int, int]:
+    def count_open_reviews(self) -> Mapping[int, int]:
         """User id → the number of the project's open merge requests with this reviewer."""
         rows = self._read_list(f"{self._path}/merge_requests", state="opened") or []
         return Counter(int(each["id"]) for row in rows for each in row.get("reviewers") or ())
 
-    def is_busy(self, person: GitlabUser) -> bool:
-        """True if the person has set the status to busy."""
-        status = call_or_none(lambda: self._client.read_object(f"/users/{person.id}/status")) or {}
+    def is_busy(self, user: GitlabUser) -> bool:
+        """True if the user has set the status to busy."""
+        status = call_or_none(lambda: self._client.read_object(f"/users/{user.id}/status")) or {}
         return status.get("availability") == "busy"
 
-    def _list_people(self, path: str) -> tuple[GitlabUser, ...] | None:
+    def _list_users(self, path: str) -> tuple[GitlabUser, ...] | None:
         rows = self._read_list(path)
-        return None if rows is None else tuple(map(_read_person, rows))
+        return None if rows is None else tuple(map(_build_user, rows))
 
     def _read_list(self, path: str, **query: str) -> list[dict[str, Any]] | None:
         return call_or_none(lambda: self._client.read_pages(path, MOST_PAGES, **query))
 
 
-def _read_person(data: Mapping[str, Any]) -> GitlabUser:
+def _build_user(data: Mapping[str, Any]) -> GitlabUser:
     name = str(data.get("username") or "")
     return GitlabUser(
         int(data["id"]),
@@ -402,8 +379,8 @@ def _read_person(data: Mapping[str, Any]) -> GitlabUser:
     )
 
 
-def _applies(row: Mapping[str, Any], branch: str) -> bool:
-    """True for a regular rule that is for this branch, or for all."""
-    # Code owners are a rule_type too, but are read from their file.
+def _is_rule_for(row: Mapping[str, Any], branch: str) -> bool:
+    """True for a regular approval rule that is for this branch, or for all."""
+    # Code owners are a rule_type too, but are read from CODEOWNERS.
     names = [str(each.get("name")) for each in row.get("protected_branches") or ()]
     return row.get("rule_type", "regular") == "regular" and (not names or branch in names)

@@ -8,16 +8,16 @@ from gitlab_nightshift.system.retry import RemoteFailure
 from gitlab_nightshift.text.gitlab_refusals import Remedy, find_remedy
 
 Answer = TypeVar("Answer")
-_UNSEEN = (401, 403, 404)
+_HIDDEN_OR_MISSING = (401, 403, 404)
 
 
 class ApiError(NightshiftError, RemoteFailure):
     """GitLab refused a request or did not answer; the message is one line without the token.
 
-    ``status`` is the HTTP status, None without an answer; ``reason`` GitLab's message, ``kind`` its
-    OAuth error code (``insufficient_scope``), "" for none; ``retry_after_s`` the seconds that
-    GitLab asks to wait; ``lasting`` is true if a retry can only fail again (an untrusted
-    certificate, a redirect).
+    ``status`` is the HTTP status, None without an answer; ``reason`` is GitLab's message and
+    ``kind`` its OAuth error code (``insufficient_scope``), each "" if it sent none;
+    ``retry_after_s`` is how many seconds GitLab asks to wait; ``lasting`` is true if a retry can
+    only fail again (an untrusted certificate, a redirect).
     """
 
     def __init__(
@@ -57,11 +57,11 @@ def transient(error: ApiError) -> bool:
 
 
 def call_or_none(ask: Callable[[], Answer], *statuses: int) -> Answer | None:
-    """GitLab's answer; None for these statuses, by default those for what the token may not see or
-    this GitLab does not have."""
+    """GitLab's answer; None for an error with one of these statuses, by default those for something
+    that the token may not see or this GitLab does not have."""
     try:
         return ask()
     except ApiError as error:
-        if error.status in (statuses or _UNSEEN):
+        if error.status in (statuses or _HIDDEN_OR_MISSING):
             return None
         raise

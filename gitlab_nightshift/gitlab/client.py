@@ -15,13 +15,14 @@ import urllib3.exceptions
 
 from gitlab_nightshift import __version__
 from gitlab_nightshift.gitlab.api_error import ApiError, not_performed, transient
-from gitlab_nightshift.gitlab.resources import PAGE
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE
 from gitlab_nightshift.system.retry import RetryPolicy, parse_retry_after
 from gitlab_nightshift.text.printable_text import make_printable
 
 _T = TypeVar("_T")
 LONGEST_REASON = 300
-CHUNK = 64 * 1024
+"""Characters."""
+CHUNK_BYTES = 64 * 1024
 NO_CONTENT = 204
 """The status of a successful deletion."""
 
@@ -39,7 +40,7 @@ class Client(gitlab.Gitlab):
         token: str,
         *,
         timeout_s: float,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         is_job_token: bool = False,
     ) -> None:
         """``is_job_token``: the token is a ``CI_JOB_TOKEN``, which GitLab accepts for few
@@ -49,7 +50,7 @@ class Client(gitlab.Gitlab):
         session.max_redirects = 0
         session.hooks["response"].append(self._read_retry_after)
         self.server = urlsplit(server_url).netloc
-        self.patience = patience
+        self.retry_policy = retry_policy
         self._secret, self._retry_after_s = token, 0.0
         super().__init__(
             server_url,
@@ -63,7 +64,7 @@ class Client(gitlab.Gitlab):
         )
 
     def has_token_prefix(self, prefix: str) -> bool:
-        """True if the token begins so. No other module reads the token."""
+        """True if the token begins with this. No other module reads the token."""
         return self._secret.startswith(prefix)
 
     @cached_property
@@ -76,31 +77,31 @@ class Client(gitlab.Gitlab):
         answer = self.http_get(path, query_data=query)
         return answer if isinstance(answer, dict) else {}
 
-    def read_rows(self, path: str, **query: Any) -> list[dict[str, Any]]:
-        """The objects on the first page of a list."""
-        rows = self.http_list(path, query_data={"per_page": PAGE, **query}, get_all=False)
+    def read_page(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        """The JSON objects on one page of a list, by default the first."""
+        rows = self.http_list(path, query_data={"per_page": PAGE_SIZE, **query}, get_all=False)
         return [row for row in rows if isinstance(row, dict)]
 
     def read_pages(self, path: str, pages: int, **query: Any) -> list[dict[str, Any]]:
-        """The objects on the first ``pages`` pages of a list."""
+        """The JSON objects on the first ``pages`` pages of a list."""
         objects: list[dict[str, Any]] = []
         for page in range(1, pages + 1):
-            rows = self.read_rows(path, page=page, **query)
+            rows = self.read_page(path, page=page, **query)
             objects += rows
-            if len(rows) < PAGE:
+            if len(rows) < PAGE_SIZE:
                 break
         return objects
 
-    def read_all_rows(self, path: str) -> list[dict[str, Any]]:
-        """The objects of a whole list."""
-        rows = self.http_list(path, query_data={"per_page": PAGE}, get_all=True)
+    def read_all_pages(self, path: str) -> list[dict[str, Any]]:
+        """The JSON objects of a whole list."""
+        rows = self.http_list(path, query_data={"per_page": PAGE_SIZE}, get_all=True)
         return [row for row in rows if isinstance(row, dict)]
 
     def http_request(self, verb: str, path: str, *args: Any, **kwargs: Any) -> requests.Response:
         """One request of python-gitlab, with our retries instead of its own, which follow any
         ``Retry-After`` without a limit, and repeat writes too."""
         kwargs |= {"obey_rate_limit": False, "max_retries": 0}
-        again = transient if verb == "get" else not_performed
+        should_retry = transient if verb == "get" else not_performed
 
         def send_once() -> requests.Response:
             with self._convert_errors(verb, path):
@@ -108,11 +109,11 @@ class Client(gitlab.Gitlab):
                 response = super(Client, self).http_request(verb, path, *args, **kwargs)
                 return self._check_json(response)
 
-        return self.patience.call_with_retries(send_once, again)
+        return self.retry_policy.call_with_retries(send_once, should_retry)
 
     def send_idempotent(self, send: Callable[..., _T], *args: Any, **named: Any) -> _T:
         """The answer to a write that is safe to repeat, so that it is retried like a read."""
-        return self.patience.call_with_retries(partial(send, *args, **named), transient)
+        return self.retry_policy.call_with_retries(partial(send, *args, **named), transient)
 
     def download(self, path: str, most: int) -> bytes:
         """The bytes of a file. Raises ApiError for more than ``most`` bytes."""
@@ -121,21 +122,23 @@ class Client(gitlab.Gitlab):
             with self._open_stream(path) as response:
                 return self._read_bounded(response, path, most)
 
-        return self.patience.call_with_retries(download_once, transient)
+        return self.retry_policy.call_with_retries(download_once, transient)
 
     def read_tail(self, path: str, size: int, most: int) -> bytes:
-        """The last ``size`` bytes of a text, of which at most ``most`` bytes are read."""
+        """The last ``size`` bytes of a text, or of its beginning if it has more than ``most``
+        bytes."""
 
         def read_once() -> bytes:
-            tail, seen = b"", 0
+            tail, bytes_read = b"", 0
             with self._open_stream(path) as response:
-                for chunk in response.iter_content(CHUNK):
-                    tail, seen = (tail + chunk)[-size:], seen + len(chunk)
-                    if seen > most:
+                for chunk in response.iter_content(CHUNK_BYTES):
+                    tail = (tail + chunk)[-size:]
+                    bytes_read += len(chunk)
+                    if bytes_read > most:
                         break
             return tail
 
-        return self.patience.call_with_retries(read_once, transient)
+        return self.retry_policy.call_with_retries(read_once, transient)
 
     @contextlib.contextmanager
     def _open_stream(self, path: str) -> Iterator[requests.Response]:
@@ -147,13 +150,13 @@ class Client(gitlab.Gitlab):
 
     def send_query(
         self,
-        text: str,
-        values: Mapping[str, Any],
-        problems: list[tuple[tuple[Any, ...], str]] | None = None,
+        query: str,
+        variables: Mapping[str, Any],
+        partial_errors: list[tuple[tuple[Any, ...], str]] | None = None,
     ) -> Any:
-        """The data of GraphQL's answer. Raises a lasting ApiError for its errors; with
-        ``problems``, an answer with some data is accepted, and the path and the message of each
-        error are added to them.
+        """The data of GraphQL's answer. Raises a lasting ApiError if it has errors; with the list
+        ``partial_errors``, an answer with some data is accepted, and the path and message of each
+        error are appended to the list.
         """
 
         def ask_once() -> Any:
@@ -161,19 +164,19 @@ class Client(gitlab.Gitlab):
                 return super(Client, self).http_request(
                     "post",
                     f"{self.url}/api/graphql",
-                    post_data={"query": text, "variables": dict(values)},
+                    post_data={"query": query, "variables": dict(variables)},
                     obey_rate_limit=False,
                     max_retries=0,
                 )
 
         # A query only reads, so it is retried like a GET although it is posted.
-        answer = self._check_json(self.patience.call_with_retries(ask_once, transient)).json()
+        answer = self._check_json(self.retry_policy.call_with_retries(ask_once, transient)).json()
         answer = answer if isinstance(answer, dict) else {}
         errors = answer.get("errors")
-        if errors and problems is not None and answer.get("data"):
-            problems += [
-                (tuple(each.get("path") or ()), self._format_reason(each.get("message") or ""))
-                for each in errors
+        if errors and partial_errors is not None and answer.get("data"):
+            partial_errors += [
+                (tuple(error.get("path") or ()), self._format_reason(error.get("message") or ""))
+                for error in errors
             ]
         elif errors or not answer.get("data"):
             reason = self._format_reason(errors or "no data")
@@ -182,7 +185,7 @@ class Client(gitlab.Gitlab):
 
     def _read_bounded(self, response: requests.Response, path: str, most: int) -> bytes:
         data = bytearray()
-        for chunk in response.iter_content(CHUNK):
+        for chunk in response.iter_content(CHUNK_BYTES):
             data += chunk
             if len(data) > most:
                 text = f"GitLab at {self.server}: {path} has more than {most} bytes"
@@ -207,21 +210,19 @@ class Client(gitlab.Gitlab):
                 retry_after_s=self._retry_after_s,
             ) from None
         except requests.TooManyRedirects as error:
-            to = (
-                self._format_reason(error.response.headers.get("Location", ""))
-                if error.response
-                else ""
-            )
+            response = error.response
+            target = self._format_reason(response.headers.get("Location", "")) if response else ""
             raise self._build_unreachable_error(
-                f"it redirects to {to}; use the final address", lasting=True
+                f"it redirects to {target}; use the final address", lasting=True
             ) from None
-        except (OSError, urllib3.exceptions.LocationParseError) as error:  # RequestException is one
-            why, lasting = _describe_failure(error, self.timeout)
-            raise self._build_unreachable_error(why, lasting=lasting) from None
+        # A RequestException is an OSError.
+        except (OSError, urllib3.exceptions.LocationParseError) as error:
+            reason, lasting = _describe_failure(error, self.timeout)
+            raise self._build_unreachable_error(reason, lasting=lasting) from None
 
-    def _build_unreachable_error(self, why: str, *, lasting: bool) -> ApiError:
-        text = f"GitLab at {self.server} cannot be reached: {why}"
-        return ApiError(text, reason=why, lasting=lasting)
+    def _build_unreachable_error(self, reason: str, *, lasting: bool) -> ApiError:
+        text = f"GitLab at {self.server} cannot be reached: {reason}"
+        return ApiError(text, reason=reason, lasting=lasting)
 
     def _check_json(self, response: requests.Response) -> requests.Response:
         try:
@@ -235,11 +236,11 @@ class Client(gitlab.Gitlab):
     def _read_retry_after(self, response: requests.Response, *_args: Any, **_kwargs: Any) -> None:
         self._retry_after_s = parse_retry_after(response.headers.get("Retry-After", ""))
 
-    def _format_reason(self, words: Any) -> str:
+    def _format_reason(self, message: Any) -> str:
         """GitLab's message as one short line, without the token."""
-        if isinstance(words, bytes):
-            words = words.decode(errors="replace")
-        text = words if isinstance(words, str) else json.dumps(words)
+        if isinstance(message, bytes):
+            message = message.decode(errors="replace")
+        text = message if isinstance(message, str) else json.dumps(message)
         if text.lstrip().startswith("<"):
             text = " ".join(re.findall(r"<title>([^<]*)", text)[:1]) or "a page instead of JSON"
         text = make_printable(text)
@@ -248,8 +249,8 @@ class Client(gitlab.Gitlab):
 
 
 def _read_oauth_error(error: gitlab.GitlabError) -> tuple[str, str]:
-    """The description and the code of an OAuth error, "" for none: the library's exception has the
-    code only."""
+    """The description and the code of an OAuth error, "" if there is none: the library's exception
+    has only the code."""
     try:
         body = json.loads(error.response_body or b"")
     except ValueError:
@@ -260,14 +261,16 @@ def _read_oauth_error(error: gitlab.GitlabError) -> tuple[str, str]:
 
 
 def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[str, bool]:
-    """Why there was no answer, and whether that is final. The exception's own text is not used, as
-    it may quote the request."""
-    # Only for a missing file of certificates does requests raise a plain OSError without errno
+    """Why there was no answer, and whether a retry can only fail again. The exception's own text is
+    not used, as it may quote the request."""
+    # requests raises a plain OSError without errno only if the certificate file is missing
     # (adapters.py: cert_verify).
     if type(error) is OSError and error.errno is None:
         return "REQUESTS_CA_BUNDLE names a file of certificates that does not exist", True
     chain = list(_list_causes(error))
-    kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...] = (
+    known_failures: tuple[
+        tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...
+    ] = (
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),
         (
             (requests.exceptions.SSLError, ssl.SSLError),
@@ -284,21 +287,21 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
         ),
         (requests.exceptions.MissingSchema, "its address lacks http:// or https://", True),
     )
-    for kind, text, lasting in kinds:
-        if any(isinstance(each, kind) for each in chain):
+    for types, text, lasting in known_failures:
+        if any(isinstance(cause, types) for cause in chain):
             return text, lasting
     return "the connection was lost", False
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        each = waiting.pop()
+    pending = [error]
+    while pending:
+        cause = pending.pop()
         # Exceptions may be linked in a circle.
-        if id(each) in seen:
+        if id(cause) in seen:
             continue
-        seen.add(id(each))
-        yield each
-        linked = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
-        waiting += [other for other in linked if isinstance(other, BaseException)]
+        seen.add(id(cause))
+        yield cause
+        linked = (cause.__cause__, cause.__context__, getattr(cause, "reason", None), *cause.args)
+        pending += [other for other in linked if isinstance(other, BaseException)]

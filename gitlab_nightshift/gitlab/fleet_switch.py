@@ -1,7 +1,7 @@
-"""The switch for all nights below a group, a group variable, and the variables that override it.
+"""The switch for all nights below a group: a group variable, and the variables that override it.
 
-GitLab takes a variable from the first of these that has it (doc/ci/variables): the pipeline and its
-schedule, the project, the nearest group, each parent group, and last ``.gitlab-ci.yml``.
+GitLab takes a variable's value from the first of these that sets it (doc/ci/variables): the
+pipeline and its schedule, the project, the nearest group, each parent group, ``.gitlab-ci.yml``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,8 +47,8 @@ query($project: ID!) { project(fullPath: $project) { pipelineSchedules(first: 50
 
 @dataclass(frozen=True)
 class SwitchSetting:
-    """The switch's variable, set at a ``level``; ``place`` names the project, group or schedule,
-    ``value`` is None for a hidden one."""
+    """A value of the switch's variable. ``place`` names what sets it: the subgroup, project,
+    schedule or pipeline, as ``level`` says. ``value`` is None if it is hidden."""
 
     level: Level
     place: str
@@ -58,13 +58,13 @@ class SwitchSetting:
 @dataclass(frozen=True)
 class SwitchedProject:
     """A project below the group. ``has_nights`` is true if any schedule has run in it, ``busy`` if
-    any pipeline waits or runs, ``unseen`` if this token does not see its variables."""
+    any pipeline waits or runs, ``hidden`` if this token does not see the project's variables."""
 
     path: str
     settings: tuple[SwitchSetting, ...]
     has_nights: bool
     busy: bool
-    unseen: bool
+    hidden: bool
 
 
 class GroupSwitch:
@@ -76,14 +76,14 @@ class GroupSwitch:
 
     def read(self) -> str | None:
         """The variable's value; None if it is not set for all environments."""
-        rows = self._client.read_all_rows(self._path)
-        values = (
-            row for row in rows if row.get("key") == ENABLED_VARIABLE and _has_all_environments(row)
-        )
-        return next((str(row.get("value")) for row in values), None)
+        rows = self._client.read_all_pages(self._path)
+        for row in rows:
+            if row.get("key") == ENABLED_VARIABLE and _has_all_environments(row):
+                return str(row.get("value"))
+        return None
 
     def write(self, value: str, *, new: bool) -> None:
-        """Set it, for protected and other branches. It is safe to repeat."""
+        """Set the variable, for protected and other branches. It is safe to repeat."""
         attributes = {"protected": False, "masked": False, "description": DESCRIPTION}
         if new:
             try:
@@ -102,7 +102,8 @@ class GroupSwitch:
         self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def delete(self) -> None:
-        """Delete it. A missing one was deleted before, by a request whose answer was lost."""
+        """Delete the variable. If it is missing, an earlier request has deleted it, whose answer
+        was lost."""
         query = {"filter[environment_scope]": ALL_ENVIRONMENTS}
         path, client = f"{self._path}/{ENABLED_VARIABLE}", self._client
         delete = partial(client.send_idempotent, client.http_delete, path, query_data=query)
@@ -112,7 +113,9 @@ class GroupSwitch:
 def list_switched_projects(api: FleetApi, group: str) -> Iterator[SwitchedProject] | None:
     """The projects below a group, without archived ones; None if the token sees no such group."""
     nodes = api.list_nodes(_PROJECTS, {"group": group}, ("group", "projects"))
-    return None if nodes is None else (_read_project(n) for n in nodes if not n.get("archived"))
+    if nodes is None:
+        return None
+    return (_read_project(node) for node in nodes if not node.get("archived"))
 
 
 def list_subgroup_settings(api: FleetApi, group: str) -> Iterator[SwitchSetting]:
@@ -128,10 +131,10 @@ def read_schedule_settings(api: FleetApi, project: str) -> tuple[SwitchSetting, 
     schedules = (answer.get("project") or {}).get("pipelineSchedules") or {}
     return tuple(
         SwitchSetting(
-            "schedule", f"{project}, schedule {each.get('description')}", row.get("value")
+            "schedule", f"{project}, schedule {schedule.get('description')}", variable.get("value")
         )
-        for each in schedules.get("nodes") or ()
-        for row in _list_rows(each, "variables")
+        for schedule in schedules.get("nodes") or ()
+        for variable in _list_switch_variables(schedule, "variables")
     )
 
 
@@ -144,30 +147,32 @@ def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSettin
 
 def _read_project(node: Node) -> SwitchedProject:
     path = str(node.get("fullPath"))
-    scheduled, *unfinished = (
-        bool((node.get(name) or {}).get("nodes")) for name in ("scheduled", "running", "pending")
-    )
     return SwitchedProject(
         path,
         tuple(_read_settings("project", path, node)),
-        has_nights=scheduled,
-        busy=any(unfinished),
-        unseen=node.get("ciVariables") is None,
+        has_nights=_has_nodes(node, "scheduled"),
+        busy=_has_nodes(node, "running") or _has_nodes(node, "pending"),
+        hidden=node.get("ciVariables") is None,
     )
 
 
+def _has_nodes(node: Node, name: str) -> bool:
+    return bool((node.get(name) or {}).get("nodes"))
+
+
 def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:
-    for row in _list_rows(node, "ciVariables"):
-        scope = "" if _has_all_environments(row) else f", environment {row['environmentScope']}"
-        yield SwitchSetting(level, f"{place}{scope}", row.get("value"))
+    for variable in _list_switch_variables(node, "ciVariables"):
+        scope = variable.get("environmentScope")
+        suffix = "" if _has_all_environments(variable) else f", environment {scope}"
+        yield SwitchSetting(level, f"{place}{suffix}", variable.get("value"))
 
 
-def _list_rows(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    for row in (node.get(name) or {}).get("nodes") or ():
-        if isinstance(row, Mapping) and row.get("key") == ENABLED_VARIABLE:
-            yield row
+def _list_switch_variables(node: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    for variable in (node.get(name) or {}).get("nodes") or ():
+        if isinstance(variable, Mapping) and variable.get("key") == ENABLED_VARIABLE:
+            yield variable
 
 
-def _has_all_environments(row: Mapping[str, Any]) -> bool:
-    scope = row.get("environment_scope", row.get("environmentScope"))
+def _has_all_environments(variable: Mapping[str, Any]) -> bool:
+    scope = variable.get("environment_scope", variable.get("environmentScope"))
     return scope in (None, ALL_ENVIRONMENTS)

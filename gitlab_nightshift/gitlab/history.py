@@ -1,8 +1,8 @@
-"""Earlier nights, by GitLab: open, merged and rejected merge requests, and why they were rejected;
-and the history of many nights, with their results until artifacts expire.
+"""Earlier nights as GitLab shows them: open, merged and rejected merge requests, and why they were
+rejected; and the history of many nights, with their results until artifacts expire.
 
-For a night's memory, the number of requests does not grow with the project: lists are one page
-each, newest first, and details of many merge requests come in one GraphQL query.
+The number of requests for a night's memory does not grow with the project: of each list one page is
+read, newest first, and details of many merge requests come in one GraphQL query.
 """
 
 import itertools
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.gitlab.accounts import find_developers, is_bot_name
+from gitlab_nightshift.gitlab.accounts import DEVELOPER, find_members, is_bot_name
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import find_category, read_marker
-from gitlab_nightshift.gitlab.resources import PAGE, ProjectFacts, read_global_id
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE, ProjectFacts, read_global_id
 from gitlab_nightshift.records.history_records import NightHistory, PastMergeRequest, PastNight
 from gitlab_nightshift.records.products import KnownMergeRequest, Outcome
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 BATCH = 30
-"""Merge requests of one query, which asks for as many."""
+"""Merge requests per query (its ``first: 30``)."""
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
 MOST_BY_REST = 2
 """Merge requests that are read if GraphQL fails: each then takes two requests."""
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
-"""Comments that are given as reasons, the last ones, and characters of one."""
+"""The newest comments that count as reasons, and characters of each."""
 MOST_FILES = 100
+"""Files of a merge request."""
 REJECTED_LABELS = frozenset(
     ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
 )
-"""Labels of a rejection (of a scoped one, its value), in lower case without apostrophes."""
+"""Labels that mean a rejection, in lower case without apostrophes; of a scoped label, its value."""
 
 _QUERY = """
 query($project: ID!, $iids: [String!]) {
@@ -55,9 +56,8 @@ query($project: ID!, $iids: [String!]) {
 
 @dataclass(frozen=True)
 class Memory:
-    """Merge requests of earlier nights by state, and ``others`` that are open, newest first.
-
-    ``unknown`` names what could not be read.
+    """Merge requests of earlier nights by state, and ``others``: open ones of people. Each newest
+    first. ``unknown`` says what could not be read.
     """
 
     opened: tuple[KnownMergeRequest, ...] = ()
@@ -66,55 +66,57 @@ class Memory:
     others: tuple[KnownMergeRequest, ...] = ()
     unknown: tuple[str, ...] = ()
 
-    def restore(self, iids: Collection[int]) -> "Memory":
-        """Without these rejections, which somebody has withdrawn."""
-        return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
+    def drop_rejections(self, iids: Collection[int]) -> "Memory":
+        """The memory without these rejections, which somebody has withdrawn."""
+        rejected = tuple(request for request in self.rejected if request.iid not in iids)
+        return replace(self, rejected=rejected)
 
 
 @dataclass(frozen=True)
 class _Details:
-    """The details of a merge request that no list has: files, comments (author's id, text), and the
-    ids of those who gave a thumbs-down, or acted (pushed, approved, changed a label)."""
+    """What GitLab's lists of merge requests lack: files, comments (author's id, text), and the ids
+    of the users who gave a thumbs-down, or who acted (pushed, approved, changed a label)."""
 
     files: tuple[str, ...] = ()
     comments: tuple[tuple[int, str], ...] = ()
     thumbs_down: tuple[int, ...] = ()
-    acted: tuple[int, ...] = ()
+    actors: tuple[int, ...] = ()
 
     @property
     def unread(self) -> bool:
-        """True if nobody has commented or acted."""
-        return not (self.comments or self.thumbs_down or self.acted)
+        """True if nobody has commented, voted it down or acted."""
+        return not (self.comments or self.thumbs_down or self.actors)
 
-    def leave_out(self, author: int | None) -> "_Details":
-        """Without the comments and actions of the merge request's author, which is this program."""
-        comments = tuple(each for each in self.comments if each[0] != author)
-        return replace(self, comments=comments, acted=tuple(a for a in self.acted if a != author))
+    def drop_author(self, author: int | None) -> "_Details":
+        """The details without comments and actions of the merge request's author: this program."""
+        return replace(
+            self,
+            comments=tuple((user, text) for user, text in self.comments if user != author),
+            actors=tuple(user for user in self.actors if user != author),
+        )
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
     """Read the memory with at most eight requests. Raises ApiError if the lists cannot be read.
 
-    A night's merge request has the marker or ``label``, and a source branch of this project that
-    begins with ``prefix``. The author does not count, as it changes with the token; anybody can
-    write a marker in a fork.
+    A night's merge request has the marker or ``label``, and a source branch of this project (not of
+    a fork, where anybody can write a marker) that begins with ``prefix``. The author does not
+    count, as it changes with the token.
     """
     # Searching descriptions is slow, so it is done only if labels are off.
     night_filters = {"labels": label} if label else {"search": "nightshift", "in": "description"}
     opened = _list_page(client, project, state="opened")
     rows = _list_page(client, project, state="all", **night_filters)
-    # With a full page, open ones of nights may be missing from both lists.
-    if len(opened) == PAGE:
+    # If the page is full, both lists may lack open ones of nights.
+    if len(opened) == PAGE_SIZE:
         rows += _list_page(client, project, state="opened", **night_filters)
     rows = list({row["iid"]: row for row in (*opened, *rows)}.values())
-    nightly = [row for row in rows if is_night_request(row, project, prefix, label)]
+    nightly = [row for row in rows if is_night_merge_request(row, project, prefix, label)]
     others = [row for row in opened if row not in nightly][:MOST_OTHERS]
-    wanted = [
-        row
-        for state, most in (("closed", MOST_REJECTED), ("opened", MOST_OPENED))
-        for row in [each for each in nightly if each["state"] == state][:most]
-    ]
-    details, unknown = _read_details(client, project, wanted, others)
+    closed = [row for row in nightly if row["state"] == "closed"]
+    open_ones = [row for row in nightly if row["state"] == "opened"]
+    detailed = (*closed[:MOST_REJECTED], *open_ones[:MOST_OPENED])
+    details, unknown = _read_details(client, project, detailed, others)
     developers = _find_developers(client, project, details.values())
     by_state: dict[str, list[KnownMergeRequest]] = {"opened": [], "closed": [], "merged": []}
     for row in nightly:
@@ -134,45 +136,47 @@ def _is_bot(account: Mapping[str, Any]) -> bool:
 
 def _list_page(client: "Client", project: ProjectFacts, **filters: str) -> list[Mapping[str, Any]]:
     path = f"/projects/{project.id}/merge_requests"
-    rows = client.read_rows(path, order_by="updated_at", **filters)
+    rows = client.read_page(path, order_by="updated_at", **filters)
     return [row for row in rows if "iid" in row]
 
 
-def is_night_request(
+def is_night_merge_request(
     row: Mapping[str, Any], project: ProjectFacts, prefix: str, label: str
 ) -> bool:
     """True for a night's merge request; see ``read_memory``."""
     if row.get("source_project_id") != project.id:
         return False
-    marked = read_marker(row.get("description")) or (label and label in (row.get("labels") or ()))
-    return bool(marked) and str(row["source_branch"]).startswith(prefix)
+    has_label = bool(label) and label in (row.get("labels") or ())
+    if not (has_label or read_marker(row.get("description"))):
+        return False
+    return str(row["source_branch"]).startswith(prefix)
 
 
 def _build_known(
     row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
 ) -> KnownMergeRequest:
     marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
-    own_details = details.get(row["iid"], _Details()).leave_out(author)
+    others_details = details.get(row["iid"], _Details()).drop_author(author)
     return KnownMergeRequest(
         iid=row["iid"],
         title=row["title"],
         web_url=row["web_url"],
         category=find_category(row["title"], marker),
         source_branch=row["source_branch"],
-        files=own_details.files,
+        files=others_details.files,
         symbols=marker.symbols if marker else (),
         digest=marker.digest if marker else "",
-        reasons=tuple(_list_reasons(row, own_details, developers)),
+        reasons=tuple(_list_reasons(row, others_details, developers)),
         day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
         opened=str(row.get("created_at") or "")[:10],
-        unread=row["iid"] in details and own_details.unread,
+        unread=row["iid"] in details and others_details.unread,
     )
 
 
 def _list_reasons(
     row: Mapping[str, Any], details: _Details, developers: frozenset[int]
 ) -> Iterable[str]:
-    """Why people rejected a merge request. Only Developers and above count, who may close it."""
+    """Why people rejected a merge request. Only Developers and above count: they may close it."""
     comments = [text for author, text in details.comments if author in developers]
     yield from comments[-MOST_COMMENTS:]
     if thumbs := len(developers.intersection(details.thumbs_down)):
@@ -192,26 +196,27 @@ def _read_details(
     nightly: Sequence[Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[int, _Details], tuple[str, ...]]:
+    """The details by iid, and what could not be read."""
     iids = [row["iid"] for row in (*nightly, *others)]
-    found: dict[int, _Details] = {}
+    details: dict[int, _Details] = {}
     try:
         for start in range(0, len(iids), BATCH):
-            found |= _ask_graphql(client, project, iids[start : start + BATCH])
+            details |= _ask_graphql(client, project, iids[start : start + BATCH])
     except ApiError as error:
         # REST takes two requests each, so only for the last rejections: they matter most.
         closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
-        found |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in found}
-        missing = len(iids) - len(found)
+        details |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in details}
+        missing = len(iids) - len(details)
         text = f"files and comments of {missing} merge requests: {error}"
-        return found, (text,) if missing else ()
-    return found, ()
+        return details, (text,) if missing else ()
+    return details, ()
 
 
 def _ask_graphql(
     client: "Client", project: ProjectFacts, iids: Sequence[int]
 ) -> dict[int, _Details]:
-    values = {"project": project.path, "iids": list(map(str, iids))}
-    answer = client.send_query(_QUERY, values)
+    variables = {"project": project.path, "iids": list(map(str, iids))}
+    answer = client.send_query(_QUERY, variables)
     try:
         nodes = answer["project"]["mergeRequests"]["nodes"]
         return {int(node["iid"]): _read_node(node) for node in nodes}
@@ -220,34 +225,34 @@ def _ask_graphql(
 
 
 def _read_node(node: Mapping[str, Any]) -> _Details:
-    thumbs = (
-        each["user"]
-        for each in node["awardEmoji"]["nodes"]
-        if each["name"] == "thumbsdown" and not _is_bot(each["user"])
+    thumbs_down = (
+        award["user"]
+        for award in node["awardEmoji"]["nodes"]
+        if award["name"] == "thumbsdown" and not _is_bot(award["user"])
     )
     notes = [
         (note, read_global_id((note.get("author") or {}).get("id")))
         for note in node["notes"]["nodes"]
     ]
     return _Details(
-        tuple(each["path"] for each in (node["diffStats"] or ())[:MOST_FILES]),
-        tuple(_read_comments(notes)),
-        tuple(read_global_id(each.get("id")) for each in thumbs),
-        tuple(_list_acting(notes)),
+        files=tuple(file["path"] for file in (node["diffStats"] or ())[:MOST_FILES]),
+        comments=tuple(_read_comments(notes)),
+        thumbs_down=tuple(read_global_id(user.get("id")) for user in thumbs_down),
+        actors=tuple(_list_actors(notes)),
     )
 
 
 def _ask_rest(client: "Client", project: ProjectFacts, iid: int) -> _Details:
     path = f"/projects/{project.id}/merge_requests/{iid}"
-    notes = client.read_rows(f"{path}/notes", per_page=30, sort="desc")
-    diffs = client.read_rows(f"{path}/diffs", per_page=MOST_FILES)
+    notes = client.read_page(f"{path}/notes", per_page=30, sort="desc")
+    diffs = client.read_page(f"{path}/diffs", per_page=MOST_FILES)
     # Oldest first, as GraphQL lists them.
     pairs = ((note, int((note.get("author") or {}).get("id") or 0)) for note in reversed(notes))
-    return _Details(tuple(each["new_path"] for each in diffs), tuple(_read_comments(pairs)))
+    return _Details(tuple(diff["new_path"] for diff in diffs), tuple(_read_comments(pairs)))
 
 
 def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[tuple[int, str]]:
-    """People's comments, one line each, without commands for this program."""
+    """People's comments (author's id, text), one line each, without commands for this program."""
     for note, author in notes:
         text = " ".join(str(note.get("body") or "")[: 10 * LONGEST_COMMENT].split())
         bot = _is_bot(note.get("author") or {})
@@ -255,8 +260,8 @@ def _read_comments(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[t
             yield author, text[:LONGEST_COMMENT]
 
 
-def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
-    """The people whose actions GitLab's system notes tell, by their ids."""
+def _list_actors(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int]:
+    """The ids of the people whose actions GitLab's system notes record."""
     for note, author in notes:
         if note.get("system") and author and not _is_bot(note.get("author") or {}):
             yield author
@@ -265,18 +270,20 @@ def _list_acting(notes: Iterable[tuple[Mapping[str, Any], int]]) -> Iterable[int
 def _find_developers(
     client: "Client", project: ProjectFacts, details: Iterable[_Details]
 ) -> frozenset[int]:
-    spoke = itertools.chain.from_iterable(
+    user_ids = itertools.chain.from_iterable(
         (*each.thumbs_down, *(author for author, _ in each.comments)) for each in details
     )
-    return find_developers(client, str(project.id), spoke)
+    return find_members(client, str(project.id), user_ids, DEVELOPER)
 
 
 # --- many nights, with their results --------------------------------------------------------------
 
 MOST_MERGE_REQUESTS = 1000
 LONGEST_REASON = 300
+"""Characters."""
 LARGEST_RESULT = 4 * 1024 * 1024
-JOBS = ("nightshift", "nightshift:publish")
+"""Bytes."""
+RESULT_JOBS = ("nightshift", "nightshift:publish")
 """The template's jobs that write a night's result."""
 
 
@@ -284,7 +291,7 @@ JOBS = ("nightshift", "nightshift:publish")
 class HistoryRequest:
     """Which history to read: from ``since`` on, at most ``most_nights`` nights (two requests each).
     Nights' branches begin with ``prefix``, their merge requests have ``label`` ("" for none), and
-    their results lie at ``result_path`` in the artifacts."""
+    ``result_path`` is the path of their results in the artifacts."""
 
     since: date
     most_nights: int
@@ -293,40 +300,40 @@ class HistoryRequest:
     result_path: str
 
 
-def read_history(client: "Client", project: ProjectFacts, wanted: HistoryRequest) -> NightHistory:
+def read_history(client: "Client", project: ProjectFacts, request: HistoryRequest) -> NightHistory:
     """Read the history. Raises ApiError if the merge requests cannot be read."""
-    memory = read_memory(client, project, wanted.prefix, wanted.label)
+    memory = read_memory(client, project, request.prefix, request.label)
     reasons = {each.iid: each.reasons for each in memory.rejected}
     merge_requests = tuple(
         _build_merge_request(row, project, reasons)
-        for row in _list_merge_requests(client, project, wanted)
+        for row in _list_merge_requests(client, project, request)
     )
     try:
-        pipelines = _list_pipelines(client, project, wanted)
-        nights = tuple(filter(None, (_read_night(client, project, p, wanted) for p in pipelines)))
+        pipelines = _list_pipelines(client, project, request)
+        nights = tuple(filter(None, (_read_night(client, project, p, request) for p in pipelines)))
     except ApiError as error:
         text = f"the nights of {project.path}: {error}"
         return NightHistory(merge_requests, (), (*memory.unknown, text))
     unknown = memory.unknown
-    if len(pipelines) == wanted.most_nights:
-        unknown += (f"nights of {project.path} before the last {wanted.most_nights} pipelines",)
+    if len(pipelines) == request.most_nights:
+        unknown += (f"nights of {project.path} before the last {request.most_nights} pipelines",)
     return NightHistory(merge_requests, nights, unknown)
 
 
 def _list_merge_requests(
-    client: "Client", project: ProjectFacts, wanted: HistoryRequest
+    client: "Client", project: ProjectFacts, request: HistoryRequest
 ) -> Iterator[Mapping[str, Any]]:
-    filters = {"labels": wanted.label} if wanted.label else {}
+    filters = {"labels": request.label} if request.label else {}
     requests = client.projects.get(project.id, lazy=True).mergerequests.list(
         iterator=True,
         state="all",
         order_by="created_at",
-        per_page=PAGE,
-        created_after=f"{wanted.since}T00:00:00Z",
+        per_page=PAGE_SIZE,
+        created_after=f"{request.since}T00:00:00Z",
         **filters,
     )
     for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
-        if is_night_request(each.attributes, project, wanted.prefix, wanted.label):
+        if is_night_merge_request(each.attributes, project, request.prefix, request.label):
             yield each.attributes
 
 
@@ -350,19 +357,19 @@ def _build_merge_request(
 
 
 def _list_pipelines(
-    client: "Client", project: ProjectFacts, wanted: HistoryRequest
+    client: "Client", project: ProjectFacts, request: HistoryRequest
 ) -> list[Mapping[str, Any]]:
-    """The newest scheduled pipelines of the default branch, whatever ran in them."""
+    """The newest scheduled pipelines of the default branch, nights or not."""
     pipelines = client.projects.get(project.id, lazy=True).pipelines.list(
         source="schedule",
         ref=project.default_branch,
         order_by="id",
         sort="desc",
-        per_page=min(PAGE, wanted.most_nights),
+        per_page=min(PAGE_SIZE, request.most_nights),
         get_all=False,
     )
     # "9" comes after every date: a pipeline without one counts.
-    since = str(wanted.since)
+    since = str(request.since)
     return [
         each.attributes
         for each in pipelines
@@ -371,18 +378,18 @@ def _list_pipelines(
 
 
 def _read_night(
-    client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], wanted: HistoryRequest
+    client: "Client", project: ProjectFacts, pipeline: Mapping[str, Any], request: HistoryRequest
 ) -> PastNight | None:
     path = f"/projects/{project.id}"
-    jobs = client.read_rows(f"{path}/pipelines/{pipeline['id']}/jobs")
+    jobs = client.read_page(f"{path}/pipelines/{pipeline['id']}/jobs")
     ended = ("success", "failed")
-    job_ids = [job["id"] for job in jobs if job["name"] in JOBS and job["status"] in ended]
+    job_ids = [job["id"] for job in jobs if job["name"] in RESULT_JOBS and job["status"] in ended]
     if not job_ids:
         return None
     url, started = str(pipeline["web_url"]), str(pipeline.get("created_at") or "")
     without_result = PastNight(project.path, str(pipeline["id"]), url, started)
-    # Of a retried job, the last try has the result that counts.
-    artifact = f"{path}/jobs/{max(job_ids)}/artifacts/{wanted.result_path}"
+    # The result of the last job counts, if a job was retried.
+    artifact = f"{path}/jobs/{max(job_ids)}/artifacts/{request.result_path}"
     try:
         data = client.download(artifact, LARGEST_RESULT)
         return read_result(json.loads(data), without_result)
@@ -391,8 +398,8 @@ def _read_night(
 
 
 def read_result(result: Any, night: PastNight) -> PastNight:
-    """The night, with the data of its ``result.json`` (of any version), each field of which is
-    checked: a job may have written anything."""
+    """Add the data of ``result.json`` (of any version) to a night. Each field is checked: a job may
+    have written anything."""
     if not isinstance(result, dict):
         return night
     outcome, code = str(result.get("outcome") or "")[:40], str(result.get("error_code") or "")[:40]
@@ -411,8 +418,9 @@ def read_result(result: Any, night: PastNight) -> PastNight:
 
 
 def find_cost(result: object) -> float | None:
-    """The cost of a night in USD, by its result; None if the result has no plausible figure."""
+    """The cost in USD in a night's ``result.json``; None if it has no plausible figure."""
     cost = result.get("total_cost_usd") if isinstance(result, dict) else None
     # In Python, True is an int.
-    plausible = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e6
-    return float(cost) if plausible and cost is not None else None
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        return None
+    return float(cost) if 0 <= cost < 1e6 else None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class KeptIssue:
+class Issue:
     """An issue in GitLab."""
 
     iid: int
@@ -30,31 +30,31 @@ class SystemNote:
 
 
 class Issues:
-    """The issues of the project with this id. Every method may raise :class:`ApiError`."""
+    """The issues of the project with this id. Every method may raise ApiError."""
 
     def __init__(self, client: "Client", project: int) -> None:
         self._client, self._path = client, f"/projects/{project}/issues"
 
-    def find_own(self, author: int, marker: str) -> KeptIssue | None:
-        """The issue of this author with the marker in its description: an open one first, then the
-        oldest. Others may copy the marker, but not its author."""
-        # GitLab orders by creation, unless it is asked otherwise (doc/api/issues.md).
-        rows = self._client.read_rows(self._path, author_id=author, sort="asc")
+    def find_own(self, author: int, marker: str) -> Issue | None:
+        """The oldest open issue of this author with the marker in its description, else the oldest
+        closed one. Others can copy the marker, but not the author."""
+        # By default, GitLab orders by creation (doc/api/issues.md).
+        rows = self._client.read_page(self._path, author_id=author, sort="asc")
         issues = [
-            each
-            for each in rows
-            if (each.get("author") or {}).get("id") == author
-            and marker in str(each.get("description") or "")
+            row
+            for row in rows
+            if (row.get("author") or {}).get("id") == author
+            and marker in str(row.get("description") or "")
         ]
-        best = min(issues, key=lambda each: (each["state"] != "opened", each["iid"]), default=None)
-        return _read_issue(best) if best else None
+        issue = min(issues, key=lambda row: (row["state"] != "opened", row["iid"]), default=None)
+        return _read_issue(issue) if issue else None
 
-    def find(self, iid: int) -> KeptIssue | None:
+    def find(self, iid: int) -> Issue | None:
         """The issue with this number; None if there is none."""
         issue = call_or_none(lambda: self._client.http_get(f"{self._path}/{iid}"), 404)
         return None if issue is None else _read_issue(issue)
 
-    def open_issue(self, title: str, description: str, *, confidential: bool) -> KeptIssue:
+    def open_issue(self, title: str, description: str, *, confidential: bool) -> Issue:
         """Open an issue."""
         data = {"title": title, "description": description, "confidential": confidential}
         return _read_issue(self._client.http_post(self._path, post_data=data))
@@ -70,13 +70,13 @@ class Issues:
         notes = self._client.read_pages(
             f"{self._path}/{iid}/notes", pages, sort="desc", order_by="created_at"
         )
-        return tuple(_read_note(each) for each in notes if each.get("system"))
+        return tuple(_read_note(note) for note in notes if note.get("system"))
 
 
-def _read_issue(data: Any) -> KeptIssue:
+def _read_issue(data: Any) -> Issue:
     if not isinstance(data, dict) or not isinstance(data.get("iid"), int):
         raise ApiError("GitLab's answer is not an issue", lasting=True)
-    return KeptIssue(data["iid"], data.get("web_url") or "", data.get("description") or "")
+    return Issue(data["iid"], data.get("web_url") or "", data.get("description") or "")
 
 
 def _read_note(data: Mapping[str, Any]) -> SystemNote:

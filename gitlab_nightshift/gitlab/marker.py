@@ -1,4 +1,4 @@
-"""How to recognize this program's merge requests and their ideas: a hidden marker and the title."""
+"""Recognizes this program's merge requests, and equal ideas: by a hidden marker and the title."""
 
 import hashlib
 import json
@@ -16,8 +16,9 @@ _TITLE = compile_lazily(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.
 
 @dataclass(frozen=True)
 class Marker:
-    """The content of the hidden comment at the end of a description. ``idea`` is the fingerprint of
-    the change, ``symbols`` are the names that it touches, ``digest`` is a hash of its lines."""
+    """The content of the hidden comment at the end of a merge request's description. ``idea`` is
+    the change's fingerprint, ``symbols`` the functions and classes that it touches, ``digest`` a
+    hash of its lines."""
 
     run_id: str
     category: str
@@ -38,8 +39,8 @@ def encode_for_comment(data: object) -> str:
     """JSON that cannot end an HTML comment early."""
     text = json.dumps(data)
     # Escapes of JSON: the reader gets the same data. The marker's pattern relies on no < and >.
-    for mark in ("<", ">", "--"):
-        text = text.replace(mark, "".join(f"\\u{ord(char):04x}" for char in mark))
+    for characters in ("<", ">", "--"):
+        text = text.replace(characters, "".join(f"\\u{ord(char):04x}" for char in characters))
     return text
 
 
@@ -53,16 +54,19 @@ def read_marker(description: str | None) -> Marker | None:
         return None
     if not isinstance(data, dict):
         return None
-    texts = ("run_id", "category", "idea", "digest")
-    run_id, category, idea, digest = (str(data.get(key, "")) for key in texts)
     symbols = data.get("symbols")
-    names = [each for each in symbols if isinstance(each, str)] if isinstance(symbols, list) else ()
-    return Marker(run_id, category, idea, tuple(names), digest)
+    symbols = symbols if isinstance(symbols, list) else []
+    return Marker(
+        run_id=str(data.get("run_id", "")),
+        category=str(data.get("category", "")),
+        idea=str(data.get("idea", "")),
+        symbols=tuple(symbol for symbol in symbols if isinstance(symbol, str)),
+        digest=str(data.get("digest", "")),
+    )
 
 
 def find_category(title: str, marker: Marker | None) -> str:
-    """The category: the marker's, else that of ``[night-shift/<category>]`` in the title, else
-    ""."""
+    """The category in the marker, else in the title's ``[night-shift/<category>]``, else ""."""
     if marker and marker.category:
         return marker.category
     match = _TITLE.match(title)
@@ -70,8 +74,8 @@ def find_category(title: str, marker: Marker | None) -> str:
 
 
 def compute_fingerprint(category: str, paths: Iterable[str], symbols: Iterable[str]) -> str:
-    """16 hex digits for an idea: its category, and the files and symbols that it touches. An agent
-    words the same idea differently each time, so words do not count."""
+    """16 hex digits for an idea, from its category and the files and symbols that it touches. Its
+    text does not count: an agent words the same idea differently each time."""
     parts = (category, "\n".join(sorted(set(paths))), "\n".join(sorted(set(symbols))))
     digest = hashlib.sha256("\0".join(parts).encode(errors="surrogatepass"))
     return digest.hexdigest()[:16]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none, transient
 from gitlab_nightshift.gitlab.resources import (
-    PAGE,
+    PAGE_SIZE,
     MergeRequest,
     NewMergeRequest,
     build_project_path,
@@ -21,8 +21,8 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
-BRANCH_APPEARS_S = 75.0
-"""How long after its push GitLab may not know a branch: 37 s were reported."""
+BRANCH_DELAY_S = 75.0
+"""How long GitLab may take to know a pushed branch: 37 s were reported."""
 MOST_MERGE_REQUESTS = 1000
 
 
@@ -30,20 +30,19 @@ class MergeRequests:
     """The merge requests of the project with this id, without those from forks. Every method may
     raise :class:`ApiError`."""
 
-    def __init__(self, client: "Client", project: int, patience: RetryPolicy) -> None:
+    def __init__(self, client: "Client", project: int, retry_policy: RetryPolicy) -> None:
         self._remote = client.projects.get(project, lazy=True)
-        self._project, self._patience = project, patience
+        self._project, self._retry_policy = project, retry_policy
 
     def find_by_run(self, run_id: str) -> MergeRequest | None:
         """The newest merge request that a run has opened, in any state."""
-        requests = self._list(search=run_id, state="all")
-        return next(
-            (each for each in requests if each.marker and each.marker.run_id == run_id), None
-        )
+        for request in self._list(search=run_id, state="all"):
+            if request.marker and request.marker.run_id == run_id:
+                return request
+        return None
 
-    def find_from(self, branch: str, sha: str) -> MergeRequest | None:
-        """The merge request from ``branch``, to any target: an open one, else one at this
-        commit."""
+    def find_from_branch(self, branch: str, sha: str) -> MergeRequest | None:
+        """An open merge request from ``branch``, to any target, else one at the commit ``sha``."""
         requests = [
             each
             for each in self._list(source_branch=branch, state="all")
@@ -56,8 +55,8 @@ class MergeRequests:
         return next(self._list(source_branch=branch, state="opened"), None)
 
     def find_closed(self, branch: str) -> MergeRequest | None:
-        """The last merge request from a branch that was closed unmerged; None if the branch is
-        gone."""
+        """The last merge request from a branch that was closed unmerged; None if the branch no
+        longer exists."""
         request = next(self._list(source_branch=branch, state="closed"), None)
         exists = request and call_or_none(lambda: self._remote.branches.get(branch), 404)
         return request if exists else None
@@ -70,29 +69,30 @@ class MergeRequests:
         return read_merge_request(request.attributes)
 
     def create(self, new: NewMergeRequest, sha: str) -> MergeRequest:
-        """Open a merge request from a branch at ``sha``, or return the one that exists.
+        """Open a merge request from a branch at ``sha``, or return the existing one.
 
-        It waits for GitLab to know the branch. Before a retry it looks for the merge request, as a
+        It waits until GitLab knows the branch. Before a retry it looks for the merge request, as a
         request whose answer was lost may have been performed.
         """
-        clock = self._patience.clock
-        appears = clock.now() + BRANCH_APPEARS_S
-        first = True
+        clock = self._retry_policy.clock
+        branch_deadline = clock.now() + BRANCH_DELAY_S
+        first_try = True
 
         def find_or_create() -> MergeRequest:
-            nonlocal first
-            existing = None if first else self.find_from(new.source_branch, sha)
-            first = False
+            nonlocal first_try
+            existing = None if first_try else self.find_from_branch(new.source_branch, sha)
+            first_try = False
             return existing or self._create_once(new, sha)
 
-        def again(error: ApiError) -> bool:
+        def should_retry(error: ApiError) -> bool:
             # "400 source branch does not exist", in any of GitLab's forms.
-            words = error.reason.lower()
-            if error.status == 400 and all(each in words for each in ("source", "branch", "exist")):
-                return clock.now() < appears
+            reason = error.reason.lower()
+            words = ("source", "branch", "exist")
+            if error.status == 400 and all(word in reason for word in words):
+                return clock.now() < branch_deadline
             return transient(error)
 
-        return self._patience.call_with_retries(find_or_create, again)
+        return self._retry_policy.call_with_retries(find_or_create, should_retry)
 
     def _create_once(self, new: NewMergeRequest, sha: str) -> MergeRequest:
         data: dict[str, Any] = {
@@ -109,16 +109,17 @@ class MergeRequests:
         try:
             return read_merge_request(self._remote.mergerequests.create(data).attributes)
         except ApiError as error:
-            # 409: there is an open one for this source branch, to whatever target.
-            existing = self.find_from(new.source_branch, sha) if error.status == 409 else None
+            # 409: there is an open one from this source branch, to some target.
+            existing = (
+                self.find_from_branch(new.source_branch, sha) if error.status == 409 else None
+            )
             if existing is None:
                 raise
             return existing
 
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
         """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""
-        # The list has forks' merge requests too.
-        requests = self._remote.mergerequests.list(iterator=True, per_page=PAGE, **filters)
+        requests = self._remote.mergerequests.list(iterator=True, per_page=PAGE_SIZE, **filters)
         for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
             if each.attributes.get("source_project_id") == self._project:
                 yield read_merge_request(each.attributes)
@@ -128,15 +129,16 @@ class MergeRequests:
 
 
 MOST_JOBS, MOST_FILES = 3, 30
-TAIL, LARGEST_LOG = 3_000, 20_000_000
-"""Bytes of a job's log: the end that is kept, and the most that is read to find it."""
+"""Failed jobs of a pipeline, and files of a diff, that are read."""
+TAIL_BYTES, LARGEST_LOG = 3_000, 20_000_000
+"""Bytes of a job's log: its end, and the most that is downloaded to find it."""
 CHECK_PAUSES_S = (0.5, 1.0, 2.0, *[4.0] * 6)
 """Pauses between requests for the state of GitLab's background jobs: merge checks, rebases."""
 _UNCHECKED = frozenset({"unchecked", "checking", "preparing"})
-"""Values of ``detailed_merge_status`` before the merge check, when ``has_conflicts`` is false in
-any case."""
+"""Values of ``detailed_merge_status`` before the merge check; until then, ``has_conflicts`` is
+always false."""
 _HUNK = compile_lazily(r"(?m)^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
-OWN_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
+CODE_FAILURES = frozenset({"script_failure", "unknown_failure", "", None})
 """Failure reasons that a commit may have caused, unlike a lost runner."""
 
 
@@ -174,10 +176,10 @@ class Reviews:
 
     def __init__(self, client: "Client", project: str, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._project = build_project_path(project)
+        self._path = build_project_path(project)
 
     def read_state(self, iid: int) -> ReviewState:
-        """The state of one merge request, some of which GitLab's list lacks."""
+        """The state of one merge request; GitLab's list lacks some of it."""
         return _read_state(self._get(f"/merge_requests/{iid}"))
 
     def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
@@ -200,8 +202,8 @@ class Reviews:
 
     def read_failed_jobs(self, pipeline: int) -> tuple[FailedJob, ...]:
         """The first failed jobs of a pipeline that a commit may fix."""
-        path = f"{self._project}/pipelines/{pipeline}/jobs"
-        failed = filter(_is_own_failure, self._client.read_rows(path))
+        path = f"{self._path}/pipelines/{pipeline}/jobs"
+        failed = filter(_is_code_failure, self._client.read_page(path))
         return tuple(
             FailedJob(str(row.get("name")), self._read_log_tail(row["id"]))
             for row in sorted(failed, key=lambda row: int(row["id"]))[:MOST_JOBS]
@@ -217,19 +219,19 @@ class Reviews:
         diffs = (
             str(row.get("diff")) for row in self._list_diffs(iid) if row.get("new_path") == path
         )
-        for found in (hunk for diff in diffs for hunk in _HUNK.finditer(diff)):
-            first, count = int(found[1]), int(found[2] or 1)
+        for hunk in itertools.chain.from_iterable(map(_HUNK.finditer, diffs)):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
             if first <= line < first + count:
                 return first, first + count - 1
         return None
 
     def _list_diffs(self, iid: int) -> list[dict[str, Any]]:
-        path = f"{self._project}/merge_requests/{iid}/diffs"
-        return self._client.read_rows(path, per_page=MOST_FILES)
+        path = f"{self._path}/merge_requests/{iid}/diffs"
+        return self._client.read_page(path, per_page=MOST_FILES)
 
     def rebase(self, iid: int) -> str:
         """Have GitLab rebase the branch onto its target; returns why it failed, "" on success."""
-        path = f"{self._project}/merge_requests/{iid}"
+        path = f"{self._path}/merge_requests/{iid}"
         try:
             self._client.http_put(f"{path}/rebase")
         except ApiError as error:
@@ -247,15 +249,16 @@ class Reviews:
 
     def _read_log_tail(self, job: int) -> str:
         """The end of a job's log; "" if it was erased, or the token may not see it."""
-        path = f"{self._project}/jobs/{job}/trace"
-        read = partial(self._client.read_tail, path, TAIL, LARGEST_LOG)
+        path = f"{self._path}/jobs/{job}/trace"
+        read = partial(self._client.read_tail, path, TAIL_BYTES, LARGEST_LOG)
         tail: bytes = call_or_none(read, 403, 404) or b""
-        # A cut first line may hold half a secret, which redaction would not recognize.
-        whole = tail.partition(b"\n")[2] if len(tail) == TAIL else tail
-        return whole.decode(errors="replace")
+        # A cut first line may contain half a secret, which redaction would not recognize.
+        if len(tail) == TAIL_BYTES:
+            tail = tail.partition(b"\n")[2]
+        return tail.decode(errors="replace")
 
     def _get(self, path: str, **query: str) -> Mapping[str, Any]:
-        return self._client.read_object(f"{self._project}{path}", **query)
+        return self._client.read_object(f"{self._path}{path}", **query)
 
 
 def _read_state(data: Mapping[str, Any]) -> ReviewState:
@@ -270,9 +273,9 @@ def _read_state(data: Mapping[str, Any]) -> ReviewState:
         author_id=int((data.get("author") or {}).get("id") or 0),
         opened=data.get("state") == "opened",
         conflict=_read_conflict(data),
-        # The name of auto-merge in the API (doc/api/merge_requests.md).
+        # The API's name for auto-merge (doc/api/merge_requests.md).
         auto_merge=data.get("merge_when_pipeline_succeeds") is True,
-        # GitLab tells of unresolved threads only if the project requires them to be resolved.
+        # GitLab shows unresolved threads only if the project requires them to be resolved.
         commented=bool(data.get("user_notes_count")),
         failed_pipeline=int(pipeline["id"]) if pipeline.get("status") == "failed" else 0,
     )
@@ -285,6 +288,6 @@ def _read_conflict(data: Mapping[str, Any]) -> bool | None:
     return None if status in _UNCHECKED and data.get("state") == "opened" else False
 
 
-def _is_own_failure(job: Mapping[str, Any]) -> bool:
+def _is_code_failure(job: Mapping[str, Any]) -> bool:
     failed = job.get("status") == "failed" and not job.get("allow_failure")
-    return failed and job.get("failure_reason") in OWN_FAILURES
+    return failed and job.get("failure_reason") in CODE_FAILURES

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.accounts import read_member_level
 from gitlab_nightshift.gitlab.api_error import ApiError, call_or_none
 from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE
-from gitlab_nightshift.gitlab.resources import PAGE, build_project_path, read_global_id
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE, build_project_path, read_global_id
 from gitlab_nightshift.text.gitlab_refusals import AS_DEVELOPER
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 FINISHED = frozenset({"success", "failed", "canceled", "skipped"})
 """Final statuses of a job."""
 NOT_RUN = frozenset({"canceled", "canceling", "skipped"})
-"""Statuses of a pipeline that was no night."""
+"""Statuses of a pipeline in which no night ran."""
 MANUAL = "manual"
 """The status of a job that waits for somebody to start it."""
 APPROVE_JOB = "nightshift:approve"
 """The template's manual job that publishes a change awaiting approval."""
-_EXPANDED = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
+_PERCENT_VARIABLE = compile_lazily(r"%[A-Za-z_]\w*%", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Pipelines:
         self._remote = client.projects.get(project, lazy=True)
 
     def start(self, ref: str, variables: Mapping[str, str]) -> Pipeline:
-        """Start a pipeline on a branch ("": the default one), with these literal values."""
+        """Start a pipeline on a branch ("": the default one). Values of variables are not
+        expanded."""
         # Not Project.facts: before Python 3.12, a cached_property has one lock for all instances
         # (functools), so threads would wait for each other.
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
@@ -85,26 +86,27 @@ class Pipelines:
         cancelled ones."""
         path = f"{build_project_path(self._project)}/pipeline_schedules"
         return tuple(
-            _read_pipeline(row)
-            for each in self._client.read_all_rows(path)
-            if each.get("description") == FLEET_SCHEDULE
-            for row in list_schedule_pipelines(self._client, f"{path}/{each['id']}", since)
-            if row["status"] not in NOT_RUN
+            _read_pipeline(pipeline)
+            for schedule in self._client.read_all_pages(path)
+            if schedule.get("description") == FLEET_SCHEDULE
+            for pipeline in list_schedule_pipelines(self._client, f"{path}/{schedule['id']}", since)
+            if pipeline["status"] not in NOT_RUN
         )
 
-    def find_user(self, pipeline: int) -> str:
+    def find_starter(self, pipeline: int) -> str:
         """The name of the user who started a pipeline."""
         return str((self._remote.pipelines.get(pipeline).attributes.get("user") or {})["username"])
 
     def list_jobs(
-        self, pipeline: int | str, *, retried: bool = False, whole: bool = True
+        self, pipeline: int | str, *, include_retried: bool = False, all_pages: bool = True
     ) -> tuple[Job, ...]:
-        """The jobs of a pipeline, the last try of each; with ``retried`` all tries. Without
-        ``whole``, only the first page."""
+        """The jobs of a pipeline: only the last try of each, or with ``include_retried`` all
+        tries; without ``all_pages``, only the first 100."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
-        again = str(retried).lower()
-        jobs = remote.jobs.list(get_all=whole, per_page=PAGE, include_retried=again)
-        return tuple(Job(int(each.id), str(each.name), str(each.status)) for each in jobs)
+        jobs = remote.jobs.list(
+            get_all=all_pages, per_page=PAGE_SIZE, include_retried=str(include_retried).lower()
+        )
+        return tuple(Job(int(job.id), str(job.name), str(job.status)) for job in jobs)
 
     def find_newest_job(self, pipeline: str, name: str) -> int | None:
         """The id of the last try of a job; None if the pipeline has no job of this name."""
@@ -119,10 +121,10 @@ class Pipelines:
 def list_schedule_pipelines(client: "Client", schedule: str, since: str) -> list[dict[str, Any]]:
     """The pipelines of a schedule (its API path) since a moment (ISO 8601), newest first."""
     path, since_time = f"{schedule}/pipelines", datetime.fromisoformat(since)
-    rows = client.read_rows(path, created_after=since, sort="desc")
-    # An older GitLab ignores the filter and the order: then the first page may lack the newest.
+    rows = client.read_page(path, created_after=since, sort="desc")
+    # An older GitLab ignores created_after and sort: then the first page may lack the newest.
     if any(_read_creation(row) < since_time for row in rows):
-        rows = client.read_all_rows(path)
+        rows = client.read_all_pages(path)
     newer = (row for row in rows if _read_creation(row) >= since_time)
     return sorted(newer, key=lambda row: int(row["id"]), reverse=True)
 
@@ -134,10 +136,10 @@ def _read_creation(row: Mapping[str, Any]) -> datetime:
 def escape_value(value: str) -> str:
     """Escape the value of a pipeline's variable: GitLab and the runner expand ``$NAME``,
     ``${NAME}`` and ``%NAME%``, even to the value of a token."""
-    # The runner turns $$ back into $ (its common/variables.go), but leaves %% as it is: percent
-    # signs are doubled only if the value would be expanded otherwise.
+    # The runner turns $$ back into $ (its common/variables.go), but leaves %% as it is, so percent
+    # signs are doubled only where the value would be expanded otherwise.
     value = value.replace("$", "$$")
-    return value.replace("%", "%%") if _EXPANDED.search(value) else value
+    return value.replace("%", "%%") if _PERCENT_VARIABLE.search(value) else value
 
 
 def _read_pipeline(data: Mapping[str, Any]) -> Pipeline:
@@ -173,24 +175,24 @@ def _explain_error(error: ApiError, ref: str) -> ApiError:
 NIGHT_JOB = "nightshift"
 """The template's job, and the prefix of its jobs in three stages (``nightshift:work``)."""
 MOST_PAGES = 20
-"""Pages of unfinished jobs that are read."""
-_VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
-# Project.jobs can be asked for one project per query: FieldCallCount, limit 1
+"""Pages read of the unfinished jobs."""
+_MANUAL_VARIABLES = "manualVariables(first: 100) { nodes { key value } }"  # GitLab 17.2 and newer
+# A query may ask for the jobs of one project only: FieldCallCount, limit 1
 # (app/graphql/resolvers/project_jobs_resolver.rb).
 _QUERY = f"""
 query($project: ID!, $after: String) {{ project(fullPath: $project) {{
   jobs(statuses: [CREATED, WAITING_FOR_RESOURCE, PREPARING, PENDING, RUNNING], first: 100,
        after: $after) {{
     pageInfo {{ endCursor hasNextPage }}
-    nodes {{ id name status pipeline {{ id {_VARIABLES} }} }}
+    nodes {{ id name status pipeline {{ id {_MANUAL_VARIABLES} }} }}
 }} }} }}
 """
 
 
 @dataclass(frozen=True)
 class NightJob:
-    """An unfinished job of a night; ``status`` is GitLab's, in capitals, ``variables`` are those
-    that the pipeline was started with, by hand or by the API."""
+    """An unfinished job of a night. ``status`` is GitLab's, in capitals; ``variables`` are those
+    with which somebody started the pipeline, by hand or by the API."""
 
     id: int
     name: str
@@ -200,7 +202,7 @@ class NightJob:
 
     @property
     def running(self) -> bool:
-        """True once a runner has it; until then it waits."""
+        """True once a runner has taken the job."""
         return self.status == "RUNNING"
 
 
@@ -208,7 +210,7 @@ def list_night_jobs(client: "Client", project: str) -> tuple[NightJob, ...]:
     """The unfinished jobs of nights in the project with this path. Raises ApiError."""
     night_jobs, after = list[NightJob](), None
     for _ in range(MOST_PAGES):
-        answer = _ask(client, {"project": project, "after": after})
+        answer = _request_jobs(client, {"project": project, "after": after})
         try:
             jobs = answer["project"]["jobs"]
             for row in jobs["nodes"]:
@@ -235,14 +237,14 @@ def _read_night_job(row: Mapping[str, Any]) -> NightJob:
     )
 
 
-def _ask(client: "Client", values: Mapping[str, Any]) -> Any:
-    """Query the jobs, without variables if this GitLab has no field for them."""
+def _request_jobs(client: "Client", variables: Mapping[str, Any]) -> Any:
+    """Query the jobs, without the pipelines' variables if this GitLab has no field for them."""
     try:
-        return client.send_query(_QUERY, values)
+        return client.send_query(_QUERY, variables)
     except ApiError as error:
         if "'manualVariables' doesn't exist" not in error.message:
             raise
-        return client.send_query(_QUERY.replace(_VARIABLES, ""), values)
+        return client.send_query(_QUERY.replace(_MANUAL_VARIABLES, ""), variables)
 
 
 def cancel_job(client: "Client", project: str, job: int) -> bool:
@@ -260,8 +262,8 @@ def cancel_job(client: "Client", project: str, job: int) -> bool:
 class JobStart:
     """A job's pipeline and status, and the user who started it (of a manual job: who played it).
 
-    ``level`` is that user's access level in the project (30 is Developer), 0 for no member and for
-    a blocked account.
+    ``level`` is that user's access level in the project (30 is Developer), 0 for somebody who is
+    blocked or not a member.
     """
 
     pipeline: str
@@ -272,7 +274,7 @@ class JobStart:
 
 
 def read_job_start(client: "Client", project: str, job: str) -> JobStart | None:
-    """Ask GitLab who started a job; None if it has no such job, or no user for it."""
+    """Ask GitLab who started a job; None if there is no such job, or it has no user."""
     path = f"{build_project_path(project)}/jobs/{quote(job, safe='')}"
     row = call_or_none(lambda: client.read_object(path), 404) or {}
     user = row.get("user") or {}

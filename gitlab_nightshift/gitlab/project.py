@@ -20,7 +20,7 @@ from gitlab_nightshift.gitlab.pipelines import (
     read_job_start,
 )
 from gitlab_nightshift.gitlab.project_settings import CiSettings, ProjectSetup
-from gitlab_nightshift.gitlab.resources import PAGE, Label, ProjectFacts
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE, Label, ProjectFacts
 from gitlab_nightshift.gitlab.threads import Threads
 from gitlab_nightshift.records.history_records import NightHistory
 from gitlab_nightshift.system.retry import Clock, RetryPolicy, write_notice
@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 TIMEOUT_S = 30.0
+"""Seconds for one request."""
 PATIENCE_S = 120.0
-LEAST_GITLAB = (16, 11)
+"""Seconds for all retries together."""
+OLDEST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
 All API requests of this program work on older ones, too."""
-_VARIABLES_FROM = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
-"""GitLab's setting for who may give pipelines variables → the access level."""
+_LEAST_VARIABLE_LEVELS = {"developer": 30, "maintainer": 40, "owner": 50, "no_one_allowed": None}
+"""GitLab's setting for who may give pipelines variables → the least access level."""
 
 
 def open_project(
@@ -50,19 +52,19 @@ def open_project(
     tell: Callable[[str], None] = write_notice,
     is_job_token: bool = False,
 ) -> "Project":
-    """The façade of a project (its id or path). It sends nothing before a method is called.
+    """A project, by its id or path. Nothing is sent before a method is called.
 
     ``timeout_s`` limits each request, ``patience_s`` all retries together, from now on; ``tell``
-    gets a line before each longer pause between them. ``is_job_token``: the token is a
+    gets a line before each longer pause between retries. ``is_job_token``: the token is a
     ``CI_JOB_TOKEN``, which can read little more than artifacts of this project's jobs. Raises
     ``E_CONFIG`` for an invalid server address or token."""
     check_server(server_url, token)
     if not project:
         raise build_config_error("the project is unknown: set repo_url to its web address")
     clock = clock or Clock()
-    patience = RetryPolicy(clock.now() + patience_s, clock, tell=tell)
+    retry_policy = RetryPolicy(clock.now() + patience_s, clock, tell=tell)
     return Project(
-        server_url.rstrip("/"), project, token, timeout_s, patience, is_job_token=is_job_token
+        server_url.rstrip("/"), project, token, timeout_s, retry_policy, is_job_token=is_job_token
     )
 
 
@@ -70,15 +72,15 @@ def check_server(server_url: str, token: str) -> None:
     """Raise ``E_CONFIG`` for an invalid server address or token."""
     if "@" in server_url:
         raise build_config_error("the GitLab address holds an @: give it without credentials")
-    if not _is_address(server_url):
+    if not _is_http_url(server_url):
         raise build_config_error(f"the GitLab address {server_url!r} is not an http(s) URL")
-    # It is sent in a header, which requests refuses with a line break.
+    # The token is sent in a header, in which requests refuses a line break.
     if not re.fullmatch(r"[\x21-\x7e]+", token):
         raise build_config_error("GITLAB_TOKEN is empty or contains a space or line break")
 
 
-def _is_address(url: str) -> bool:
-    # Brackets are for IP literals alone (RFC 3986, 3.2.2).
+def _is_http_url(url: str) -> bool:
+    # Only an IP literal may have brackets (RFC 3986, 3.2.2).
     host = r"(?:[^\s/@?#[\]]+|\[[\da-fA-F:.]+\](?::\d+)?)"
     try:
         return bool(re.fullmatch(rf"https?://{host}(/[^\s@?#]*)?", url) and urlsplit(url).hostname)
@@ -95,17 +97,17 @@ class Project:
         name: str,
         token: str,
         timeout_s: float,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         *,
         is_job_token: bool = False,
     ) -> None:
         self.name, self._is_job_token = name, is_job_token
         self._server_url, self._token, self._timeout_s = server_url, token, timeout_s
-        self._patience = patience
+        self._retry_policy = retry_policy
 
     def with_token(self, token: str) -> "Project":
         """The same project, read and changed with another token."""
-        return Project(self._server_url, self.name, token, self._timeout_s, self._patience)
+        return Project(self._server_url, self.name, token, self._timeout_s, self._retry_policy)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -126,11 +128,9 @@ class Project:
             path=data["path_with_namespace"],
             visibility=data.get("visibility") or "",
             default_branch=data.get("default_branch") or "",
-            http_url=data.get("http_url_to_repo") or "",
             archived=data.get("archived"),
             empty=data.get("empty_repo"),
             merge_requests=data.get("merge_requests_enabled"),
-            job_token_pushes=data.get("ci_push_repository_for_job_token_allowed"),
         )
 
     @cached_property
@@ -144,23 +144,24 @@ class Project:
         if data.get("restrict_user_defined_variables") is False:
             return True
         role = data.get("ci_pipeline_variables_minimum_override_role")
-        if role is None or role not in _VARIABLES_FROM:
+        if role is None or role not in _LEAST_VARIABLE_LEVELS:
             return None
-        level, least = self.check_access().level, _VARIABLES_FROM[role]
-        return least is not None and (level is None or level >= least)
+        level, least_level = self.check_access().level, _LEAST_VARIABLE_LEVELS[role]
+        return least_level is not None and (level is None or level >= least_level)
 
     def check_version(self) -> None:
-        """Raise ``E_CONFIG`` for a GitLab that would refuse the template. A version that the token
-        may not see passes."""
+        """Raise ``E_CONFIG`` for a GitLab that would refuse the template, if the token may see the
+        version."""
         answer = call_or_none(lambda: self._client.read_object("/version")) or {}
-        match = re.match(r"(\d+)\.(\d+)", version := str(answer.get("version")))
-        if match and (int(match[1]), int(match[2])) < LEAST_GITLAB:
-            least = ".".join(map(str, LEAST_GITLAB))
+        version = str(answer.get("version"))
+        match = re.match(r"(\d+)\.(\d+)", version)
+        if match and (int(match[1]), int(match[2])) < OLDEST_GITLAB:
+            oldest = ".".join(map(str, OLDEST_GITLAB))
             text = f"GitLab {version} would refuse every pipeline that includes the template"
-            raise build_config_error(f"{text}, which needs {least} or newer")
+            raise build_config_error(f"{text}, which needs {oldest} or newer")
 
     def find_branch_head(self, branch: str) -> str | None:
-        """The full id of a branch's commit; None without such a branch."""
+        """The full id of a branch's newest commit; None without such a branch."""
         remote_branch = call_or_none(lambda: self._remote.branches.get(branch), 404)
         return str(remote_branch.commit["id"]) if remote_branch else None
 
@@ -170,15 +171,15 @@ class Project:
         return None if commits is None else not commits
 
     def read_memory(self, branch_prefix: str, label: str) -> Memory:
-        """Earlier nights' merge requests, and the open ones of people."""
+        """The merge requests of earlier nights, and other open ones."""
         return read_memory(self._client, self.facts, branch_prefix, label)
 
-    def read_history(self, wanted: HistoryRequest) -> NightHistory:
-        """Many nights, by merge requests and the results that remain."""
-        return read_history(self._client, self.facts, wanted)
+    def read_history(self, request: HistoryRequest) -> NightHistory:
+        """Many nights: their merge requests, and the results that have not expired."""
+        return read_history(self._client, self.facts, request)
 
     def has_other_commits(self, target: str, branch: str, title: str) -> bool:
-        """True if a branch has a commit, not in the target, with another title."""
+        """True if a branch has a commit that is not in the target and has another title."""
         commits = self._list_commits_between(target, branch) or ()
         return any(each["title"] != title for each in commits)
 
@@ -191,7 +192,7 @@ class Project:
     def list_protected_patterns(self) -> tuple[str, ...] | None:
         """Names and wildcards of protected branches; None if the token may not see them."""
         branches = self._remote.protectedbranches
-        protected = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE), 403, 404)
+        protected = call_or_none(lambda: branches.list(get_all=True, per_page=PAGE_SIZE), 403, 404)
         return None if protected is None else tuple(str(each.name) for each in protected)
 
     def list_night_jobs(self) -> tuple[NightJob, ...]:
@@ -209,7 +210,7 @@ class Project:
 
     @cached_property
     def people(self) -> People:
-        """Possible reviewers."""
+        """Users, members, approval rules and code owners."""
         return People(self._client, self.name)
 
     @cached_property
@@ -220,12 +221,12 @@ class Project:
     @cached_property
     def reviews(self) -> Reviews:
         """The state of open merge requests: conflicts, approvals, pipelines; rebases."""
-        return Reviews(self._client, self.name, self._patience.clock)
+        return Reviews(self._client, self.name, self._retry_policy.clock)
 
     @cached_property
     def merge_requests(self) -> MergeRequests:
         """Merge requests from this project's own branches: find them, open one."""
-        return MergeRequests(self._client, self.facts.id, self._patience)
+        return MergeRequests(self._client, self.facts.id, self._retry_policy)
 
     @cached_property
     def issues(self) -> Issues:
@@ -234,7 +235,7 @@ class Project:
 
     @cached_property
     def pipelines(self) -> Pipelines:
-        """Pipelines: start one, list its jobs, play a manual one."""
+        """Pipelines: start one, list its jobs, start a manual job."""
         return Pipelines(self._client, self.name)
 
     @cached_property
@@ -274,7 +275,7 @@ class Project:
             self._server_url,
             self._token,
             timeout_s=self._timeout_s,
-            patience=self._patience,
+            retry_policy=self._retry_policy,
             is_job_token=self._is_job_token,
         )
 

@@ -15,22 +15,23 @@ if TYPE_CHECKING:
     from gitlab_nightshift.gitlab.client import Client
 
 LONGEST_ERROR = 300
-_INHERITED = """
+"""Characters."""
+_INHERITED_VARIABLES = """
 query($project: ID!) { project(fullPath: $project) { inheritedCiVariables(first: 100) { nodes {
   key protected masked environmentScope groupName } } } }
 """
 MOST_SCHEDULES = 20
 """Schedules whose variables are read: one request each, as the list does not show them."""
 NIGHT_VARIABLE = "NIGHTSHIFT"
-"""The variable by which a schedule's pipelines are nights."""
+"""The variable whose value ``true`` makes a schedule's pipelines nights."""
 FLEET_SCHEDULE = "Night shift (fleet)"
-"""The description of the inactive schedule that a fleet plays: one in each project."""
+"""The description of the inactive schedule in each project that a fleet plays."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pipeline schedule. ``ref`` is a branch; ``switched`` is true if its variables make it a
-    night, None if the token does not see them; ``inputs`` are the pipeline's, by name."""
+    """A pipeline schedule. ``ref`` is a branch; ``has_night_variable`` is None if the token does
+    not see the variables; ``inputs`` are the pipeline's, by name."""
 
     id: int
     description: str
@@ -38,13 +39,13 @@ class Schedule:
     active: bool
     owner: str
     owner_active: bool
-    switched: bool | None = None
+    has_night_variable: bool | None = None
     inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PushRule:
-    """GitLab's requirements for a push; "" and False for none."""
+    """GitLab's requirements for a push; "" and False mean no requirement."""
 
     branch_name_regex: str = ""
     commit_message_regex: str = ""
@@ -58,9 +59,9 @@ class PushRule:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The rule in the API's JSON."""
-        rules = {each.name: data[each.name] for each in fields(cls) if data.get(each.name)}
-        return cls(**rules)
+        """The rule from the API's JSON."""
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: data[name] for name in names if data.get(name)})
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class CiVariable:
 
 @dataclass(frozen=True)
 class PipelineFile:
-    """A ``.gitlab-ci.yml`` as GitLab reads it: its ``errors``, one line each, and the ``merged``
+    """GitLab's check of a ``.gitlab-ci.yml``: its ``errors``, one line each, and the ``merged``
     YAML with all includes."""
 
     errors: tuple[str, ...]
@@ -100,16 +101,16 @@ class CiSettings:
             return None
         active_first = sorted(rows, key=lambda row: not row.get("active"))
         return tuple(
-            _read_schedule(row, self._find_switch(row) if number < MOST_SCHEDULES else None)
+            _read_schedule(row, self._has_night_variable(row) if number < MOST_SCHEDULES else None)
             for number, row in enumerate(active_first)
         )
 
     def read_schedule(self, row: Mapping[str, Any]) -> Schedule:
-        """A schedule from a row of their list; the variables of an active one are read."""
-        return _read_schedule(row, self._find_switch(row) if row.get("active") else None)
+        """A schedule from GitLab's list. The variables are read only of an active one."""
+        return _read_schedule(row, self._has_night_variable(row) if row.get("active") else None)
 
     def read_push_rule(self) -> PushRule | None:
-        """The project's push rule: for Maintainers, on paid tiers."""
+        """The project's push rule, which GitLab shows to Maintainers on paid tiers."""
         rule = self._get("push_rule")
         return PushRule.from_data(rule) if isinstance(rule, dict) else None
 
@@ -124,7 +125,7 @@ class CiSettings:
         return _read_pipeline_file(answer)
 
     def list_variables(self) -> tuple[CiVariable, ...] | None:
-        """The project's own variables: for Maintainers."""
+        """The project's own variables, which GitLab shows to Maintainers."""
         rows = self._list("variables")
         if rows is None:
             return None
@@ -143,38 +144,38 @@ class CiSettings:
         """The variables of the groups above the project with this path."""
         # REST shows them only to the group's Owners, GraphQL to the project's Maintainers.
         try:
-            answer = self._client.send_query(_INHERITED, {"project": path})
+            answer = self._client.send_query(_INHERITED_VARIABLES, {"project": path})
             nodes = answer["project"]["inheritedCiVariables"]["nodes"]
             return tuple(_read_inherited(node) for node in nodes)
         except (ApiError, TypeError, KeyError):
             return None
 
-    def _find_switch(self, row: Mapping[str, Any]) -> bool | None:
-        """True if the schedule's variables make it a night. GitLab shows them to its owner and to
-        Maintainers."""
+    def _has_night_variable(self, row: Mapping[str, Any]) -> bool | None:
+        """Whether the schedule's variables make its pipelines nights. GitLab shows them to its
+        owner and to Maintainers."""
         schedule = self._get(f"pipeline_schedules/{int(row['id'])}")
         if not isinstance(schedule, dict) or not isinstance(schedule.get("variables"), list):
             return None
         return any(
-            each.get("key") == NIGHT_VARIABLE and each.get("value") == "true"
-            for each in schedule["variables"]
-            if isinstance(each, dict)
+            variable.get("key") == NIGHT_VARIABLE and variable.get("value") == "true"
+            for variable in schedule["variables"]
+            if isinstance(variable, dict)
         )
 
     def _get(self, name: str) -> Any:
         return call_or_none(lambda: self._client.http_get(f"{self._path}/{name}"))
 
     def _list(self, name: str) -> list[dict[str, Any]] | None:
-        return call_or_none(lambda: self._client.read_all_rows(f"{self._path}/{name}"))
+        return call_or_none(lambda: self._client.read_all_pages(f"{self._path}/{name}"))
 
 
-def _read_pipeline_file(found: object) -> PipelineFile | None:
-    if not isinstance(found, dict) or not isinstance(found.get("valid"), bool):
+def _read_pipeline_file(lint: object) -> PipelineFile | None:
+    if not isinstance(lint, dict) or not isinstance(lint.get("valid"), bool):
         return None
-    lines = (make_printable(str(each)) for each in found.get("errors") or ())
-    errors = tuple(" ".join(each.split())[:LONGEST_ERROR] for each in lines)
-    errors = () if found["valid"] else errors or ("GitLab gives no reason",)
-    return PipelineFile(errors, str(found.get("merged_yaml") or ""))
+    lines = (make_printable(str(error)) for error in lint.get("errors") or ())
+    errors = tuple(" ".join(line.split())[:LONGEST_ERROR] for line in lines)
+    errors = () if lint["valid"] else errors or ("GitLab gives no reason",)
+    return PipelineFile(errors, str(lint.get("merged_yaml") or ""))
 
 
 def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
@@ -187,7 +188,7 @@ def _read_inherited(node: Mapping[str, Any]) -> CiVariable:
     )
 
 
-def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
+def _read_schedule(row: Mapping[str, Any], has_night_variable: bool | None) -> Schedule:
     owner = row.get("owner") or {}
     return Schedule(
         id=int(row["id"]),
@@ -197,8 +198,8 @@ def _read_schedule(row: Mapping[str, Any], switched: bool | None) -> Schedule:
         active=bool(row.get("active")),
         owner=str(owner.get("username") or ""),
         owner_active=owner.get("state") == "active",
-        switched=switched,
-        inputs={str(each.get("name")): each.get("value") for each in row.get("inputs") or ()},
+        has_night_variable=has_night_variable,
+        inputs={str(entry.get("name")): entry.get("value") for entry in row.get("inputs") or ()},
     )
 
 
@@ -221,35 +222,35 @@ class NewSecret:
 
 @dataclass(frozen=True)
 class NewToken:
-    """A project access token just created: GitLab shows its value only now."""
+    """A project access token just created, the only time that GitLab shows its value."""
 
     id: int
     value: str = field(repr=False)
 
 
 @dataclass(frozen=True)
-class HeldToken:
-    """An existing project access token; ``ends_on`` is the day at whose start (UTC) it expires,
-    None for none."""
+class ProjectToken:
+    """An existing project access token. It expires at the start (UTC) of ``expires_on``, or never
+    if that is None."""
 
     id: int
     name: str
     active: bool
     revoked: bool
-    ends_on: date | None
+    expires_on: date | None
 
 
 @dataclass(frozen=True)
 class NewSchedule:
     """A schedule for nights, with ``cron`` in ``timezone``. Its pipelines are nights by its
-    variable (``switched``), or else by its description. A fleet plays one that is not
-    ``active``."""
+    variable (``with_night_variable``), or else by its description. A fleet plays a schedule that is
+    not ``active``."""
 
     description: str
     branch: str
     cron: str
     timezone: str
-    switched: bool = True
+    with_night_variable: bool = True
     active: bool = True
 
 
@@ -259,20 +260,20 @@ class ProjectSetup:
     def __init__(self, client: "Client", project: str) -> None:
         self._client, self._path = client, build_project_path(project)
 
-    def create_token(self, name: str, ends_on: date) -> NewToken:
-        """Create a project access token, for which GitLab adds a bot user as Developer."""
+    def create_token(self, name: str, expires_on: date) -> NewToken:
+        """Create a project access token, whose bot user GitLab adds to the project as Developer."""
         data = {
             "name": name,
             "scopes": list(TOKEN_SCOPES),
             "access_level": DEVELOPER,
-            "expires_at": ends_on.isoformat(),
+            "expires_at": expires_on.isoformat(),
         }
         token = self._post("access_tokens", data)
         return NewToken(int(token["id"]), str(token["token"]))
 
-    def list_tokens(self) -> tuple[HeldToken, ...]:
+    def list_tokens(self) -> tuple[ProjectToken, ...]:
         """The project's access tokens, expired and revoked ones too."""
-        rows = self._client.read_all_rows(f"{self._path}/access_tokens")
+        rows = self._client.read_all_pages(f"{self._path}/access_tokens")
         return tuple(_read_token(row) for row in rows)
 
     def revoke_token(self, token: int) -> None:
@@ -291,7 +292,7 @@ class ProjectSetup:
                 "masked": True,
                 "masked_and_hidden": True,
                 "protected": True,
-                # A $ in it is not expanded (doc/ci/variables).
+                # Then a $ in the value is not expanded (doc/ci/variables).
                 "raw": True,
                 "environment_scope": new.scope,
                 **({"description": new.description} if new.description else {}),
@@ -299,8 +300,8 @@ class ProjectSetup:
         )
 
     def replace_secret(self, new: NewSecret) -> None:
-        """Change a variable's value and description, and nothing else of it. It is safe to repeat,
-        so it is retried."""
+        """Change only a variable's value and description. It is safe to repeat, so it is
+        retried."""
         data = {
             "value": new.value,
             "description": new.description,
@@ -310,18 +311,18 @@ class ProjectSetup:
         self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def create_schedule(self, new: NewSchedule) -> None:
-        """Create a schedule owned by the token's user. If GitLab refuses its variable, it is
-        deleted again. It is inactive until it has the variable: without that, its pipelines would
-        be the project's usual ones instead of nights."""
+        """Create a schedule owned by the token's user. If GitLab refuses its variable, the schedule
+        is deleted again. It is inactive until it has the variable: without that, its pipelines
+        would be the project's usual ones instead of nights."""
         data = {
             "description": new.description,
             "ref": new.branch,
             "cron": new.cron,
             "cron_timezone": new.timezone,
-            "active": new.active and not new.switched,
+            "active": new.active and not new.with_night_variable,
         }
         schedule = int(self._post("pipeline_schedules", data)["id"])
-        if not new.switched:
+        if not new.with_night_variable:
             return
         path = f"pipeline_schedules/{schedule}"
         try:
@@ -354,7 +355,7 @@ class ProjectSetup:
         )
 
     def _list_allowed(self, path: str) -> list[dict[str, Any]] | None:
-        return call_or_none(lambda: self._client.read_all_rows(path))
+        return call_or_none(lambda: self._client.read_all_pages(path))
 
     def allow_job_token(self, source: str, project: int) -> None:
         """Allow jobs of the project with this id to read ``source`` with their job tokens."""
@@ -363,20 +364,20 @@ class ProjectSetup:
 
     def list_labels(self) -> frozenset[str]:
         """The names of the project's labels, inherited ones too."""
-        rows = self._client.read_all_rows(f"{self._path}/labels")
+        rows = self._client.read_all_pages(f"{self._path}/labels")
         return frozenset(str(row.get("name")) for row in rows)
 
     def commit_files(
-        self, branch: str, start: str, message: str, files: Mapping[str, tuple[str, bool]]
+        self, branch: str, start_sha: str, message: str, files: Mapping[str, tuple[str, bool]]
     ) -> None:
-        """Commit on top of ``start``, and reset ``branch`` to that commit. A file is its text, and
-        true if it is new."""
+        """Commit on top of ``start_sha``, and reset ``branch`` to that commit. ``files`` maps a
+        path to the text, and to whether the file is new."""
         actions = [
-            {"action": "create" if new else "update", "file_path": name, "content": text}
-            for name, (text, new) in files.items()
+            {"action": "create" if new else "update", "file_path": path, "content": text}
+            for path, (text, new) in files.items()
         ]
         # force: the branch of an earlier try is replaced, not continued.
-        data = {"branch": branch, "start_sha": start, "commit_message": message, "force": True}
+        data = {"branch": branch, "start_sha": start_sha, "commit_message": message, "force": True}
         self._post("repository/commits", {**data, "actions": actions})
 
     def update_description(self, iid: int, text: str) -> None:
@@ -387,8 +388,8 @@ class ProjectSetup:
         return self._client.http_post(f"{self._path}/{name}", post_data=dict(data))
 
 
-def _read_token(row: Mapping[str, Any]) -> HeldToken:
-    return HeldToken(
+def _read_token(row: Mapping[str, Any]) -> ProjectToken:
+    return ProjectToken(
         int(row["id"]),
         str(row.get("name") or ""),
         bool(row.get("active")),

@@ -8,8 +8,8 @@ from urllib.parse import quote
 from gitlab_nightshift.gitlab.marker import Marker, read_marker
 from gitlab_nightshift.records.products import Outcome, Publication
 
-PAGE = 100
-"""Rows of a page, the most that GitLab returns (docs.gitlab.com, REST API, "Pagination")."""
+PAGE_SIZE = 100
+"""Items per page, the most that GitLab returns (docs.gitlab.com, REST API, "Pagination")."""
 NIGHT_LABEL = "night-shift"
 """The label of a night's merge requests, unless ``labels`` sets others."""
 
@@ -22,11 +22,9 @@ class ProjectFacts:
     path: str
     visibility: str
     default_branch: str
-    http_url: str
     archived: bool | None = None
     empty: bool | None = None
     merge_requests: bool | None = None
-    job_token_pushes: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class MergeRequest:
 
 @dataclass(frozen=True)
 class NewMergeRequest:
-    """A merge request to open; its reviewers become its assignees too."""
+    """A merge request to open. Its reviewers become its assignees too."""
 
     title: str
     body: str
@@ -77,26 +75,26 @@ def build_project_path(project: str) -> str:
     return f"/projects/{quote(project, safe='')}"
 
 
-def build_earlier_publication(run_id: str, found: MergeRequest, category: str) -> Publication:
-    """The result of publishing for a run that has already opened the merge request ``found``.
+def build_earlier_publication(run_id: str, existing: MergeRequest, category: str) -> Publication:
+    """The result of publishing for a run that has already opened the merge request ``existing``.
 
-    ``category`` is that of the change to publish. If ``found`` has another one, the result is
-    SKIPPED for that reason, and ``found`` is not given as this change's merge request.
+    ``category`` is that of the change to publish. If ``existing`` has another category, the result
+    is SKIPPED for that reason, without a merge request.
     """
-    if found.marker and found.marker.category != category:
-        text = f"this run has already opened !{found.iid}, for {found.marker.category}"
+    if existing.marker and existing.marker.category != category:
+        text = f"this run has already opened !{existing.iid}, for {existing.marker.category}"
         return Publication(run_id, Outcome.SKIPPED, f"{text}: one run opens one merge request")
-    closed = found.state == "closed"
-    state = "was closed meanwhile" if closed else f"is {found.state}"
+    closed = existing.state == "closed"
+    state = "was closed meanwhile" if closed else f"is {existing.state}"
     return Publication(
         run_id=run_id,
         outcome=Outcome.SKIPPED if closed else Outcome.MR_CREATED,
-        reason=f"already published: merge request !{found.iid} {state}",
-        mr_url=found.web_url,
-        mr_iid=found.iid,
-        branch=found.source_branch,
-        commit_sha=found.sha,
-        title=found.title,
+        reason=f"already published: merge request !{existing.iid} {state}",
+        mr_url=existing.web_url,
+        mr_iid=existing.iid,
+        branch=existing.source_branch,
+        commit_sha=existing.sha,
+        title=existing.title,
     )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from gitlab_nightshift.gitlab.accounts import is_bot_name, read_member_level
 from gitlab_nightshift.gitlab.api_error import call_or_none
-from gitlab_nightshift.gitlab.resources import PAGE, build_project_path
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE, build_project_path
 from gitlab_nightshift.records.request import CommentAddress, NoteableKind
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -29,7 +29,7 @@ _UPKEEP = compile_lazily(
 
 @dataclass(frozen=True)
 class DiffLine:
-    """The position of a comment on a diff: a line of a file at the commit ``head``."""
+    """A line of a file in the diff, at the commit ``head``."""
 
     path: str
     line: int
@@ -40,8 +40,8 @@ class DiffLine:
 class Comment:
     """A comment. Only members of the project can see ``internal`` ones.
 
-    ``resolvable``: it is in a thread that people can resolve. ``spot`` is its position in the diff
-    (``src/a.py:3-5``), ``at`` that of its last line, None if the change deletes this line.
+    ``resolvable``: it is in a thread that people can resolve. ``position`` is its place in the diff
+    (``src/a.py:3-5``), ``last_line`` the last line of that, None if the change deletes this line.
     ``created_at`` is ISO 8601.
     """
 
@@ -53,8 +53,8 @@ class Comment:
     internal: bool
     resolvable: bool = False
     resolved: bool = False
-    spot: str = ""
-    at: DiffLine | None = None
+    position: str = ""
+    last_line: DiffLine | None = None
     created_at: str = ""
 
 
@@ -84,7 +84,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class UpkeepMark:
+class UpkeepMarker:
     """The hidden marker in this program's comment about upkeep of a merge request."""
 
     kind: Literal["repair", "review", "conflict"]
@@ -92,45 +92,46 @@ class UpkeepMark:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The hidden marker in this program's reply: to which comment, by which run."""
+class ReplyMarker:
+    """The hidden marker in this program's reply: ``note`` is the id of the comment that it
+    answers."""
 
     status: ReplyStatus
     note: int
     run_id: str
 
 
-def write_reply_marker(reply: Reply) -> str:
+def write_reply_marker(marker: ReplyMarker) -> str:
     """The hidden comment at the end of a reply."""
-    return f"<!-- nightshift-reply: {reply.status} note {reply.note} run {reply.run_id} -->"
+    return f"<!-- nightshift-reply: {marker.status} note {marker.note} run {marker.run_id} -->"
 
 
-def read_reply_marker(body: str) -> Reply | None:
+def read_reply_marker(body: str) -> ReplyMarker | None:
     """The last marker of a reply; None without one."""
     markers = _REPLY.findall(body)
     if not markers:
         return None
     status, note, run_id = markers[-1]
-    return Reply(status, int(note), run_id)
+    return ReplyMarker(status, int(note), run_id)
 
 
-def write_upkeep_mark(mark: UpkeepMark) -> str:
+def write_upkeep_marker(marker: UpkeepMarker) -> str:
     """The hidden comment by which later nights count upkeep."""
-    return f"<!-- nightshift-upkeep: {mark.kind} run {mark.run_id} -->"
+    return f"<!-- nightshift-upkeep: {marker.kind} run {marker.run_id} -->"
 
 
-def read_upkeep_mark(body: str) -> UpkeepMark | None:
+def read_upkeep_marker(body: str) -> UpkeepMarker | None:
     """The last upkeep marker of a comment; None without one."""
     markers = _UPKEEP.findall(body)
-    return UpkeepMark(*markers[-1]) if markers else None
+    return UpkeepMarker(*markers[-1]) if markers else None
 
 
 class Threads:
     """The comments of one project. Every method may raise :class:`ApiError`."""
 
     def __init__(self, client: "Client", project: str) -> None:
-        self._client, self._name = client, project
-        self._project = build_project_path(project)
+        self._client, self._project = client, project
+        self._path = build_project_path(project)
 
     def find_comment(self, address: CommentAddress) -> Comment | None:
         """The comment at an address; None if it does not exist or the token may not see it."""
@@ -152,28 +153,30 @@ class Threads:
         )
 
     def find_thread(self, address: CommentAddress) -> Thread | None:
-        """The thread that contains the comment. The thread that the address names is only tried
-        first, as it may be another one."""
+        """The thread that contains the comment. The thread in the address is tried first, but may
+        be another one."""
         path = f"{self._build_noteable_path(address)}/discussions"
         if address.thread:
             thread = _read_thread(self._read(f"{path}/{quote(address.thread, safe='')}"))
-            if thread and _holds(thread, address.note):
+            if thread and _contains(thread, address.note):
                 return thread
-        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
-        every = (_read_thread(each) for each in itertools.islice(listed, MOST_THREADS))
-        return next((each for each in every if each and _holds(each, address.note)), None)
+        rows = self._client.http_list(path, iterator=True, per_page=PAGE_SIZE)
+        threads = map(_read_thread, itertools.islice(rows, MOST_THREADS))
+        return next((each for each in threads if each and _contains(each, address.note)), None)
 
     def list_threads(self, where: NoteableKind, iid: int) -> tuple[Thread, ...] | None:
         """All threads, oldest first; None if there are more than ``MOST_THREADS``."""
-        path = f"{self._project}/{where}/{iid}/discussions"
-        listed = self._client.http_list(path, iterator=True, per_page=PAGE)
-        # One more than the limit tells whether it is exceeded.
-        threads = [_read_thread(each) for each in itertools.islice(listed, MOST_THREADS + 1)]
+        path = f"{self._path}/{where}/{iid}/discussions"
+        rows = self._client.http_list(path, iterator=True, per_page=PAGE_SIZE)
+        # One more, to see whether the limit is exceeded.
+        threads = [_read_thread(row) for row in itertools.islice(rows, MOST_THREADS + 1)]
         return tuple(filter(None, threads)) if len(threads) <= MOST_THREADS else None
 
-    def list_newest(self, address: CommentAddress) -> tuple[Comment, ...]:
+    def list_newest_comments(self, address: CommentAddress) -> tuple[Comment, ...]:
         """The newest 100 comments on an issue or merge request."""
-        return tuple(map(_read_comment, self._list_newest(self._build_noteable_path(address))))
+        return tuple(
+            map(_read_comment, self._list_newest_notes(self._build_noteable_path(address)))
+        )
 
     def edit_comment(self, address: CommentAddress, note: int, body: str) -> None:
         """Replace the text of a comment by this token's user."""
@@ -182,7 +185,7 @@ class Threads:
 
     def read_level(self, user: int) -> int:
         """A user's access level in the project, inherited or not; 0 for none."""
-        return read_member_level(self._client, self._name, user)
+        return read_member_level(self._client, self._project, user)
 
     def read_own_id(self) -> int:
         """The id of the token's own user."""
@@ -195,28 +198,28 @@ class Threads:
         return account.get("bot") is True or is_bot_name(str(account.get("username") or ""))
 
     def reply(self, address: CommentAddress, thread: str, body: str) -> None:
-        """Add a comment to a thread. A single comment becomes a thread by that."""
+        """Add a comment to a thread, or to a single comment, which thereby becomes a thread."""
         path = f"{self._build_noteable_path(address)}/discussions/{quote(thread, safe='')}/notes"
         self._client.http_post(path, post_data={"body": body})
 
     def add_comment(self, where: NoteableKind, iid: int, body: str) -> None:
         """Add a single comment to an issue or a merge request."""
-        self._client.http_post(f"{self._project}/{where}/{iid}/notes", post_data={"body": body})
+        self._client.http_post(f"{self._path}/{where}/{iid}/notes", post_data={"body": body})
 
-    def add_comment_once(self, where: NoteableKind, iid: int, body: str, mark: str) -> None:
-        """Add a comment with ``mark``, unless one of the last 100 has it."""
-        listed = self._list_newest(f"{self._project}/{where}/{iid}")
-        if not any(mark in str(note.get("body")) for note in listed):
-            self.add_comment(where, iid, f"{body}\n\n{mark}")
+    def add_comment_once(self, where: NoteableKind, iid: int, body: str, marker: str) -> None:
+        """Add a comment with ``marker``, unless one of the last 100 has it."""
+        notes = self._list_newest_notes(f"{self._path}/{where}/{iid}")
+        if not any(marker in str(note.get("body")) for note in notes):
+            self.add_comment(where, iid, f"{body}\n\n{marker}")
 
     def _build_noteable_path(self, address: CommentAddress) -> str:
-        return f"{self._project}/{address.where}/{address.iid}"
+        return f"{self._path}/{address.where}/{address.iid}"
 
     def _read(self, path: str) -> Mapping[str, Any]:
         return call_or_none(lambda: self._client.read_object(path), 404) or {}
 
-    def _list_newest(self, path: str) -> list[dict[str, Any]]:
-        return self._client.read_rows(f"{path}/notes", order_by="created_at", sort="desc")
+    def _list_newest_notes(self, path: str) -> list[dict[str, Any]]:
+        return self._client.read_page(f"{path}/notes", order_by="created_at", sort="desc")
 
 
 def _read_thread(data: Mapping[str, Any]) -> Thread | None:
@@ -225,7 +228,7 @@ def _read_thread(data: Mapping[str, Any]) -> Thread | None:
     return Thread(str(data["id"]), tuple(_read_comment(note) for note in data.get("notes") or ()))
 
 
-def _holds(thread: Thread, note: int) -> bool:
+def _contains(thread: Thread, note: int) -> bool:
     return any(comment.id == note for comment in thread.comments)
 
 
@@ -241,8 +244,8 @@ def _read_comment(data: Mapping[str, Any]) -> Comment:
         internal=data.get("internal") is True or data.get("confidential") is True,
         resolvable=data.get("resolvable") is True,
         resolved=data.get("resolved") is True,
-        spot=read_spot(data.get("position")),
-        at=_read_diff_line(data.get("position")),
+        position=format_position(data.get("position")),
+        last_line=_read_diff_line(data.get("position")),
         created_at=str(data.get("created_at") or ""),
     )
 
@@ -256,20 +259,21 @@ def _read_diff_line(position: Any) -> DiffLine | None:
     return DiffLine(path, line, head)
 
 
-def read_spot(position: Any) -> str:
-    """The position of a comment on a diff, such as ``src/a.py:3-5``, "" for other comments. Deleted
-    lines are marked ``(old)``."""
+def format_position(position: Any) -> str:
+    """GitLab's position of a comment on a diff as text (``src/a.py:3-5``), "" for other comments.
+    Deleted lines are marked ``(old)``."""
     if not isinstance(position, dict):
         return ""
     path = position.get("new_path") or position.get("old_path")
-    ends = position.get("line_range") or {}
-    lines = [_read_line(ends.get(end)) for end in ("start", "end")] if ends else []
-    lines = [*dict.fromkeys(filter(None, lines))] or [_read_line(position)]
+    line_range = position.get("line_range") or {}
+    ends = [_format_line(line_range.get(end)) for end in ("start", "end")] if line_range else []
+    # dict.fromkeys: a range of one line is written as this line.
+    lines = list(dict.fromkeys(filter(None, ends))) or [_format_line(position)]
     return f"{path}:{'-'.join(lines)}".rstrip(":") if path else ""
 
 
-def _read_line(end: Any) -> str:
-    data = end if isinstance(end, dict) else {}
+def _format_line(position: Any) -> str:
+    data = position if isinstance(position, dict) else {}
     if data.get("new_line"):
         return str(data["new_line"])
     return f"{data['old_line']} (old)" if data.get("old_line") else ""

@@ -229,7 +229,9 @@ def find_marks(text: str, name: str) -> NightMarks:
 def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
     """True if the schedule's pipelines are nights; None if that depends on its variables, which the
     token may not read."""
-    if schedule.switched or (marks.description and schedule.description == marks.description):
+    if schedule.has_night_variable or (
+        marks.description and schedule.description == marks.description
+    ):
         return True
     if str(schedule.inputs.get(marks.switch_input)).lower() == "true":
         return True
@@ -237,11 +239,11 @@ def is_night(schedule: Schedule, marks: NightMarks) -> bool | None:
         "CI_PIPELINE_SOURCE": "schedule",
         "CI_PIPELINE_SCHEDULE_DESCRIPTION": schedule.description,
     }
-    if schedule.switched is not None:
+    if schedule.has_night_variable is not None:
         variables[NIGHT_VARIABLE] = "false"
     if any(evaluate_condition(condition, variables) for condition in marks.conditions):
         return True
-    return schedule.switched
+    return schedule.has_night_variable
 
 
 # --- conditions of rules:if -----------------------------------------------------------------------

@@ -29,8 +29,8 @@ from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
-    read_event,
     read_request,
+    read_webhook,
 )
 from gitlab_nightshift.stages.plan.upkeep import find_upkeep_of_run
 from gitlab_nightshift.stages.publish import thread_reply
@@ -93,7 +93,7 @@ def _read_comment(session: Session, project: Project | None) -> CheckedComment |
     body = read_trigger(session.job)
     if body is None:
         return IgnoredTrigger("the file of TRIGGER_PAYLOAD cannot be read, or is too large")
-    event = read_event(body, session.job.project_id)
+    event = read_webhook(body, session.job.project_id)
     if not isinstance(event, CommentAddress):
         return event
     if project is None:
@@ -266,7 +266,7 @@ def _write_reply(threads: Threads, asked: CommentAddress, text: str, run_id: str
     thread = threads.find_thread(asked) if asked.note else None
     if asked.note and thread is None:
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
-    for comment in thread.comments if thread else threads.list_newest(asked):
+    for comment in thread.comments if thread else threads.list_newest_comments(asked):
         marker = read_reply_marker(comment.body) if comment.author_id == own_id else None
         if marker is None or marker.note != asked.note:
             continue

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.history import Memory
-from gitlab_nightshift.gitlab.issues import KeptIssue
+from gitlab_nightshift.gitlab.issues import Issue
 from gitlab_nightshift.gitlab.pipelines import APPROVE_JOB, MANUAL
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.records.events import Note
@@ -29,7 +29,7 @@ from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.plan.plan_stage import read_earlier_nights
 from gitlab_nightshift.stages.plan.schedule import (
     describe_pause,
-    find_pausing,
+    find_pause_causes,
     list_categories,
     list_outlook,
     resolve_run_day,
@@ -76,7 +76,7 @@ class DashboardOrders:
     def keep_approvals(self) -> "DashboardOrders":
         """A copy that accepts only approvals, for a skipped night."""
         enabled = self.session.settings.enabled
-        valid = tuple(tick for tick in self.accepted.valid if tick.approve and enabled)
+        valid = tuple(tick for tick in self.accepted.valid if tick.approve_pipeline and enabled)
         return replace(self, accepted=replace(self.accepted, valid=valid))
 
 
@@ -87,7 +87,7 @@ class _OpenDashboard:
 
     project: Project
     key: bytes
-    issue: KeptIssue | None
+    issue: Issue | None
     memory: DashboardMemory
 
 
@@ -119,7 +119,9 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
     if tonight:
         values = {"category": tonight[0].category}
         session = replace(session, settings=override_settings(session.settings, values, SOURCE))
-    restored = frozenset((*memory.restored, *(tick.restore for tick in others if tick.restore)))
+    restored = frozenset(
+        (*memory.restored, *(tick.restore_iid for tick in others if tick.restore_iid))
+    )
     return DashboardOrders(session, restored, ticks, replace(ticks, valid=(*tonight, *others)))
 
 
@@ -147,7 +149,7 @@ def confirm_orders(project: Project, orders: DashboardOrders, plan: Plan) -> Non
             *(f"{tick.text}: accepted, ticked by {tick.note.author}" for tick in started.valid),
             *(f"{text}: not accepted, {why}" for text, why in started.refused),
         )
-        restored = {*dashboard.memory.restored, *(tick.restore for tick in started.valid)} - {0}
+        restored = {*dashboard.memory.restored, *(tick.restore_iid for tick in started.valid)} - {0}
         memory = replace(
             dashboard.memory,
             restored=tuple(sorted(restored))[-MOST_RESTORED:],
@@ -165,7 +167,7 @@ def _start_approvals(project: Project, ticks: Ticks) -> Ticks:
     environment, and the job checks the tick again."""
     refused = dict(ticks.refused)
     for tick in ticks.valid:
-        if tick.approve and (why := _start_approval(project, tick.approve)):
+        if tick.approve_pipeline and (why := _start_approval(project, tick.approve_pipeline)):
             refused[tick.text] = why
     valid = tuple(tick for tick in ticks.valid if tick.text not in refused)
     return Ticks(valid, tuple(refused.items()))
@@ -214,7 +216,9 @@ def update_dashboard(session: Session, result: RunResult) -> None:
         dashboard = _open(session, project)
         night = _build_night(session, result)
         dashboard = replace(dashboard, memory=dashboard.memory.add_night(night))
-        gitlab_memory = read_earlier_nights(settings, project).restore(dashboard.memory.restored)
+        gitlab_memory = read_earlier_nights(settings, project).drop_rejections(
+            dashboard.memory.restored
+        )
         _write_page(session, dashboard, gitlab_memory, frozenset())
 
     _warn_on_failure(session, "written", update)
@@ -281,7 +285,7 @@ def _write_page(
     """Write the page; ticked boxes stay ticked, except those whose texts are in ``cleared``."""
     day, issue, settings = _resolve_day(session), dashboard.issue, session.settings
     public = dashboard.project.facts.visibility == "public"
-    pausing = find_pausing(settings, gitlab_memory, day)
+    pausing = find_pause_causes(settings, gitlab_memory, day)
     content = Dashboard(
         dashboard.memory,
         gitlab_memory.opened,

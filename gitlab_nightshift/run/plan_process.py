@@ -117,7 +117,7 @@ def _plan_night(session: Session) -> dict[str, Any]:
         target_session, plan, earlier = planned.session, planned.plan, planned.earlier
         if earlier:
             write_earlier_try(session, earlier)
-        if earlier and not earlier.ready:
+        if earlier and not earlier.publishable:
             return {"notify": {}}  # the earlier try has notified people
         night = _pack_work(target_session, plan)
         if earlier:  # the work is done, but the notary needs the input that work would get

@@ -53,13 +53,13 @@ from gitlab_nightshift.stages.plan.plan_stage import (
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
-    find_pausing,
+    find_pause_causes,
     resolve_category,
     resolve_run_day,
 )
 from gitlab_nightshift.stages.plan.upkeep import (
+    find_candidates,
     find_upkeep,
-    find_waiting,
     read_gitlab_time,
     rebase_conflicting,
 )
@@ -140,7 +140,7 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
         return False
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
     is_quiet = day in settings.quiet_dates or not resolve_category(settings, day)
-    return not is_quiet and not find_pausing(settings, memory, day)
+    return not is_quiet and not find_pause_causes(settings, memory, day)
 
 
 @contextlib.contextmanager
@@ -197,7 +197,7 @@ def _make_plan(
     commands: tuple[str, ...],
 ) -> Plan:
     """The plan from settings, GitLab and the request, before any trial."""
-    trigger, memory = inputs.trigger, inputs.memory.restore(orders.restored)
+    trigger, memory = inputs.trigger, inputs.memory.drop_rejections(orders.restored)
     plan = make_plan(session.settings, session.job, facts, trigger.project, memory, commands)
     plan = replace(plan, notes=(*plan.notes, *inputs.notes))
     plan = add_request_to_plan(plan, trigger.comment)
@@ -390,7 +390,7 @@ def find_upkeep_request(
     that needs one, or None, and notes for the plan. Failures are notes, too."""
     notes: list[str] = []
     try:
-        waiting = find_waiting(project, opened, session.job.run_id)
+        waiting = find_candidates(project, opened, session.job.run_id)
         notes += rebase_conflicting(project, waiting)
         now = read_gitlab_time(session.job.pipeline_created_at)
         request = find_upkeep(project, waiting, session.redact, now)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import gitlab_nightshift
-from gitlab_nightshift.gitlab.project import LEAST_GITLAB
+from gitlab_nightshift.gitlab.project import OLDEST_GITLAB
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER
 from tests.ci.conftest import (
     APPROVE,
@@ -122,7 +122,7 @@ def test_the_oldest_gitlab_that_takes_the_template_is_what_the_documents_say(
     jobs = [each for name, each in template.items() if name != "variables"]
     known = {name for names in SINCE.values() for name in names.split()}
     assert set().union(*map(list_keywords, jobs)) <= known
-    least = ".".join(map(str, LEAST_GITLAB))
+    least = ".".join(map(str, OLDEST_GITLAB))
     assert list(SINCE)[-1] == f"GitLab {least}"
     page = " ".join((ROOT / "docs/ci-template.md").read_text().split())
     assert f"It needs GitLab {least} and" in page

@@ -114,13 +114,13 @@ def test_a_developers_tick_counts_for_nothing_and_is_said(
     board.write()
     assert f"- not accepted: {ALL}: dev2 is not a Maintainer" in str(board.issue.description)
     monkeypatch.setattr(type(board.project.people), "find_maintainers", lambda _, ids: {*ids})
-    assert board.read().everything == "dev2", "without the check anybody stops the fleet"
+    assert board.read().off_by == "dev2", "without the check anybody stops the fleet"
 
 
 def test_a_box_that_is_written_ticked_counts_for_nothing(board: Board) -> None:
     page = str(board.issue.description).replace(f"- [ ] {ALL}\n", f"- [x] {ALL}\n")
     board.issue.description = page
-    assert board.read().everything == ""
+    assert board.read().off_by == ""
     assert "GitLab does not say who ticked it" in board.read().refused[0]
 
 
@@ -128,7 +128,7 @@ def test_a_comment_is_no_note_of_gitlabs(board: Board) -> None:
     page = str(board.issue.description).replace(f"- [ ] {ALL}\n", f"- [x] {ALL}\n")
     board.issue.description = page
     board.say(board.maria, f"marked the checklist item **{ALL}** as completed", system=False)
-    assert board.read().everything == ""
+    assert board.read().off_by == ""
 
 
 def test_a_tick_of_last_year_still_counts(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +136,10 @@ def test_a_tick_of_last_year_still_counts(board: Board, monkeypatch: pytest.Monk
     for _ in range(250):
         board.say(board.gitlab.users[-1], "changed the description")
     board.write()
-    assert board.read().everything == "dev1"
+    assert board.read().off_by == "dev1"
     assert f"- [x] {ALL}\n" in str(board.issue.description), "a new report leaves it"
     monkeypatch.setattr(fleet_dashboard, "MOST_PAGES", 1)
-    assert board.read().everything == "", "by the newest notes alone nights would start again"
+    assert board.read().off_by == "", "by the newest notes alone nights would start again"
 
 
 def test_nothing_starts_while_switches_cannot_be_read(board: Board) -> None:

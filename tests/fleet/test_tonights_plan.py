@@ -153,13 +153,13 @@ def test_without_the_look_a_lost_answer_would_start_a_second_night(
 ) -> None:
     for each in gitlab.projects:
         gitlab.drop_next("POST", f"/projects/{each.id}/.*/play")
-    real, calls = FleetApi.list_started, list[int]()
+    real, calls = FleetApi.list_pipelines_since, list[int]()
 
     def look_away(self: FleetApi, project: int, schedule: int, since: str) -> tuple[int, ...]:
         calls.append(project)
         return () if calls.count(project) == 2 else real(self, project, schedule, since)
 
-    monkeypatch.setattr(FleetApi, "list_started", look_away)
+    monkeypatch.setattr(FleetApi, "list_pipelines_since", look_away)
     start(gitlab)
     assert count_nights(gitlab) == [2] * 6
 

@@ -9,7 +9,7 @@ import pytest
 import responses
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.gitlab.accounts import Access, AccessRefusal
+from gitlab_nightshift.gitlab.accounts import Access
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import Project, open_project
 from tests.support.standin import FullStandin
@@ -89,20 +89,6 @@ def test_the_kind_of_a_token_follows_from_its_user(
     login: str, scopes: tuple[str, ...] | None, kind: str
 ) -> None:
     assert Access(1, login, login, "", 30, scopes).kind.startswith(kind)
-
-
-@pytest.mark.parametrize(
-    ("scopes", "level", "fact"),
-    [(("read_user",), 30, "scopes"), (("api",), 20, "role"), (("api",), 0, "project")],
-)
-def test_a_refusal_tells_what_was_known_before(
-    gitlab: FullStandin, scopes: tuple[str, ...], level: int, fact: str
-) -> None:
-    with pytest.raises(AccessRefusal) as raised:
-        opened(gitlab, scopes, level).check_access()
-    assert raised.value.fact == fact
-    assert raised.value.known
-    assert (raised.value.known.login, raised.value.known.scopes) == ("night-bot", scopes)
 
 
 def test_a_job_token_is_refused(gitlab: FullStandin) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.marker import Marker, write_marker
-from gitlab_nightshift.gitlab.merge_requests import CHECK_PAUSES_S, TAIL, Reviews
+from gitlab_nightshift.gitlab.merge_requests import CHECK_PAUSES_S, TAIL_BYTES, Reviews
 from gitlab_nightshift.gitlab.project import Project, open_project
-from gitlab_nightshift.gitlab.threads import read_spot
+from gitlab_nightshift.gitlab.threads import format_position
 from gitlab_nightshift.system.retry import Clock
 from tests.support.clock import FakeTime
 from tests.support.standin import FullStandin
@@ -29,10 +29,10 @@ def test_create_and_find_again(app: Project, remote: FullProject) -> None:
     assert app.merge_requests.create(new(), made.sha) == made
     assert app.merge_requests.find_by_run("4711") == made
     assert app.merge_requests.find_by_run("471") is None
-    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
-    assert app.merge_requests.find_from("night-shift/a", "other") == made
+    assert app.merge_requests.find_from_branch("night-shift/a", made.sha) == made
+    assert app.merge_requests.find_from_branch("night-shift/a", "other") == made
     remote.merge_requests[0].settle("closed")
-    assert app.merge_requests.find_from("night-shift/a", "other") is None
+    assert app.merge_requests.find_from_branch("night-shift/a", "other") is None
     found = app.merge_requests.find_by_run("4711")
     assert found
     assert found.state == "closed"
@@ -43,7 +43,7 @@ def test_create_and_find_again(app: Project, remote: FullProject) -> None:
 
 def test_an_open_one_to_another_target_is_found(app: Project, remote: FullProject) -> None:
     made = app.merge_requests.create(new(target_branch="start"), "x")
-    assert app.merge_requests.find_from("night-shift/a", made.sha) == made
+    assert app.merge_requests.find_from_branch("night-shift/a", made.sha) == made
 
 
 def test_a_lost_answer_makes_no_second_one(
@@ -70,7 +70,7 @@ def open_reviews(shop: World) -> Reviews:
 def test_the_ends_of_failed_jobs_logs_are_read(tmp_path: Path) -> None:
     """Those that a commit may repair; of a long log its end, from a whole line on."""
     with world(tmp_path) as shop:
-        log = "half a secret line\n" + "x" * TAIL + "\nend"
+        log = "half a secret line\n" + "x" * TAIL_BYTES + "\nend"
         failed = PipelineJob(0, 0, "unit", shop.folder, status="failed", log=log)
         gone = PipelineJob(0, 0, "gone", shop.folder, None, "failed", "", "runner_system_failure")
         allowed = PipelineJob(0, 0, "lax", shop.folder, status="failed", allow_failure=True)
@@ -128,4 +128,4 @@ def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
     ],
 )
 def test_the_position_of_a_comment_in_the_diff_is_read(position: Any, spot: str) -> None:
-    assert read_spot(position) == spot
+    assert format_position(position) == spot

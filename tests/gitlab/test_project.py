@@ -16,7 +16,6 @@ LABELS = (Label("night-shift", "#6666c4", "About"), Label("tests", "#428fdc", "T
 def test_a_projects_attributes_are_read(app: Project, remote: FullProject) -> None:
     assert app.facts.id == remote.id
     assert app.facts.path == "team/app"
-    assert app.facts.http_url == remote.http_url
     assert app.facts.visibility == "private"
     assert app.facts.default_branch == "main"
 

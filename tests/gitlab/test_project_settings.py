@@ -30,7 +30,11 @@ def test_schedules_with_what_makes_them_a_night(gitlab: FullStandin, remote: Ful
     ]
     found = opened(gitlab, remote, 40).ci_settings.list_schedules()
     assert found
-    assert [(each.id, each.switched) for each in found] == [(2, True), (3, False), (1, True)]
+    assert [(each.id, each.has_night_variable) for each in found] == [
+        (2, True),
+        (3, False),
+        (1, True),
+    ]
     assert [each.ref for each in found] == ["main"] * 3
     assert (found[0].owner, found[0].owner_active, found[1].owner_active) == ("rita", False, True)
 
@@ -41,7 +45,7 @@ def test_a_developer_sees_no_variables_of_others_schedules(
     remote.schedules.append(StandinSchedule(1, gitlab.add_user("rita", "Rita")))
     found = app.ci_settings.list_schedules()
     assert found
-    assert found[0].switched is None
+    assert found[0].has_night_variable is None
 
 
 def test_variables_are_read_without_their_values(gitlab: FullStandin, remote: FullProject) -> None:

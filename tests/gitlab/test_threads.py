@@ -9,7 +9,7 @@ import pytest
 from gitlab_nightshift.demo.standin_state import StandinNote, User
 from gitlab_nightshift.gitlab.api_error import ApiError
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.gitlab.resources import PAGE
+from gitlab_nightshift.gitlab.resources import PAGE_SIZE
 from gitlab_nightshift.gitlab.threads import MOST_THREADS, Threads
 from gitlab_nightshift.records.request import CommentAddress
 from tests.support.standin import FullStandin
@@ -83,14 +83,14 @@ def test_a_users_level_and_bots_are_known(scene: Scene) -> None:
 
 
 def test_a_thread_is_found_by_its_comment_whatever_the_hint(scene: Scene) -> None:
-    notes = [scene.said(str(number)) for number in range(PAGE + 5)]
+    notes = [scene.said(str(number)) for number in range(PAGE_SIZE + 5)]
     wanted, other = notes[-1], notes[0]
     for hint in ("", wanted.thread, other.thread, "0123456789abcdef"):
         found = scene.threads.find_thread(scene.place(wanted, hint))
         assert found
         assert found.id == wanted.thread
-        assert [each.body for each in found.comments] == [str(PAGE + 4)]
-    assert PAGE < MOST_THREADS
+        assert [each.body for each in found.comments] == [str(PAGE_SIZE + 4)]
+    assert PAGE_SIZE < MOST_THREADS
 
 
 def test_a_reply_is_added_to_the_thread(scene: Scene) -> None:

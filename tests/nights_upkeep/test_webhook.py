@@ -23,8 +23,8 @@ from gitlab_nightshift.stages.plan.comment_request import (
     DeclinedRequest,
     EditedIssue,
     IgnoredTrigger,
-    read_event,
     read_request,
+    read_webhook,
 )
 from tests.support.agent import answer, append, plays, say
 from tests.support.shop import GOOD, NOTE, refused
@@ -81,7 +81,7 @@ def heard(
     shop: World, sent: dict[str, Any], config: str = CONFIG
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger | EditedIssue | None:
     """What a run makes of a webhook's body before anything else."""
-    place = read_event(json.dumps(sent).encode(), str(shop.project.id))
+    place = read_webhook(json.dumps(sent).encode(), str(shop.project.id))
     if not isinstance(place, CommentAddress):
         return place
     project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)

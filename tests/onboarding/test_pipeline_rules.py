@@ -107,18 +107,18 @@ BY_RULES = (
 
 
 def build_schedule(description: str = "Builds", **fields: object) -> Schedule:
-    values = {"switched": False, **fields}
+    values = {"has_night_variable": False, **fields}
     return Schedule(1, description, "main", True, "rita", True, **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("text", "schedule", "night"),
     [
-        ("", build_schedule(switched=True), True),
+        ("", build_schedule(has_night_variable=True), True),
         ("", build_schedule("Nightly"), False),
-        ("", build_schedule(switched=None), None),
+        ("", build_schedule(has_night_variable=None), None),
         (DESCRIBED, build_schedule("Nightly"), True),
-        (DESCRIBED, build_schedule("Nightly", switched=None), True),
+        (DESCRIBED, build_schedule("Nightly", has_night_variable=None), True),
         (DESCRIBED, build_schedule("nightly"), False),
         (BY_INPUT, build_schedule(inputs={"nightshift": True}), True),
         (BY_INPUT, build_schedule(inputs={"nightshift": "true"}), True),

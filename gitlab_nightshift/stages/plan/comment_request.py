@@ -1,7 +1,7 @@
 """A comment that asks for a task: parses the webhook that reports it and the command in it, reads
-it from GitLab with its context, and decides whether it is a request to act on.
+it from GitLab with its context, and decides whether to accept the request.
 
-Anyone who knows the trigger's address can send any body, so only ids are taken from a webhook;
+Anyone who knows the trigger's URL can send any body, so only ids are taken from a webhook;
 everything else is read from GitLab.
 """
 
@@ -42,12 +42,12 @@ _NOTEABLES: Mapping[str, tuple[NoteableKind, str]] = {
     "Issue": ("issues", "issue"),
     "MergeRequest": ("merge_requests", "merge_request"),
 }
-_ISSUES = ("issue", "work_item")
+_ISSUE_KINDS = ("issue", "work_item")
 """Some versions of GitLab send the second name for an issue that was edited as a work item."""
-# Ids in GitLab's database are PostgreSQL's bigint; a larger number is no id.
-_LARGEST_ID = 2**63
-# Not within a word or an address, such as https://example.com/coder.
-_BEGINNING = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
+# GitLab's ids are signed 64-bit integers (PostgreSQL's bigint).
+_ID_LIMIT = 2**63
+# Not within a word or a URL, such as https://example.com/nightshift.
+_COMMAND_WORD = compile_lazily(rf"(?:^|(?<=\s)){COMMAND}(?=\s|$)")
 # Fenced code blocks, block quotes and code spans (spec.commonmark.org, 4.5, 5.1, 6.1).
 _QUOTED = compile_lazily(
     r"(?ms)^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)|^ {0,3}>[^\n]*|(?<!`)(`+)(?!`)[^`\n]+\2(?!`)"
@@ -59,7 +59,7 @@ _LONG_DASH = compile_lazily(r"(?:^|\s)[\u2013\u2014]+(?:provider|model|dry-run|t
 
 @dataclass(frozen=True)
 class IgnoredTrigger:
-    """A trigger that leaves nothing to do; only the log says why."""
+    """A trigger without anything to do; only the log says why."""
 
     why: str
 
@@ -74,17 +74,17 @@ class DeclinedRequest:
 
 @dataclass(frozen=True)
 class EditedIssue:
-    """An issue whose text was edited: perhaps a box of the dashboard was ticked."""
+    """An issue whose description was edited: perhaps somebody ticked a box on the dashboard."""
 
     iid: int
 
 
-def read_event(
+def read_webhook(
     body: bytes, project_id: str
 ) -> CommentAddress | EditedIssue | IgnoredTrigger | None:
     """The address of the comment that a webhook reports, or the edited issue.
 
-    None for a body that is not a webhook's: any call of a trigger's address leaves a body.
+    None for a body that is not from a webhook: anybody may call a trigger's URL with any body.
     """
     try:
         data = json.loads(body)
@@ -94,7 +94,7 @@ def read_event(
         return IgnoredTrigger("the body of the trigger is not a JSON object")
     if not {"object_kind", "event_name", "event_type"} & set(data):
         return None
-    if data.get("object_kind") in _ISSUES:
+    if data.get("object_kind") in _ISSUE_KINDS:
         return _parse_edit(data, project_id)
     if data.get("object_kind") != "note":
         return IgnoredTrigger("the webhook's event is not a comment")
@@ -127,14 +127,14 @@ def _parse_edit(data: Mapping[str, Any], project_id: str) -> EditedIssue | Ignor
 
 
 def _read_object(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, dict) else {}
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _read_number(data: Mapping[str, Any], name: str) -> int | None:
-    found = data.get(name)
-    # Not isinstance: to that, JSON's true is an int.
-    return found if type(found) is int and 0 < found < _LARGEST_ID else None
+    value = data.get(name)
+    # Not isinstance: in Python, True is an int.
+    return value if type(value) is int and 0 < value < _ID_LIMIT else None
 
 
 # --- the comment's text -----------------------------------------------------------------------
@@ -142,23 +142,23 @@ def _read_number(data: Mapping[str, Any], name: str) -> int | None:
 
 def is_command(text: str) -> bool:
     """True if a comment is addressed to this program."""
-    return _find_beginning(text) is not None
+    return _find_command(text) is not None
 
 
-def _find_beginning(text: str) -> re.Match[str] | None:
-    """The first ``/nightshift`` outside of code and quotes."""
-    # Quotes are blanked out, not removed: positions in the text must stay.
-    return _BEGINNING.search(_QUOTED.sub(lambda found: "`" * len(found[0]), text))
+def _find_command(text: str) -> re.Match[str] | None:
+    """The first ``/nightshift`` outside code and quotes."""
+    # Quotes are replaced by as many characters, so that positions in the text stay the same.
+    return _COMMAND_WORD.search(_QUOTED.sub(lambda match: "`" * len(match[0]), text))
 
 
 def parse_command(text: str) -> TaskCommand:
-    """The task in a comment with ``/nightshift``: the words after it, or else those before.
+    """The task in a comment with ``/nightshift``: the words after it, or else those before it.
 
     Raises ``E_CONFIG`` for an invalid command.
     """
-    found = _find_beginning(text)
-    before, words = (text[: found.start()], text[found.end() :]) if found else (text, "")
-    words = (words if words.strip() else before).strip()
+    match = _find_command(text)
+    before, after = (text[: match.start()], text[match.end() :]) if match else (text, "")
+    words = after.strip() or before.strip()
     if len(words) > LONGEST_TASK:
         raise build_config_error(f"the task has more than {LONGEST_TASK} characters")
     if _LONG_DASH.search(words.partition("\n")[0]):
@@ -169,21 +169,21 @@ def parse_command(text: str) -> TaskCommand:
     return command
 
 
-def build_test_command(command: TaskCommand, listed: Mapping[str, TestCommand]) -> str:
-    """The command that ``--test`` names, "" without one. Raises ``E_CONFIG`` for an id or an
-    argument that ``policy.test_commands`` does not list."""
+def build_test_command(command: TaskCommand, allowed: Mapping[str, TestCommand]) -> str:
+    """The command that ``--test`` names, "" without ``--test``. Raises ``E_CONFIG`` for an id or an
+    argument that is not in ``allowed`` (``policy.test_commands``)."""
     if not command.test_id:
         return ""
-    if command.test_id not in listed:
-        ids = ", ".join(sorted(listed)) or "none; list them in policy.test_commands"
+    if command.test_id not in allowed:
+        ids = ", ".join(sorted(allowed)) or "none; list them in policy.test_commands"
         raise build_config_error(f"--test {command.test_id}: no such test; known are: {ids}")
-    test = listed[command.test_id]
-    for word in command.test_args:
-        if word not in test.args:
-            allowed = ", ".join(test.args) or "none"
+    test = allowed[command.test_id]
+    for argument in command.test_args:
+        if argument not in test.args:
+            arguments = ", ".join(test.args) or "none"
             raise build_config_error(
-                f"--test {command.test_id}: the argument {word} is not on its list (allowed: "
-                f"{allowed}); write --test and its arguments last, or -- behind them"
+                f"--test {command.test_id}: the argument {argument} is not on its list (allowed: "
+                f"{arguments}); write --test and its arguments last, or -- behind them"
             )
     return shlex.join([*test.command, *command.test_args])
 
@@ -194,8 +194,8 @@ def build_test_command(command: TaskCommand, listed: Mapping[str, TestCommand]) 
 Redact = Callable[[str], str]
 _NOT_FOUND = IgnoredTrigger("GitLab has no such comment, or the token may not see it")
 _MOST_OPEN_THREADS = 5
-_Parts = list[tuple[str, str]]
-"""Titled texts, the most important one first."""
+_TitledTexts = list[tuple[str, str]]
+"""Pairs of title and text, the most important one first."""
 
 
 def read_request(
@@ -203,9 +203,9 @@ def read_request(
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
     """Decide what to do about the comment at ``place``.
 
-    The request is redacted by ``redact``, which ends in a prompt. Raises ApiError.
+    ``redact`` is applied to the request's context, which goes into a prompt. Raises ApiError.
     """
-    # Cheap checks first: nearly all comments are not meant for this program.
+    # The cheapest check first: most comments are not meant for this program.
     comment = _read_command_comment(place, project)
     if isinstance(comment, IgnoredTrigger):
         return comment
@@ -213,7 +213,7 @@ def read_request(
     noteable, thread = threads.find_noteable(place), threads.find_thread(place)
     if noteable is None or thread is None:
         return _NOT_FOUND
-    # What it says would go to a model, and from there into a merge request that more people see.
+    # Its text would go to a model, and from there into a merge request that more people see.
     if (noteable.confidential or comment.internal) and not settings.policy.confidential_issues:
         return IgnoredTrigger("it is confidential, and policy.confidential_issues is false")
     if run := _find_handling_run(thread, place, project.threads.read_own_id(), run_id):
@@ -224,14 +224,15 @@ def read_request(
     if not isinstance(request, TaskRequest):
         return request
     request = replace(request, spot=_find_spot(request, thread, project))
-    parts = _collect_context(request, comment, thread, noteable, project, settings)
-    return replace(request, context=quote_texts([(name, redact(text)) for name, text in parts]))
+    texts = _collect_context(request, comment, thread, noteable, project, settings)
+    return replace(request, context=quote_texts([(title, redact(text)) for title, text in texts]))
 
 
 def find_other_run(request: TaskRequest, project: Project, run_id: str) -> str:
     """The id of another run that has taken up the comment since it was read; "" if none has, or if
     no comment asked for the run."""
-    if not request.place.note or (thread := project.threads.find_thread(request.place)) is None:
+    thread = project.threads.find_thread(request.place) if request.place.note else None
+    if thread is None:
         return ""
     return _find_handling_run(thread, request.place, project.threads.read_own_id(), run_id)
 
@@ -242,21 +243,21 @@ def _read_command_comment(place: CommentAddress, project: Project) -> Comment | 
         return _NOT_FOUND
     if comment.system or not is_command(comment.body):
         return IgnoredTrigger("there is no /nightshift in the comment")
-    own_id = comment.author_id == project.threads.read_own_id()
-    if own_id or project.threads.is_bot(comment.author_id):
+    is_own = comment.author_id == project.threads.read_own_id()
+    if is_own or project.threads.is_bot(comment.author_id):
         return IgnoredTrigger("the comment is a bot's")
     return comment
 
 
 def _find_handling_run(thread: Thread, place: CommentAddress, own_id: int, run_id: str) -> str:
-    """The id of the run that took up the comment, by this program's own replies; "" if none has. An
-    earlier try of this run counts only if it is done."""
-    replies = (read_reply_marker(each.body) for each in thread.comments if each.author_id == own_id)
-    for reply in replies:
-        if reply is None or reply.note != place.note or reply.status == "declined":
+    """The id of the run that took up the comment, by the markers in this program's own replies; ""
+    if none has. An earlier try of this run counts only if it is done."""
+    for comment in thread.comments:
+        marker = read_reply_marker(comment.body) if comment.author_id == own_id else None
+        if marker is None or marker.note != place.note or marker.status == "declined":
             continue
-        if reply.status == "done" or reply.run_id != run_id:
-            return reply.run_id
+        if marker.status == "done" or marker.run_id != run_id:
+            return marker.run_id
     return ""
 
 
@@ -267,8 +268,8 @@ def _authorize_request(
     project: Project,
     settings: Settings,
 ) -> TaskRequest | DeclinedRequest | IgnoredTrigger:
-    """The request, if its author may make it. What a member below Developer asks for is declined
-    with a reply, as is an invalid command; people from outside get none."""
+    """The request, if its author may make it. A member below Developer, or an invalid command, is
+    declined with a reply; people outside the project get no reply."""
     level = project.threads.read_level(comment.author_id)
     if not level:
         return IgnoredTrigger("the comment's author is not a member of the project")
@@ -300,41 +301,41 @@ def _build_request(
 def _add_branch(request: TaskRequest, project: Project, settings: Settings) -> TaskRequest:
     """The request with the branch to work on. Raises ``E_CONFIG`` unless the merge request is open,
     and this program's own or allowed by ``policy.on_peoples_mrs``."""
-    found = project.merge_requests.find(request.place.iid)
-    if found is None:
+    merge_request = project.merge_requests.find(request.place.iid)
+    if merge_request is None:
         raise build_config_error("its branch is in another project")
-    foreign, allowed = _explain_foreign(found, settings), settings.policy.on_peoples_mrs
+    foreign, allowed = _explain_foreign(merge_request, settings), settings.policy.on_peoples_mrs
     if foreign and not allowed:
         raise build_config_error(foreign)
-    if found.state != "opened":
-        raise build_config_error(f"this merge request is {found.state}")
+    if merge_request.state != "opened":
+        raise build_config_error(f"this merge request is {merge_request.state}")
     return replace(
         request,
-        branch=found.source_branch,
-        head=found.sha,
-        failed_pipeline=project.reviews.read_state(found.iid).failed_pipeline,
+        branch=merge_request.source_branch,
+        head=merge_request.sha,
+        failed_pipeline=project.reviews.read_state(merge_request.iid).failed_pipeline,
         suggest=bool(foreign) and allowed == "suggest",
     )
 
 
-def _explain_foreign(found: MergeRequest, settings: Settings) -> str:
+def _explain_foreign(merge_request: MergeRequest, settings: Settings) -> str:
     """Why a merge request is not this program's; "" if it is."""
     prefix = settings.branch_prefix
-    if not found.source_branch.startswith(prefix):
+    if not merge_request.source_branch.startswith(prefix):
         return f"its branch does not begin with {prefix}, and policy.on_peoples_mrs is false"
-    if not found.marker and NIGHT_LABEL not in found.labels:
+    if not merge_request.marker and NIGHT_LABEL not in merge_request.labels:
         return "this merge request is not one of the night shift's"
     return ""
 
 
 def _find_spot(request: TaskRequest, thread: Thread, project: Project) -> DiffSpot | None:
     """The line of the diff that the thread is on, with the first and last line that GitLab shows
-    around it. None for a thread elsewhere or on an older diff, or if nothing is to be suggested."""
-    at = thread.comments[0].at
-    if not request.suggest or at is None or at.head != request.head:
+    around it. None for a thread elsewhere or on an older diff, or if no suggestion is wanted."""
+    line = thread.comments[0].last_line
+    if not request.suggest or line is None or line.head != request.head:
         return None
-    shown_lines = project.reviews.find_hunk_lines(request.place.iid, at.path, at.line)
-    return DiffSpot(at.path, at.line, *shown_lines) if shown_lines else None
+    hunk_lines = project.reviews.find_hunk_lines(request.place.iid, line.path, line.line)
+    return DiffSpot(line.path, line.line, *hunk_lines) if hunk_lines else None
 
 
 def _collect_context(
@@ -344,23 +345,23 @@ def _collect_context(
     noteable: Noteable,
     project: Project,
     settings: Settings,
-) -> _Parts:
+) -> _TitledTexts:
     """The texts that the task is about. Raises ApiError.
 
     Internal comments are for members only: they are included only if ``policy.confidential_issues``
     allows it.
     """
-    parts: _Parts = []
+    texts: _TitledTexts = []
     with_internal = settings.policy.confidential_issues
-    if len(thread.comments) > 1 or comment.spot:
-        parts.append(format_thread(thread, 1, internal=with_internal))
+    if len(thread.comments) > 1 or comment.position:
+        texts.append(format_thread(thread, 1, internal=with_internal))
     kind = "issue" if request.place.where == "issues" else "merge request"
     title = " ".join(noteable.title.split())
     text = drop_hidden_comments(f"{title}\n\n{noteable.description}")
-    parts.append((f"{kind} {request.place.iid}", text))
+    texts.append((f"{kind} {request.place.iid}", text))
     if request.branch:
-        parts += _collect_merge_request(request, thread, project, with_internal=with_internal)
-    return parts
+        texts += _collect_merge_request(request, thread, project, with_internal=with_internal)
+    return texts
 
 
 def _collect_merge_request(
@@ -371,8 +372,8 @@ def _collect_merge_request(
     for job in project.reviews.read_failed_jobs(pipeline) if pipeline else ():
         yield format_job(job)
     threads = project.threads.list_threads("merge_requests", iid) or ()
-    waiting = [each for each in threads if each.open and each.id != thread.id]
-    for each in waiting[:_MOST_OPEN_THREADS]:
-        yield format_thread(each, internal=with_internal)
+    other_threads = [each for each in threads if each.open and each.id != thread.id]
+    for other in other_threads[:_MOST_OPEN_THREADS]:
+        yield format_thread(other, internal=with_internal)
     if diff := project.reviews.read_diff(iid):
         yield f"the diff of merge request {iid}", diff

@@ -1,5 +1,5 @@
-"""What earlier runs left: the results of earlier nights, tonight's run in another pipeline, and an
-earlier try of this run.
+"""Finds what earlier runs have done: the results of earlier nights, another pipeline's run of this
+night, and an earlier try of this run.
 """
 
 import json
@@ -21,15 +21,15 @@ from gitlab_nightshift.records.storage import LARGEST_BUNDLE, LARGEST_PATCH, bui
 from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts
 
 MOST_SKIPS, MOST_REQUESTS = 4, 10
-"""Skips before tonight's that are reported, and requests to find them: one for the list, two for
-each night, and one for a pipeline of another schedule."""
+"""Reported skips before this night, and requests to find them: one for the list, two for each
+night, and one for each pipeline of another schedule."""
 LARGEST_RESULT, LONGEST_REASON = 4 * 1024 * 1024, 2_000
 """Bytes of a ``result.json``, characters of a reason."""
 
 
 def find_skips(project: Project, job: JobFacts, output_dir: str) -> tuple[str, ...] | None:
-    """The reasons of the consecutive skips before this night, newest first; None if unknown, empty
-    outside a schedule. Only scheduled nights count."""
+    """The reasons of the nights that were skipped in a row before this night, newest first; None if
+    unknown, empty outside a schedule. Only scheduled nights count."""
     if job.pipeline_source != "schedule":
         return ()
     try:
@@ -63,30 +63,30 @@ def _read_skips(project: Project, job: JobFacts, path: str) -> tuple[str, ...] |
 def _read_results(
     project: Project, job: JobFacts, path: str
 ) -> Iterator[Mapping[str, object] | None]:
-    """The results of earlier nights, newest first, which lie at ``path`` in a job's artifacts; a
-    None at the end if more are left than ``MOST_REQUESTS`` can read."""
-    requests_left = MOST_REQUESTS - 1  # the list has taken one
+    """The results of earlier nights, newest first, from ``path`` in a job's artifacts; None at the
+    end if there are more than ``MOST_REQUESTS`` can read."""
+    requests_left = MOST_REQUESTS - 1  # one for the list
     for pipeline in project.pipelines.list_scheduled(job.ref_name, MOST_REQUESTS):
         if str(pipeline) == job.run_id:
             continue
         if requests_left < 2:
             yield None
             return
-        last = _find_last_job(project, pipeline, job.job_name)
-        requests_left -= 2 if last else 1
-        if last is None:  # another schedule's
+        result_job = _find_result_job(project, pipeline, job.job_name)
+        requests_left -= 2 if result_job else 1
+        if result_job is None:  # a pipeline of another schedule
             continue
-        result = json.loads(project.download_artifact(last.id, path, LARGEST_RESULT))
+        result = json.loads(project.download_artifact(result_job.id, path, LARGEST_RESULT))
         yield result if isinstance(result, dict) else {}
 
 
-def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
-    """The last job of a night with a result: of this job's name, or one that shares its prefix
-    (``nightshift:plan``, ``nightshift:publish``)."""
+def _find_result_job(project: Project, pipeline: int, name: str) -> Job | None:
+    """The last ended job of a night: with this job's name, or with its prefix (``nightshift:plan``,
+    ``nightshift:publish``)."""
     prefix, colon, _ = name.rpartition(":")
     jobs = (
         each
-        for each in project.pipelines.list_jobs(pipeline, whole=False)
+        for each in project.pipelines.list_jobs(pipeline, all_pages=False)
         if each.status in ("success", "failed")
         and (each.name.startswith(f"{prefix}:") if colon else each.name == name)
     )
@@ -96,19 +96,19 @@ def _find_last_job(project: Project, pipeline: int, name: str) -> Job | None:
 # --- another run of this night ------------------------------------------------------------------
 
 
-TONIGHT = timedelta(hours=11)
-"""How old a pipeline of tonight can be. A fleet's window lasts 12 hours at most, and it starts a
-project at the same time every night: last night's pipeline is older."""
-MOST_ASKED = 3
-"""Pipelines for which GitLab is asked who started them, a request each."""
+OLDEST_TONIGHT = timedelta(hours=11)
+"""The greatest age of a pipeline of this night. A fleet's window lasts 12 hours at most, and it
+starts a project at the same time every night: last night's pipeline is older."""
+MOST_STARTERS = 3
+"""Pipelines for which GitLab is asked who started them: one request each."""
 
 
 def find_tonights_run(project: Project, job: JobFacts) -> int:
     """The earlier pipeline that the fleet's schedule has started tonight, for the same user; 0 if
-    none is known. A schedule that a person plays by hand starts another night.
+    none is known. A pipeline that another user starts by hand is another night.
 
     A fleet checks for tonight's pipeline before it starts one, but GitLab creates pipelines with a
-    delay: a fleet that was killed and started again meanwhile may have asked for two.
+    delay, so a fleet that is killed and restarted may start two.
     """
     by_fleet = job.pipeline_source == "schedule" and job.schedule_description == FLEET_SCHEDULE
     if not (by_fleet and job.run_id.isdecimal()):
@@ -118,28 +118,30 @@ def find_tonights_run(project: Project, job: JobFacts) -> int:
     except ValueError:
         created = datetime.now(UTC)
     try:
-        found = project.pipelines.list_fleet_pipelines((created - TONIGHT).isoformat())
-        earlier = [each.id for each in found if each.id < int(job.run_id)]
-        users = ((each, project.pipelines.find_user(each)) for each in earlier[:MOST_ASKED])
-        return next((each for each, user in users if user == job.user_login), 0)
+        pipelines = project.pipelines.list_fleet_pipelines((created - OLDEST_TONIGHT).isoformat())
+        earlier = [each.id for each in pipelines if each.id < int(job.run_id)]
+        for pipeline in earlier[:MOST_STARTERS]:
+            if project.pipelines.find_starter(pipeline) == job.user_login:
+                return pipeline
     except ApiError:
-        return 0
+        pass
+    return 0
 
 
 # --- an earlier try of this run -----------------------------------------------------------------
 
 
 MOST_TRIES = 5
-"""How many of the newest earlier tries are searched for artifacts."""
+"""The newest earlier tries, whose artifacts are searched."""
 
 
 @dataclass(frozen=True)
 class EarlierTry:
-    """An earlier try of this run, which leaves no work to do: its bundle, and ``why`` in one line;
-    ``published`` if its merge request is open.
+    """An earlier try of this run that has left no work to do: its bundle, and ``why`` in one line;
+    ``published`` if it has opened its merge request.
 
     The bundle is hostile; ``patch`` is its change if that is still unpublished. ``notary`` is the
-    record of that try's notary, in which only a refusal counts: otherwise the notary runs again.
+    record of that try's notary, of which only a refusal counts: otherwise the notary runs again.
     """
 
     why: str
@@ -149,7 +151,7 @@ class EarlierTry:
     published: Publication | None = None
 
     @property
-    def ready(self) -> bool:
+    def publishable(self) -> bool:
         """True if its change is still to be published."""
         return self.bundle.outcome is Outcome.MR_READY and self.published is None
 
@@ -157,30 +159,29 @@ class EarlierTry:
 def find_earlier_try(
     project: Project, job: JobFacts, facts: CheckoutFacts, bundle_dir: str, *, single_job: bool
 ) -> EarlierTry | None:
-    """The earlier try of this run after which there is only to publish or to report; None without
-    one.
+    """The earlier try of this run whose change is only to be published or reported; None if there
+    is none.
 
     ``bundle_dir`` is the bundle's folder in a job's artifacts; ``single_job``: this job runs all
-    stages, so an earlier try has its name. Raises ``E_PARSE_ERROR`` for an unusable bundle: that
-    night was paid for, and must not be repeated.
+    stages, so an earlier try has the same name. Raises ``E_PARSE_ERROR`` for an unusable bundle:
+    that night was paid for, and must not be repeated.
     """
     if not job.in_ci:
         return None
-    if found := project.merge_requests.find_by_run(job.run_id):
-        return _build_from_merge_request(found, job, facts)
-    for each in _list_tries(project, job, single_job=single_job):
-        bundle = _read_bundle(project, each, bundle_dir)
-        if bundle is None or bundle.run_id != job.run_id:
-            continue
-        return _build_from_bundle(project, each, bundle_dir, bundle, facts)
+    if merge_request := project.merge_requests.find_by_run(job.run_id):
+        return _build_from_merge_request(merge_request, job, facts)
+    for earlier_job in _list_tries(project, job, single_job=single_job):
+        bundle = _read_bundle(project, earlier_job, bundle_dir)
+        if bundle is not None and bundle.run_id == job.run_id:
+            return _build_from_bundle(project, earlier_job, bundle_dir, bundle, facts)
     return None
 
 
 def _build_from_merge_request(
-    found: MergeRequest, job: JobFacts, facts: CheckoutFacts
+    merge_request: MergeRequest, job: JobFacts, facts: CheckoutFacts
 ) -> EarlierTry:
-    category = found.marker.category if found.marker else ""
-    published = build_earlier_publication(job.run_id, found, category)
+    category = merge_request.marker.category if merge_request.marker else ""
+    published = build_earlier_publication(job.run_id, merge_request, category)
     bundle = Bundle(
         run_id=job.run_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -195,20 +196,20 @@ def _build_from_merge_request(
 def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterator[Job]:
     """Jobs of this pipeline that may have run this night before, newest first."""
     try:
-        # By default GitLab leaves out jobs that were retried, which are the very ones wanted here
-        # (docs.gitlab.com/api/jobs, include_retried).
-        found = project.pipelines.list_jobs(job.run_id, retried=True)
+        jobs = project.pipelines.list_jobs(job.run_id, include_retried=True)
     except ApiError as error:
         # A token that may not see the jobs cannot resume: the night runs again.
         if error.status in (403, 404):
             return
         raise
-    others = [each for each in found if str(each.id) != job.job_id and each.finished]
-    same_job = [each for each in others if each.name == job.job_name]
+    others = [each for each in jobs if str(each.id) != job.job_id and each.finished]
+    same_name = [each for each in others if each.name == job.job_name]
     if single_job:
-        tries = same_job if job.job_name else others
-    else:  # work runs in another job, which cannot have run before this one's first try
-        tries = [each for each in others if each not in same_job] if same_job else []
+        tries = same_name if job.job_name else others
+    elif same_name:
+        tries = [each for each in others if each not in same_name]
+    else:  # work runs in another job, which cannot have run before this job's first try
+        tries = []
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
 
@@ -241,7 +242,7 @@ def _read_notary(project: Project, job: Job, bundle_dir: str) -> NotaryRecord | 
 def _build_from_bundle(
     project: Project, job: Job, bundle_dir: str, bundle: Bundle, facts: CheckoutFacts
 ) -> EarlierTry | None:
-    """None if the try was skipped, failed or incomplete: then this one does the night's work."""
+    """The try; None if it was skipped, failed or incomplete, so that this one does the work."""
     where = f"job {job.id} of this run"
     # The logs stay in that job's artifacts.
     without_logs = replace(bundle, beads=tuple(replace(bead, logs=()) for bead in bundle.beads))

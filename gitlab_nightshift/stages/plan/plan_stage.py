@@ -1,5 +1,5 @@
-"""The plan stage: reads the facts of the checkout, and makes a :class:`Plan` of them, the settings,
-the job and what GitLab knows.
+"""The plan stage: reads the facts of the checkout, and makes a :class:`Plan` from these, the
+settings, the job and what GitLab knows.
 """
 
 import tempfile
@@ -27,18 +27,19 @@ from gitlab_nightshift.repository.remote import GitServer, fetch_ref
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan.schedule import (
     find_left_out,
-    find_pausing,
+    find_pause_causes,
     find_skip_reason,
     order_categories,
     resolve_category,
     resolve_run_day,
 )
 from gitlab_nightshift.system.file_names import format_path
+from gitlab_nightshift.text.printable_text import count_words
 
 
 @dataclass(frozen=True)
 class CheckoutFacts:
-    """The checkout at the start; paths are display names.
+    """The checkout before any agent has run; paths are display names.
 
     ``recent_files`` were touched by the last ``avoid_recent_commits`` commits; ``unknown_commits``
     is how many of these a shallow history lacks.
@@ -56,13 +57,13 @@ class CheckoutFacts:
         return len(set(self.recent_files) & set(self.files)) * 2 <= len(self.files)
 
 
-def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> CheckoutFacts:
+def read_facts(checkout: KnownCheckout, settings: Settings, job: JobFacts) -> CheckoutFacts:
     """Read a checkout before any agent runs.
 
     Raises ``E_CONFIG`` if the job runs on another branch than the target, or nothing is committed
     yet, ``E_WORKSPACE_DIRTY`` if HEAD is not the job's commit.
     """
-    paths, head = known.paths_and_head
+    paths, head = checkout.paths_and_head
     target = _resolve_target_branch(settings, job, paths.git_dir)
     if job.commit_sha and head != job.commit_sha:
         raise NightshiftError(
@@ -71,12 +72,12 @@ def read_facts(known: KnownCheckout, settings: Settings, job: JobFacts) -> Check
             "commit before the night",
         )
     count = settings.avoid_recent_commits
-    recent = list_recent_files(known.git, known.top, count)
-    available = count_recent_commits(known.git, known.top, count) if paths.shallow else count
+    recent = list_recent_files(checkout.git, checkout.top, count)
+    available = count_recent_commits(checkout.git, checkout.top, count) if paths.shallow else count
     return CheckoutFacts(
         base_sha=head,
         target_branch=target,
-        files=tuple(map(format_path, known.files)),
+        files=tuple(map(format_path, checkout.files)),
         recent_files=tuple(sorted(map(format_path, recent))),
         unknown_commits=count - available,
     )
@@ -86,9 +87,9 @@ def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
     """Raise ``E_CONFIG`` if ``paths`` and ``exclude_paths`` leave no file."""
     if facts.files and not any(within(path, settings) for path in facts.files):
         keys = [key for key in ("paths", "exclude_paths") if getattr(settings, key)]
-        places = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
+        sources = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
         raise build_config_error(
-            f"{places}: none of the repository's {len(facts.files)} files is left to look at: "
+            f"{sources}: none of the repository's {len(facts.files)} files is left to look at: "
             "correct the patterns, which are relative to its root"
         )
 
@@ -96,11 +97,11 @@ def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
 def deepen_facts(
     facts: CheckoutFacts, git: Git, source: RepositoryPaths, server: GitServer, count: int
 ) -> CheckoutFacts:
-    """The facts with the files of the last ``count`` commits, which are fetched into a private
+    """The facts with the files of the last ``count`` commits, which are fetched into a temporary
     repository; unchanged if the server refuses."""
     with tempfile.TemporaryDirectory(prefix="history-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
-        # One more: git finds the files of the oldest commit by comparison with its parent.
+        # One more: git finds a commit's files by comparison with its parent.
         if not fetch_ref(repository, server, facts.base_sha, count + 1).ok:
             return facts
         recent = list_recent_files(git, repository.folder, count, facts.base_sha)
@@ -115,7 +116,7 @@ def deepen_facts(
 
 
 def _resolve_target_branch(settings: Settings, job: JobFacts, git_dir: Path) -> str:
-    """The branch to work on. Raises ``E_CONFIG`` for a CI job that runs on another one."""
+    """The branch to work on. Raises ``E_CONFIG`` for a CI job that runs on another branch."""
     target = settings.target_branch or job.default_branch or _read_branch(git_dir)
     if job.in_ci and job.ref_name and job.ref_name != target:
         where = f"the job runs on {job.ref_name}, not on {target}"
@@ -137,8 +138,8 @@ def _read_branch(git_dir: Path) -> str:
 
 
 MOST_UNENFORCED = 1_000
-"""Recent files in a plan that does not refuse them, and only tells Analyze: a prompt shows some
-hundred, and there may be half a million."""
+"""Recent files in a plan that tells Analyze about them but does not refuse them. There may be half
+a million, of which a prompt shows some hundred."""
 
 
 def make_plan(
@@ -149,8 +150,8 @@ def make_plan(
     memory: Memory,
     verify_commands: tuple[str, ...],
 ) -> Plan:
-    """Decide what the night tries, and within which limits. Without a project (no token) the plan
-    lists what is unknown. ``verify_commands`` will prove a change.
+    """Decide what the night tries, and within which limits. Without a token, ``project`` is None
+    and the plan lists what is unknown. ``verify_commands`` will prove a change.
 
     Raises :class:`NightshiftError` if GitLab refuses the token.
     """
@@ -189,14 +190,14 @@ def _choose_categories(
         "categories": tuple(name for name in order if name not in left_out_names),
         "left_out": left_out,
         "skip": find_skip_reason(settings, day, order, left_out, memory),
-        "pausing": tuple(each.iid for each in find_pausing(settings, memory, day)),
+        "pausing": tuple(each.iid for each in find_pause_causes(settings, memory, day)),
     }
 
 
 def add_recent_files(
     plan: Plan, settings: Settings, facts: CheckoutFacts, notes: tuple[str, ...]
 ) -> Plan:
-    """The plan with the recent files, and notes: ``notes``, and what is unknown of the history."""
+    """The plan with the recent files, with these notes, and with notes on an incomplete history."""
     enforced = facts.recent_files_enforced
     return replace(
         plan,
@@ -207,7 +208,8 @@ def add_recent_files(
 
 
 def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
-    """Earlier nights as GitLab knows them; without a token, marked unknown."""
+    """The merge requests of earlier nights; marked unknown without a token (``project`` is
+    None)."""
     if project is None:
         return Memory(unknown=("earlier and open merge requests (no GITLAB_TOKEN)",))
     labels = (NIGHT_LABEL,) if settings.labels is None else settings.labels
@@ -215,9 +217,9 @@ def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
 
 
 def _describe_memory(memory: Memory) -> tuple[str, ...]:
-    if not (rejected := len(memory.rejected)):
+    if not memory.rejected:
         return ()
-    ideas = "1 idea" if rejected == 1 else f"{rejected} ideas"
+    ideas = count_words(len(memory.rejected), "idea")
     return (f"{ideas} from earlier nights were closed without a merge and are not proposed again.",)
 
 

@@ -1,5 +1,6 @@
-"""Checks with GitLab, before anything is spent, for mistakes that would fail the night later."""
+"""Checks with GitLab for mistakes that would fail the night later, before anything is spent."""
 
+import itertools
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,26 +18,26 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.retry import Clock, RetryPolicy
 
 ANY_SLUG = "change"
-"""Placeholder for the part of a branch's name that is not known yet."""
+"""Placeholder for the part of a branch's name that an agent chooses later."""
 EXPIRY_NOTICE = timedelta(days=7)
 """How long before the token expires the plan begins to say so."""
 
 
-def check_with_gitlab(settings: Settings, project: Project, until: datetime) -> tuple[str, ...]:
-    """Notes for the plan. ``until`` is when the night ends at the latest.
+def check_with_gitlab(settings: Settings, project: Project, night_end: datetime) -> tuple[str, ...]:
+    """Notes for the plan. ``night_end`` is when the night ends at the latest.
 
     Raises ``E_CONFIG`` for an archived project or one without merge requests, a branch that would
-    be protected or that git cannot make, a reviewer whom GitLab does not know, and a token that
-    ends before the night.
+    be protected or that git cannot create, a reviewer whom GitLab does not know, and a token that
+    expires before the night ends.
     """
-    check_usable(project)
+    check_project_usable(project)
     check_reviewers(settings, project)
     _check_branch_folder(settings, project)
     protection = check_protection(settings, project.list_protected_patterns())
-    return (*protection, *check_expiry(project, until))
+    return (*protection, *check_expiry(project, night_end))
 
 
-def check_usable(project: Project) -> None:
+def check_project_usable(project: Project) -> None:
     """Raise ``E_CONFIG`` for a project in which merge requests cannot be opened."""
     if project.facts.archived:
         raise build_config_error(f"{project.facts.path} is archived: nothing can be pushed there")
@@ -66,11 +67,11 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
 
 
 def _check_branch_folder(settings: Settings, project: Project) -> None:
-    """Raise ``E_CONFIG`` if a branch has the name of the folder of the night's branches: git cannot
-    keep both ``a`` and ``a/b``."""
+    """Raise ``E_CONFIG`` if a branch has the name of a folder of the night's branches: git cannot
+    have both ``a`` and ``a/b``."""
     parts = settings.branch_prefix.split("/")[:-1]
-    for depth in range(1, len(parts) + 1):
-        if project.find_branch_head(parent := "/".join(parts[:depth])):
+    for parent in itertools.accumulate(parts, "{}/{}".format):
+        if project.find_branch_head(parent):
             raise build_config_error(
                 f"branch_prefix: there is a branch {parent}, so git allows none below {parent}/: "
                 "set another branch_prefix, or delete that branch"
@@ -79,8 +80,9 @@ def _check_branch_folder(settings: Settings, project: Project) -> None:
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
-    # None, where GitLab does not say, is no reason to end the night.
-    unknown = [n for n in settings.named_reviewers if project.people.has_user(n) is False]
+    # has_user is None if GitLab does not say, which is no reason to end the night.
+    names = settings.named_reviewers
+    unknown = [name for name in names if project.people.has_user(name) is False]
     if unknown:
         raise build_config_error(
             f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (not "
@@ -88,29 +90,31 @@ def check_reviewers(settings: Settings, project: Project) -> None:
         )
 
 
-def check_expiry(project: Project, until: datetime) -> tuple[str, ...]:
-    """A note if the token expires soon. Raises ``E_CONFIG`` if it does before ``until``."""
+def check_expiry(project: Project, night_end: datetime) -> tuple[str, ...]:
+    """A note if the token expires soon. Raises ``E_CONFIG`` if it expires before ``night_end``."""
     day = project.check_access().expires_on
     if day is None:
         return ()
     # At midnight UTC of that day (docs.gitlab.com/user/project/settings/project_access_tokens).
-    ends = datetime.combine(day, time(), UTC)
-    if ends <= until:
+    expiry = datetime.combine(day, time(), UTC)
+    if expiry <= night_end:
         raise build_config_error(
             f"GITLAB_TOKEN expires on {day} at 00:00 UTC, before the night can end: rotate it "
             "(Settings > Access tokens), and store the new one"
         )
-    return (f"GITLAB_TOKEN expires on {day}: rotate it",) if ends <= until + EXPIRY_NOTICE else ()
+    if expiry <= night_end + EXPIRY_NOTICE:
+        return (f"GITLAB_TOKEN expires on {day}: rotate it",)
+    return ()
 
 
 # --- push rules ---------------------------------------------------------------------------------
 
 
-# docs.gitlab.com/user/project/repository/push_rules. GitLab says only at the push which rule it
-# breaks, when the night is paid for.
+# docs.gitlab.com/user/project/repository/push_rules. GitLab would name a broken rule only at the
+# push, after the night is paid for.
 
 ANY_TITLE = "Improve the tests"
-"""Placeholder for the part of a commit message that is not known yet."""
+"""Placeholder for the part of a commit message that an agent writes later."""
 
 
 def list_refusals(
@@ -120,15 +124,15 @@ def list_refusals(
     access: Access,
     message: str,
     user_email: str = "",
-    extremes: Sequence[str] = (),
+    extreme_slugs: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Why the rule would refuse the night's branch or commit, each with what to do.
+    """Why the rule would refuse the night's branch or commit, each with a remedy.
 
-    ``message`` is what a commit of a night says, as far as the settings decide it; ``user_email``
-    the address of the pipeline's user, ``extremes`` the shortest and the longest name that can
-    follow ``branch_prefix``. Raises ``re.error`` for a pattern that only RE2 reads.
+    ``message`` is a night's commit message, as far as the settings decide it; ``user_email`` is the
+    e-mail address of the pipeline's user, ``extreme_slugs`` the shortest and the longest name that
+    can follow ``branch_prefix``. Raises ``re.error`` for a pattern that only RE2 accepts.
     """
-    yield from _list_branch_refusals(rule, settings.branch_prefix, extremes)
+    yield from _list_branch_refusals(rule, settings.branch_prefix, extreme_slugs)
     if not _matches(rule.commit_message_regex, message):
         yield (
             f"commit messages must match {rule.commit_message_regex}: set commit_template to one"
@@ -149,18 +153,17 @@ def list_refusals(
     yield from _list_committer_refusals(rule, author, access, message)
 
 
-def _list_branch_refusals(rule: PushRule, prefix: str, extremes: Sequence[str]) -> Iterator[str]:
-    branch, *names = (f"{prefix}{slug}" for slug in (ANY_SLUG, *extremes))
-    if not _matches(rule.branch_name_regex, branch):
-        yield (
-            f"branch names must match {rule.branch_name_regex}: set branch_prefix to one that does"
-        )
-    elif refused := [n for n in names if not _matches(rule.branch_name_regex, n)]:
-        lengths = " and ".join(f"{name} ({len(name)} characters)" for name in refused)
-        yield (
-            f"branch names must match {rule.branch_name_regex}, and a night's can be {lengths}:"
-            " widen the rule"
-        )
+def _list_branch_refusals(
+    rule: PushRule, prefix: str, extreme_slugs: Sequence[str]
+) -> Iterator[str]:
+    pattern = rule.branch_name_regex
+    if not _matches(pattern, f"{prefix}{ANY_SLUG}"):
+        yield f"branch names must match {pattern}: set branch_prefix to one that does"
+        return
+    extremes = [f"{prefix}{slug}" for slug in extreme_slugs]
+    if refused := [name for name in extremes if not _matches(pattern, name)]:
+        names = " and ".join(f"{name} ({len(name)} characters)" for name in refused)
+        yield f"branch names must match {pattern}, and a night's can be {names}: widen the rule"
 
 
 def _list_committer_refusals(
@@ -191,11 +194,11 @@ def _matches(pattern: str, text: str) -> bool:
     return not pattern or re.search(pattern, text) is not None
 
 
-# --- a push on trial ----------------------------------------------------------------------------
+# --- a trial push -------------------------------------------------------------------------------
 
 
 PATIENCE_S = 20.0
-"""Seconds to retry a server that does not answer."""
+"""Seconds for which a push is retried if the server does not answer."""
 
 
 def try_push(
@@ -206,8 +209,9 @@ def try_push(
     branch: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Dry-run a push of the branch, which sends nothing. GitLab's API cannot show what git lacks on
-    this machine (its https helper, a certificate, a proxy), or that the server refuses git.
+    """Dry-run a push of the branch, which sends nothing. It finds what GitLab's API cannot show:
+    that git lacks something on this machine (its https helper, a certificate, a proxy), or that the
+    server refuses git.
 
     Raises NightshiftError: ``E_CONFIG`` if git cannot push from here, ``E_PUBLISH`` if the server
     does not answer.
@@ -215,16 +219,16 @@ def try_push(
     with tempfile.TemporaryDirectory(prefix="push-", dir=git.env["HOME"]) as folder:
         repository = create_private_repository(git, Path(folder) / "repository.git", source)
         clock = Clock()
-        done = retry_transfer(
+        result = retry_transfer(
             lambda: push(repository, server, commit, branch, dry_run=True),
             RetryPolicy(clock.now() + PATIENCE_S, clock, tell=tell),
         )
-    # A branch of the placeholder's name may exist: git has got through, which is what is tried.
-    if done.ok or done.status is TransferStatus.NOT_FAST_FORWARD:
+    # A branch with the placeholder's name may exist; then, too, git has reached the server.
+    if result.ok or result.status is TransferStatus.NOT_FAST_FORWARD:
         return
-    text = f"git cannot push to {server.url} from here, as publishing will: {done.message}"
-    if done.status is TransferStatus.NETWORK:
+    text = f"git cannot push to {server.url} from here, as publishing will: {result.message}"
+    if result.status is TransferStatus.NETWORK:
         raise NightshiftError(Code.PUBLISH, text)
-    if done.status is TransferStatus.AUTHENTICATION:
+    if result.status is TransferStatus.AUTHENTICATION:
         text += ": GITLAB_TOKEN needs the role Developer and the scope write_repository or api"
     raise build_config_error(text)

@@ -1,6 +1,7 @@
 """Decides which category or task is tried on a day, and in which order. Pure functions.
 
-Categories that people reject or ignore are tried less often; the dashboard shows when each is next.
+Categories that people reject or ignore are tried less often; the dashboard shows each one's next
+day.
 """
 
 from collections.abc import Iterable
@@ -16,8 +17,8 @@ from gitlab_nightshift.registry.categories import FALLBACK_ORDER, TASK
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.settings.notations import WEEKDAYS
 
-_FORWARDING = ("pipeline", "parent_pipeline")
-"""``CI_PIPELINE_SOURCE`` of pipelines that a pipeline of another project, or a parent pipeline, has
+_PIPELINE_SOURCES = ("pipeline", "parent_pipeline")
+"""``CI_PIPELINE_SOURCE`` of a pipeline that another project's pipeline, or a parent pipeline,
 started (docs.gitlab.com/ci/jobs/job_rules)."""
 
 
@@ -25,15 +26,16 @@ def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
     """The day of the pipeline's creation, even if the job starts after midnight."""
     zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
     try:
-        moment = datetime.fromisoformat(created_at)
-        # GitLab gives UTC, with a Z; a time without a zone can only be the same.
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(zone).date()
+        created = datetime.fromisoformat(created_at)
+        # GitLab sends UTC, with a Z; a time without a zone is taken as UTC, too.
+        return (created if created.tzinfo else created.replace(tzinfo=UTC)).astimezone(zone).date()
     except (ValueError, OverflowError):
         return now.astimezone(zone).date()
 
 
 def resolve_category(settings: Settings, day: date) -> str:
-    """The given task, or the override, or the weekday's category, or ""."""
+    """The name for a task if there is one, else the requested category, else the weekday's, else
+    ""."""
     if settings.task:
         return TASK
     if settings.category:
@@ -45,12 +47,12 @@ def check_task_source(settings: Settings, job: JobFacts) -> None:
     """Raise ``E_APPROVAL_REQUIRED`` for a task set by another pipeline, unless the settings file
     names that pipeline's user in ``policy.orchestrators``: otherwise anyone who can push to another
     project could give tasks to this one."""
-    forwarded = job.in_ci and job.pipeline_source in _FORWARDING
-    if not settings.task or not forwarded or not _is_variable(settings, "task"):
+    by_pipeline = job.in_ci and job.pipeline_source in _PIPELINE_SOURCES
+    if not settings.task or not by_pipeline or not _is_variable(settings, "task"):
         return
     # Whoever starts the pipeline sets its variables, and so could name themselves.
-    named = not _is_variable(settings, "policy.orchestrators")
-    if named and job.user_login in settings.policy.orchestrators:
+    is_from_file = not _is_variable(settings, "policy.orchestrators")
+    if is_from_file and job.user_login in settings.policy.orchestrators:
         return
     raise NightshiftError(
         Code.APPROVAL_REQUIRED,
@@ -64,8 +66,8 @@ def _is_variable(settings: Settings, key: str) -> bool:
 
 
 def order_categories(scheduled: str) -> tuple[str, ...]:
-    """The scheduled category, then the rest of the fixed five. A task stands alone; if nothing is
-    scheduled, nothing is tried."""
+    """The scheduled category, then the other ones of ``FALLBACK_ORDER``. A task has no fallback; if
+    nothing is scheduled, nothing is tried."""
     if not scheduled or scheduled == TASK:
         return (scheduled,) if scheduled else ()
     return (scheduled, *(name for name in FALLBACK_ORDER if name != scheduled))
@@ -81,11 +83,11 @@ def find_left_out(
 ) -> tuple[SkippedCategory, ...]:
     """Categories not to try, each with its reason. A task is always tried: it was requested."""
     reasons = {
-        each: _find_left_out_reason(each, settings, public=public, memory=memory, day=day)
-        for each in categories
-        if each != TASK
+        name: _find_left_out_reason(name, settings, public=public, memory=memory, day=day)
+        for name in categories
+        if name != TASK
     }
-    return tuple(SkippedCategory(each, why) for each, why in reasons.items() if why)
+    return tuple(SkippedCategory(name, why) for name, why in reasons.items() if why)
 
 
 def _find_left_out_reason(
@@ -95,9 +97,9 @@ def _find_left_out_reason(
         return "the project is public: a fix would publish the finding"
     # A limit of 0 switches a category off, even if no merge request is open.
     limit = settings.max_open_mrs.per_category
-    waiting = [each for each in memory.opened if each.category == category]
-    if len(waiting) >= limit:
-        return f"open merge requests: {_format_references(waiting) or 'none'}; the limit is {limit}"
+    opened = [request for request in memory.opened if request.category == category]
+    if len(opened) >= limit:
+        return f"open merge requests: {_format_references(opened) or 'none'}; the limit is {limit}"
     if settings.throttle and category != settings.category:  # a requested one is never throttled
         return find_throttle_reason(category, memory, day)
     return ""
@@ -112,11 +114,11 @@ def find_skip_reason(
 ) -> str:
     """Why the night is skipped before anything is spent; "" if it is not."""
     if settings.off_reason or settings.task:
-        # A task was asked for: only an "off" in the settings keeps it from being done.
+        # A task was requested: it is skipped only if the settings switch nights off.
         return settings.off_reason
     if day in settings.quiet_dates:
         return f"{day} is a quiet date"
-    if pausing := find_pausing(settings, memory, day):
+    if pausing := find_pause_causes(settings, memory, day):
         return describe_pause(pausing)
     if len(memory.opened) >= (limit := settings.max_open_mrs.total):
         return f"open night-shift merge requests: {len(memory.opened)}; the limit is {limit}"
@@ -126,7 +128,9 @@ def find_skip_reason(
     return ""
 
 
-def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
+def find_pause_causes(
+    settings: Settings, memory: Memory, day: date
+) -> tuple[KnownMergeRequest, ...]:
     """The ignored merge requests for which nights pause. A requested category or task runs
     anyway."""
     is_requested = settings.category or settings.task
@@ -137,8 +141,8 @@ def find_pausing(settings: Settings, memory: Memory, day: date) -> tuple[KnownMe
 
 
 FIRST_PAUSE, MOST_DOUBLINGS = timedelta(weeks=1), 3
-"""A category's pause after ``REJECTIONS_TO_PAUSE``, doubled by each further one: eight weeks at
-most. ``IGNORED_AFTER`` doubles for each ignored merge request, as often at most."""
+"""A category's pause after ``REJECTIONS_TO_PAUSE``, and how often it doubles: once for each further
+rejection. ``IGNORED_AFTER`` doubles for each ignored merge request, at most as often."""
 REJECTIONS_TO_PAUSE, IGNORED_TO_PAUSE = 2, 3
 """Rejections in a row that pause a category, and ignored merge requests that pause all nights."""
 
@@ -148,17 +152,17 @@ def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
     rejected = _list_last_rejected(category, memory)
     if len(rejected) >= REJECTIONS_TO_PAUSE:
         pause = FIRST_PAUSE * 2 ** min(len(rejected) - REJECTIONS_TO_PAUSE, MOST_DOUBLINGS)
-        back = date.fromisoformat(rejected[0].day) + pause
-        if day < back:
+        end = date.fromisoformat(rejected[0].day) + pause
+        if day < end:
             names = _format_references(rejected)
-            return f"the last {len(rejected)} were closed unmerged ({names}); tried from {back} on"
-    ignored = [each for each in list_ignored(memory, day) if each.category == category]
+            return f"the last {len(rejected)} were closed unmerged ({names}); tried from {end} on"
+    ignored = [request for request in list_ignored(memory, day) if request.category == category]
     if ignored:
         pause = IGNORED_AFTER * 2 ** min(len(ignored), MOST_DOUBLINGS)
-        back = date.fromisoformat(ignored[0].opened) + pause
-        if day < back:
+        end = date.fromisoformat(ignored[0].opened) + pause
+        if day < end:
             names = _format_references(ignored)
-            return f"nobody has looked at {names} for two weeks; tried from {back} on"
+            return f"nobody has looked at {names} for two weeks; tried from {end} on"
     return ""
 
 
@@ -179,23 +183,23 @@ def describe_pause(pausing: Iterable[KnownMergeRequest]) -> str:
 
 def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     """Open merge requests that no person has touched for two weeks, newest first."""
-    found = (
+    ignored = (
         each
         for each in memory.opened
         if each.unread and each.opened and day - date.fromisoformat(each.opened) >= IGNORED_AFTER
     )
-    return tuple(sorted(found, key=lambda each: each.iid, reverse=True))
+    return tuple(sorted(ignored, key=lambda each: each.iid, reverse=True))
 
 
 def _list_last_rejected(category: str, memory: Memory) -> tuple[KnownMergeRequest, ...]:
-    """Merge requests closed unmerged since the last merged one, newest first."""
+    """The category's merge requests closed unmerged since the last merged one, newest first."""
     merged = max((each.day for each in memory.merged if each.category == category), default="")
-    found = (each for each in memory.rejected if each.category == category and each.day > merged)
-    return tuple(sorted(found, key=lambda each: (each.day, each.iid), reverse=True))
+    rejected = (each for each in memory.rejected if each.category == category and each.day > merged)
+    return tuple(sorted(rejected, key=lambda each: (each.day, each.iid), reverse=True))
 
 
-def _format_references(known: Iterable[KnownMergeRequest]) -> str:
-    return ", ".join(f"!{each.iid}" for each in known)
+def _format_references(requests: Iterable[KnownMergeRequest]) -> str:
+    return ", ".join(f"!{request.iid}" for request in requests)
 
 
 # --- the dashboard's outlook --------------------------------------------------------------------
@@ -215,7 +219,7 @@ def list_categories(settings: Settings) -> tuple[str, ...]:
 def list_outlook(
     settings: Settings, memory: Memory, day: date, *, public: bool
 ) -> tuple[CategoryOutlook, ...]:
-    """Each category with its next day after ``day``, and why it would be left out today."""
+    """Each category with its next day after ``day``, and why it is left out on ``day``."""
     names = list_categories(settings)
     left_out = find_left_out(names, settings, public=public, memory=memory, day=day)
     reasons = {each.category: each.reason for each in left_out}
@@ -226,8 +230,8 @@ def list_outlook(
 
 
 def _find_next_day(category: str, settings: Settings, day: date) -> str | None:
-    for ahead in range(1, MOST_DAYS + 1):
-        next_day = day + timedelta(ahead)
+    for days in range(1, MOST_DAYS + 1):
+        next_day = day + timedelta(days)
         scheduled = settings.category_schedule.get(WEEKDAYS[next_day.weekday()])
         if scheduled == category and next_day not in settings.quiet_dates:
             return str(next_day)

@@ -1,9 +1,9 @@
 """Looks after open merge requests of earlier nights before new work: has GitLab rebase those in
 conflict, and finds the one that gets one more commit this night.
 
-Everything is read from GitLab anew, and GitLab's author of a comment says whose it is: a text or a
-marker in a comment of somebody else changes nothing. Whoever approves a merge request, sets it to
-merge or pushes to its branch has taken it over.
+Everything is read from GitLab anew. A marker counts only in a comment whose author, by GitLab, is
+this program's user. Whoever approves a merge request, sets it to merge or pushes to its branch has
+taken it over.
 """
 
 import itertools
@@ -17,10 +17,10 @@ from gitlab_nightshift.gitlab.merge_requests import ReviewState
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import (
     Thread,
-    UpkeepMark,
+    UpkeepMarker,
     read_reply_marker,
-    read_upkeep_mark,
-    write_upkeep_mark,
+    read_upkeep_marker,
+    write_upkeep_marker,
 )
 from gitlab_nightshift.records.products import KnownMergeRequest
 from gitlab_nightshift.records.request import CommentAddress, TaskRequest, UpkeepKind
@@ -39,7 +39,7 @@ MOST_REPAIRS = MOST_REVIEWS = 2
 MOST_ANSWERED = 10
 """Threads that one run answers."""
 SAME_NIGHT = timedelta(hours=12)
-"""Upkeep that began less than this ago was done by another run of this night."""
+"""Upkeep that began less than this ago belongs to this night."""
 _TASKS = {
     "repair": (
         "The pipeline of merge request !{} failed. Find the cause in the logs of its failed jobs "
@@ -53,56 +53,57 @@ _TASKS = {
         "What is only a question or a remark needs none: it is answered."
     ),
 }
-_COMMITTED = compile_lazily(r"added \d+ commits?\b")
-"""How the system comment on a push begins, whose author is the pusher (GitLab's
+_PUSH_NOTE = compile_lazily(r"added \d+ commits?\b")
+"""The beginning of GitLab's system note on a push; its author is the pusher (GitLab's
 SystemNotes::CommitService)."""
 
 Redact = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class WaitingReview:
+class UpkeepCandidate:
     """A merge request that nobody has taken over, with its threads. ``own_id`` is the id of the
-    token's user, ``run_id`` of this run."""
+    token's user, ``run_id`` that of this run."""
 
     state: ReviewState
     threads: tuple[Thread, ...]
     own_id: int
     run_id: str
 
-    def list_marks(self) -> tuple[tuple[UpkeepMark, str], ...]:
-        """What this program has done for it, with times, read from its own comments only."""
-        comments = (each for thread in self.threads for each in thread.comments)
+    def list_markers(self) -> tuple[tuple[UpkeepMarker, str], ...]:
+        """The upkeep markers in this program's own comments, with the comments' times."""
+        comments = itertools.chain.from_iterable(thread.comments for thread in self.threads)
         pairs = (
-            (read_upkeep_mark(each.body), each.created_at)
-            for each in comments
-            if each.author_id == self.own_id and not each.system
+            (read_upkeep_marker(comment.body), comment.created_at)
+            for comment in comments
+            if comment.author_id == self.own_id and not comment.system
         )
-        return tuple((mark, when) for mark, when in pairs if mark)
+        return tuple((marker, time) for marker, time in pairs if marker)
 
     def count_runs(self, kind: str) -> int:
-        """How many earlier runs left marks of this kind; earlier tries of this run do not count."""
-        runs = {mark.run_id for mark, _ in self.list_marks() if mark.kind == kind}
+        """The number of earlier runs with markers of this kind, without tries of this run."""
+        runs = {marker.run_id for marker, _ in self.list_markers() if marker.kind == kind}
         return len(runs - {self.run_id})
 
 
-def find_waiting(
+def find_candidates(
     project: Project, opened: Iterable[KnownMergeRequest], run_id: str
-) -> list[WaitingReview]:
-    """The merge requests that may need something, oldest first. Raises ApiError."""
-    newest = sorted(opened, key=lambda each: each.iid)[-MOST_EXAMINED:]
+) -> list[UpkeepCandidate]:
+    """The merge requests that may need upkeep, oldest first. Raises ApiError."""
+    newest = sorted(request.iid for request in opened)[-MOST_EXAMINED:]
     own_id = project.threads.read_own_id()
-    states = project.reviews.read_settled_states(each.iid for each in newest)
-    return [found for each in states if (found := _read_waiting(project, each, own_id, run_id))]
+    states = project.reviews.read_settled_states(newest)
+    candidates = (_read_candidate(project, state, own_id, run_id) for state in states)
+    return [candidate for candidate in candidates if candidate]
 
 
-def _read_waiting(
+def _read_candidate(
     project: Project, state: ReviewState, own_id: int, run_id: str
-) -> WaitingReview | None:
+) -> UpkeepCandidate | None:
     iid = state.iid
-    idle = state.conflict is False and not (state.failed_pipeline or state.commented)
-    # Another author was the user of an earlier token: what that did looks like a person's work.
-    if idle or not state.opened or state.auto_merge or state.author_id != own_id:
+    needs_nothing = state.conflict is False and not (state.failed_pipeline or state.commented)
+    # Another author may be the user of an earlier token, whose comments look like a person's.
+    if needs_nothing or not state.opened or state.auto_merge or state.author_id != own_id:
         return None
     if project.reviews.is_approved(iid):
         return None
@@ -110,42 +111,42 @@ def _read_waiting(
     if threads is None:
         return None
     others = (each for thread in threads for each in thread.comments if each.author_id != own_id)
-    if any(each.system and _COMMITTED.match(each.body) for each in others):
+    if any(each.system and _PUSH_NOTE.match(each.body) for each in others):
         return None
-    return WaitingReview(state, threads, own_id, run_id)
+    return UpkeepCandidate(state, threads, own_id, run_id)
 
 
 # --- conflicts --------------------------------------------------------------------------------
 
 
-def rebase_conflicting(project: Project, waiting: Iterable[WaitingReview]) -> list[str]:
-    """Have GitLab rebase merge requests in conflict; if it cannot, comment there, once. Returns a
-    note on each of these, and on each for which GitLab has not checked whether it is in conflict.
-    """
+def rebase_conflicting(project: Project, candidates: Iterable[UpkeepCandidate]) -> list[str]:
+    """Have GitLab rebase merge requests in conflict; if it cannot, comment on them, once. Returns a
+    note for each of these, and for each that GitLab has not checked for conflicts yet."""
     notes: list[str] = []
-    for each in waiting:
-        iid, conflict = each.state.iid, each.state.conflict
+    for candidate in candidates:
+        iid, conflict = candidate.state.iid, candidate.state.conflict
+        markers = candidate.list_markers()
         if conflict is None:
             notes.append(
                 f"not known: whether !{iid} is in conflict, as GitLab has not checked it yet"
             )
-        elif conflict and not any(mark.kind == "conflict" for mark, _ in each.list_marks()):
-            notes.append(_rebase(project, each))
+        elif conflict and not any(marker.kind == "conflict" for marker, _ in markers):
+            notes.append(_rebase(project, candidate))
     return notes
 
 
-def _rebase(project: Project, waiting: WaitingReview) -> str:
-    iid = waiting.state.iid
+def _rebase(project: Project, candidate: UpkeepCandidate) -> str:
+    iid = candidate.state.iid
     try:
         why = project.reviews.rebase(iid)
         if not why:
             return f"!{iid} was in conflict with its target branch: rebased by GitLab"
-        mark = write_upkeep_mark(UpkeepMark("conflict", waiting.run_id))
+        marker = write_upkeep_marker(UpkeepMarker("conflict", candidate.run_id))
         body = (
             "This merge request is in conflict with its target branch, and GitLab cannot rebase it "
             "alone. The night shift leaves that to you: rebase the branch, or close this."
         )
-        project.threads.add_comment("merge_requests", iid, f"{body}\n\n{mark}")
+        project.threads.add_comment("merge_requests", iid, f"{body}\n\n{marker}")
     except ApiError as error:
         return f"!{iid} is in conflict, and looking after it failed: {error}"
     return f"!{iid} is in conflict and needs a person to rebase it: a comment there says so"
@@ -155,46 +156,49 @@ def _rebase(project: Project, waiting: WaitingReview) -> str:
 
 
 def find_upkeep(
-    project: Project, waiting: Iterable[WaitingReview], redact: Redact, now: datetime
+    project: Project, candidates: Iterable[UpkeepCandidate], redact: Redact, now: datetime
 ) -> TaskRequest | None:
     """The request for one more commit: for a failed pipeline, or else for review threads; None if
     nothing needs one. Raises ApiError.
 
-    ``redact`` is applied to what goes into a prompt: a job's log may hold anything.
+    ``redact`` is applied to what goes into a prompt: a job's log may contain anything.
     """
-    ready = [each for each in waiting if not each.state.conflict and not _was_done(each, now)]
-    # Each asks GitLab, so only up to the first that needs something.
+    without_conflict = (each for each in candidates if not each.state.conflict)
+    ready = [each for each in without_conflict if not _was_handled_tonight(each, now)]
+    # Generators: GitLab is asked only until a candidate needs a commit.
     repairs = (_build_repair(project, each, redact) for each in ready)
     reviews = (_build_review(project, each, redact) for each in ready)
     return next(filter(None, itertools.chain(repairs, reviews)), None)
 
 
-def _was_done(waiting: WaitingReview, now: datetime) -> bool:
-    """True if another run of this night has handled it."""
+def _was_handled_tonight(candidate: UpkeepCandidate, now: datetime) -> bool:
+    """True if another run of this night has worked on it."""
     return any(
-        mark.kind != "conflict"
-        and mark.run_id != waiting.run_id
-        and now - _parse_time(when, now) < SAME_NIGHT
-        for mark, when in waiting.list_marks()
+        marker.kind != "conflict"
+        and marker.run_id != candidate.run_id
+        and now - _parse_time(time, now) < SAME_NIGHT
+        for marker, time in candidate.list_markers()
     )
 
 
 def read_gitlab_time(created_at: str) -> datetime:
-    """The pipeline's creation as "now", or this machine's time if that is invalid. Comments have
-    their times from the same clock of GitLab's."""
+    """The time of the pipeline's creation, by GitLab's clock, as the times of comments are; this
+    machine's time if ``created_at`` is invalid."""
     return _parse_time(created_at, datetime.now(UTC))
 
 
-def _parse_time(text: str, now: datetime) -> datetime:
+def _parse_time(text: str, default: datetime) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
-        return now
+        return default
 
 
-def _build_repair(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
-    state = waiting.state
-    if not state.failed_pipeline or waiting.count_runs("repair") >= MOST_REPAIRS:
+def _build_repair(
+    project: Project, candidate: UpkeepCandidate, redact: Redact
+) -> TaskRequest | None:
+    state = candidate.state
+    if not state.failed_pipeline or candidate.count_runs("repair") >= MOST_REPAIRS:
         return None
     jobs = project.reviews.read_failed_jobs(state.failed_pipeline)
     if not jobs:
@@ -204,42 +208,42 @@ def _build_repair(project: Project, waiting: WaitingReview, redact: Redact) -> T
     return _build_request(state, "repair", place, context)
 
 
-def _build_review(project: Project, waiting: WaitingReview, redact: Redact) -> TaskRequest | None:
-    if waiting.count_runs("review") >= MOST_REVIEWS:
+def _build_review(
+    project: Project, candidate: UpkeepCandidate, redact: Redact
+) -> TaskRequest | None:
+    if candidate.count_runs("review") >= MOST_REVIEWS:
         return None
-    waiting_threads = [
-        each for each in waiting.threads if _is_waiting(project, each, waiting.own_id)
+    state, own_id = candidate.state, candidate.own_id
+    threads = [thread for thread in candidate.threads if _needs_answer(project, thread, own_id)]
+    threads = threads[:MOST_ANSWERED]
+    if not threads:
+        return None
+    texts = [format_thread(thread, number) for number, thread in enumerate(threads, 1)]
+    places = [
+        CommentAddress("merge_requests", state.iid, thread.comments[-1].id, thread.id)
+        for thread in threads
     ]
-    if not waiting_threads:
-        return None
-    waiting_threads = waiting_threads[:MOST_ANSWERED]
-    state = waiting.state
-    context = _quote(
-        state, [format_thread(each, n) for n, each in enumerate(waiting_threads, 1)], redact
-    )
-    first, *more = (
-        CommentAddress("merge_requests", state.iid, each.comments[-1].id, each.id)
-        for each in waiting_threads
-    )
-    return replace(_build_request(state, "review", first, context), also=tuple(more))
+    request = _build_request(state, "review", places[0], _quote(state, texts, redact))
+    return replace(request, also=tuple(places[1:]))
 
 
-def _is_waiting(project: Project, thread: Thread, own_id: int) -> bool:
+def _needs_answer(project: Project, thread: Thread, own_id: int) -> bool:
     """True if a Developer, not a bot, waits for an answer in an open thread. Threads with an
     internal comment are left alone."""
-    comments = [each for each in thread.comments if not each.system]
-    if not (thread.open and comments) or any(each.internal for each in comments):
+    comments = [comment for comment in thread.comments if not comment.system]
+    if not (thread.open and comments) or any(comment.internal for comment in comments):
         return False
     if comments[-1].author_id == own_id:
         return False
-    asking = comments[0].author_id  # who replies in a thread asks for nothing
-    return project.threads.read_level(asking) >= DEVELOPER and not project.threads.is_bot(asking)
+    author = comments[0].author_id  # a reply in a thread is not a request
+    return project.threads.read_level(author) >= DEVELOPER and not project.threads.is_bot(author)
 
 
-def _quote(state: ReviewState, parts: list[tuple[str, str]], redact: Redact) -> str:
-    text = f"{state.title}\n\n{drop_hidden_comments(state.description)}"
-    whole = [*parts, (f"merge request {state.iid}", text)]
-    return quote_texts([(name, redact(body)) for name, body in whole])
+def _quote(state: ReviewState, texts: list[tuple[str, str]], redact: Redact) -> str:
+    """Quote these titled texts, and the merge request's own text after them."""
+    own_text = f"{state.title}\n\n{drop_hidden_comments(state.description)}"
+    titled_texts = [*texts, (f"merge request {state.iid}", own_text)]
+    return quote_texts([(title, redact(text)) for title, text in titled_texts])
 
 
 def _build_request(
@@ -260,24 +264,25 @@ def _build_request(
 
 
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
-    """The upkeep that a run has started on a branch, read from this program's own comments, so that
-    the publishing job need not trust an earlier job's files; None without one. Raises ApiError."""
-    found = project.merge_requests.find_open(branch)
+    """The request for the upkeep that a run has started on a branch; None if it has started none.
+    It is read from this program's own comments, so that the publishing job need not trust an
+    earlier job's files. Raises ApiError."""
+    request = project.merge_requests.find_open(branch)
     own_id = project.threads.read_own_id()
-    threads = project.threads.list_threads("merge_requests", found.iid) if found else None
-    if found is None or threads is None:
+    threads = project.threads.list_threads("merge_requests", request.iid) if request else None
+    if request is None or threads is None:
         return None
     places: list[CommentAddress] = []
     kinds: set[UpkeepKind] = set()
     for thread, comment in ((each, comment) for each in threads for comment in each.comments):
-        mark, reply = read_upkeep_mark(comment.body), read_reply_marker(comment.body)
-        if comment.author_id == own_id and mark and reply and mark.run_id == run_id:
-            # A repair is not asked for by a comment, so its reply is in no thread.
+        upkeep, reply = read_upkeep_marker(comment.body), read_reply_marker(comment.body)
+        if comment.author_id == own_id and upkeep and reply and upkeep.run_id == run_id:
+            # No comment has asked for a repair, so its reply is in no thread.
             thread_id = thread.id if reply.note else ""
-            places.append(CommentAddress("merge_requests", found.iid, reply.note, thread_id))
-            kinds.add("repair" if mark.kind == "repair" else "review")
+            places.append(CommentAddress("merge_requests", request.iid, reply.note, thread_id))
+            kinds.add("repair" if upkeep.kind == "repair" else "review")
     if len(kinds) != 1:
         return None
-    state = project.reviews.read_state(found.iid)
-    request = _build_request(state, kinds.pop(), places[0], "")
-    return replace(request, also=tuple(places[1:]))
+    state = project.reviews.read_state(request.iid)
+    task = _build_request(state, kinds.pop(), places[0], "")
+    return replace(task, also=tuple(places[1:]))

@@ -1,5 +1,5 @@
-"""Finds who approved a change: the person who started the manual job that publishes it, or whose
-tick on the dashboard did."""
+"""Finds who approved a change: whoever started the manual job that publishes it, by hand or by a
+tick on the dashboard."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ from gitlab_nightshift.job.job_facts import JobFacts
 
 
 def find_approver(project: Project, job: JobFacts, find_ticker: Callable[[], str]) -> str:
-    """The login of the approver: whoever started this manual job. If the token's own user did, for
-    a tick on the dashboard, the approver is who ticked (``find_ticker``, "" for nobody).
+    """The login of the user who started this manual job. If that is the token's own user, who does
+    so for a tick on the dashboard, it is the login that ``find_ticker`` returns ("" for nobody).
 
     The job's own variables say that it is manual; GitLab says who started it, and their role.
     Raises ``E_CONFIG`` outside a job, ``E_POLICY_DENY`` for a job or a user that cannot approve.
@@ -22,22 +22,22 @@ def find_approver(project: Project, job: JobFacts, find_ticker: Callable[[], str
         )
     if not job.manual:
         raise _build_denial("nobody started this job: it must be a job with `when: manual`")
-    started = project.find_job_start(job.job_id)
-    if started is None or (started.pipeline, started.status) != (job.run_id, "running"):
+    start = project.find_job_start(job.job_id)
+    if start is None or (start.pipeline, start.status) != (job.run_id, "running"):
         raise _build_denial(f"GitLab has no running job {job.job_id} in pipeline {job.run_id}")
-    if started.login != job.user_login:
+    if start.login != job.user_login:
         raise _build_denial(
-            f"GitLab says that {started.login} started this job, not {job.user_login}"
+            f"GitLab says that {start.login} started this job, not {job.user_login}"
         )
-    if started.user_id == project.check_access().user_id:
+    if start.user_id == project.check_access().user_id:
         if login := find_ticker():
             return login
         raise _build_denial(
-            f"{started.login} is the user of GITLAB_TOKEN, which cannot approve anything itself"
+            f"{start.login} is the user of GITLAB_TOKEN, which cannot approve anything itself"
         )
-    if started.level < DEVELOPER:
-        raise _build_denial(f"{started.login} has a role below Developer on this project")
-    return started.login
+    if start.level < DEVELOPER:
+        raise _build_denial(f"{start.login} has a role below Developer on this project")
+    return start.login
 
 
 def _build_denial(why: str) -> NightshiftError:

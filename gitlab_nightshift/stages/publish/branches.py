@@ -1,5 +1,5 @@
-"""The branch of a night: its name, safe for git and GitLab whatever an agent suggested, and the
-push to it, never by force and never onto someone else's branch.
+"""A night's branch: its name, safe for git and GitLab whatever an agent suggested, and the push to
+it, never by force and never to someone else's branch.
 """
 
 import re
@@ -19,16 +19,16 @@ from gitlab_nightshift.system.retry import RetryPolicy
 LONGEST_SLUG = 60
 """Characters of a branch's name after ``branch_prefix``."""
 MOST_SUFFIXES = 20
-"""Names that are tried if branches of that name exist: the slug, then ``-2`` to ``-20``."""
-EXTREMES = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
-"""The shortest name that can follow ``branch_prefix``, and one of the greatest length."""
+"""Names to try if the branch exists already: the slug, then with ``-2`` to ``-20``."""
+EXTREME_SLUGS = ("a", f"{'improve-it-' * LONGEST_SLUG}"[: LONGEST_SLUG - 1] + f"t-{MOST_SUFFIXES}")
+"""What can follow ``branch_prefix``: the shortest name, and one of the greatest length."""
 
 
 def build_slug(*suggestions: str) -> str:
-    """The first suggestion that is not empty when reduced to ``[a-z0-9-]``, at most 60
-    characters."""
+    """The first suggestion with a character of ``[a-z0-9]``, reduced to ``[a-z0-9-]`` and at most
+    60 characters; "change" if none has one."""
     for text in suggestions:
-        # NFKD parts a letter from its accent, which ASCII then drops: "é" becomes "e".
+        # NFKD separates a letter from its accent, which ASCII then drops: "é" becomes "e".
         letters = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
         words = re.sub(r"[^a-z0-9]+", "-", letters).strip("-")
         if len(words) > LONGEST_SLUG:
@@ -39,16 +39,16 @@ def build_slug(*suggestions: str) -> str:
     return "change"
 
 
-def list_branch_names(prefix: str, name: str) -> Iterator[str]:
-    """``<prefix><name>``, then with ``-2``, ``-3`` …"""
-    yield f"{prefix}{name}"
+def list_branch_names(prefix: str, slug: str) -> Iterator[str]:
+    """``<prefix><slug>``, then with ``-2``, ``-3`` …"""
+    yield f"{prefix}{slug}"
     for number in range(2, MOST_SUFFIXES + 1):
-        yield f"{prefix}{name}-{number}"
+        yield f"{prefix}{slug}-{number}"
 
 
 PATIENCE_S = 60.0
-"""Seconds to retry a push or fetch without an answer."""
-_UNKNOWN_PATTERNS = (
+"""Seconds for which a push or fetch without an answer is retried."""
+_PROTECTION_UNKNOWN = (
     "the token may not read the protected branches, so a wildcard may match the new branch"
 )
 
@@ -68,14 +68,13 @@ def push_commit(
     """Push to the first branch name that is free, or already has this commit. Raises
     ``E_PUBLISH``."""
     patterns = context.project.list_protected_patterns()
-    warnings = () if patterns is not None else (_UNKNOWN_PATTERNS,)
+    warnings = () if patterns is not None else (_PROTECTION_UNKNOWN,)
     prefix = context.session.settings.branch_prefix
     for name in list_branch_names(prefix, slug):
         head = context.project.find_branch_head(name)
         if head == commit:
-            return PushResult(
-                name, context.project.merge_requests.find_from(name, commit), warnings
-            )
+            existing = context.project.merge_requests.find_from_branch(name, commit)
+            return PushResult(name, existing, warnings)
         if head is None:
             _refuse_protected(name, patterns or ())
             if _push(repository, commit, name, context):
@@ -110,19 +109,19 @@ def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
 def _push(repository: Repository, commit: str, name: str, context: PublishContext) -> bool:
     """True if the branch now has the commit, False if someone else took the name."""
     server = build_git_server(context.session)
-    done = transfer_with_patience(lambda: push(repository, server, commit, name), context)
-    if done.ok:
+    result = transfer_with_retries(lambda: push(repository, server, commit, name), context)
+    if result.ok:
         return True
     # The push may have arrived although its answer was lost.
     if context.project.find_branch_head(name) == commit:
         return True
-    if done.status is TransferStatus.NOT_FAST_FORWARD:
+    if result.status is TransferStatus.NOT_FAST_FORWARD:
         return False
-    raise ApiError(f"the push was refused: {done.message}", reason=done.message, lasting=True)
+    raise ApiError(f"the push was refused: {result.message}", reason=result.message, lasting=True)
 
 
-def transfer_with_patience(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
-    """The result of a push or fetch, repeated for a while if the network fails."""
+def transfer_with_retries(transfer: Callable[[], Transfer], context: PublishContext) -> Transfer:
+    """The result of a push or fetch, retried for ``PATIENCE_S`` if the network fails."""
     clock = context.clock
     policy = RetryPolicy(clock.now() + PATIENCE_S, clock, tell=context.session.tell)
     return retry_transfer(transfer, policy)

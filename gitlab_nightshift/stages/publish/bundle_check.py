@@ -1,8 +1,8 @@
-"""Checks the bundle from the work stage: hostile until git confirms it.
+"""Checks the bundle from the work stage, which is taken as hostile: an agent of the night may have
+written every byte of it.
 
-An agent of the night may have written every byte of it. What counts is the tree that git makes of
-base and patch, in a process of its own (``repository/rebuilt_change.py``); everything the bundle
-says of itself is compared with that.
+What counts is the tree that git makes of base and patch, in a process of its own
+(``repository/rebuilt_change.py``). Everything that the bundle claims is compared with that tree.
 """
 
 import errno
@@ -52,13 +52,13 @@ if TYPE_CHECKING:  # a delegation's last process also checks a bundle, but loads
     from gitlab_nightshift.stages.publish.publish_context import PublishContext
 
 MAX_CLOCK_SKEW = timedelta(days=1)
-"""How far in the future ``created_at`` may lie, which another machine's clock has set."""
+"""How far in the future ``created_at`` may be: it comes from another machine's clock."""
 
 
 @dataclass(frozen=True)
 class BundleFiles:
-    """The bytes of a bundle, and ``bundle.json``'s path; ``patch`` may be the error of reading
-    it."""
+    """The bytes of ``bundle.json`` (at ``path``) and of ``change.patch``, or the error from reading
+    the patch."""
 
     path: str
     bundle: bytes
@@ -68,8 +68,8 @@ class BundleFiles:
 def read_bundle_files(folder: Path) -> BundleFiles:
     """Read ``bundle.json`` and ``change.patch`` of a folder, unparsed.
 
-    Raises ``E_CONFIG`` without a bundle, ``E_PARSE_ERROR`` if it is not a regular file, or too
-    large.
+    Raises ``E_CONFIG`` without ``bundle.json``, ``E_PARSE_ERROR`` if it is not a regular file or is
+    too large.
     """
     bundle = _read_file(folder / "bundle.json", LARGEST_BUNDLE)
     try:
@@ -98,7 +98,8 @@ def _read_file(path: Path, most: int) -> bytes:
 def check_bundle(
     bundle: Bundle, settings: Settings, *, base: str, target: str, now: datetime
 ) -> Proposal:
-    """The proposal of a bundle with plausible values; ``base`` and ``target`` are this run's.
+    """The proposal of a bundle with plausible values. ``base`` is the commit to change, ``target``
+    the branch to merge into.
 
     Raises ``E_PARSE_ERROR`` for impossible values, ``E_PUBLISH`` for another commit's bundle.
     """
@@ -131,10 +132,10 @@ def refuse_unknown_category(bundle: Bundle, settings: Settings) -> None:
 def _check_date(text: str, now: datetime) -> None:
     try:
         created = datetime.fromisoformat(text)
-        late = created > now + MAX_CLOCK_SKEW
+        in_future = created > now + MAX_CLOCK_SKEW
     except (ValueError, TypeError):  # TypeError: no zone
         raise _build_unusable_error("created_at is not a time with a time zone") from None
-    if late or created.year < 2000:  # a machine without a set clock says 1970
+    if in_future or created.year < 2000:  # 1970: the machine's clock was not set
         raise _build_unusable_error("created_at is not a time when a night can have run")
 
 
@@ -162,14 +163,12 @@ def check_policy(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[GatedFile, ...]:
-    """Check the change against the policy, as work had to. Raises ``E_POLICY_DENY``.
-
-    Returns the files that need an approval or a second look.
-    """
+    """The files that need an approval or a second look. Raises ``E_POLICY_DENY`` if the change
+    breaks the policy, which work has already checked."""
     violations = [
-        f"{format_path(each.path)} is a symbolic link or a submodule."
-        for each in files
-        if each.mode not in PLAIN_MODES
+        f"{format_path(file.path)} is a symbolic link or a submodule."
+        for file in files
+        if file.mode not in PLAIN_MODES
     ]
     change = compute_size(files)
     violations += find_violations(
@@ -198,7 +197,7 @@ def examine(files: BundleFiles, context: "PublishContext") -> RebuiltBundle:
     Raises ``E_PARSE_ERROR`` for an unreadable bundle, ``E_PUBLISH`` if the other process dies, is
     killed or breaks the rules.
     """
-    # A bundle without a change has no patch; if this one should, judging it says so.
+    # A bundle without a change has no patch. publish() raises the error if this one needs it.
     patch = files.patch if isinstance(files.patch, bytes) else b""
     sizes = (len(files.bundle), len(patch))
     with open_task(_build_reader_input(context), context.base, sizes) as task:
@@ -240,9 +239,9 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: "PublishContext"
         rebuilt.ci_files,
     )
     refuse_secrets(patch, context.session.redact.values)
-    for what in list_unenforceable():
+    for gap in list_unenforceable():
         context.session.emit(
-            Note(f"this kernel does not confine the process that reads the bundle: {what}")
+            Note(f"this kernel does not confine the process that reads the bundle: {gap}")
         )
     return replace(proposal, gates=gates)
 
@@ -250,11 +249,11 @@ def judge_bundle(rebuilt: RebuiltBundle, patch: bytes, context: "PublishContext"
 def rebuild_repository(
     rebuilt: RebuiltBundle, context: "PublishContext", folder: Path
 ) -> Repository:
-    """A repository with the change, made after the other process has ended, with its own home and
-    settings. Raises ``E_PUBLISH``.
+    """Create a repository with the change, with its own home and settings, after the other process
+    has ended. Raises ``E_PUBLISH``.
 
-    Whatever the other process reported, the tree here differs from the base in exactly the judged
-    files: git refuses names that are its own, and computes a blob's id from its bytes.
+    Whatever that process reported, this tree differs from the base in exactly the judged files: git
+    refuses names such as ``.git``, and computes a blob's id from its bytes.
     """
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
     source, path = context.source, folder / "repository.git"
@@ -263,11 +262,11 @@ def rebuild_repository(
     return repository
 
 
-def _build_reader_input(context: "PublishContext", *more: Path) -> ReaderInput:
-    """What the other process may read; ``more`` are folders of objects besides the checkout's."""
+def _build_reader_input(context: "PublishContext", *object_folders: Path) -> ReaderInput:
+    """What the other process may read: the checkout's objects, and these."""
     parts = context.source.parts
     return ReaderInput(
-        replace(parts, objects=(*more, *parts.objects)),
+        replace(parts, objects=(*object_folders, *parts.objects)),
         context.source.config,
         context.session.private,
         context.session.git.env["PATH"],

@@ -1,9 +1,9 @@
 """The description of the dashboard issue, and which of its ticked boxes count: pure functions from
 records to Markdown, and back.
 
-Everything from ``START`` on is this program's; what people write above it stays. Data for the next
-night is JSON in an HTML comment, signed with a key derived from the token: edits by hand only make
-it invalid.
+This program replaces everything from ``START`` on, and keeps what people write above it. Data for
+the next night is JSON in an HTML comment, signed with a key derived from the token: editing it by
+hand only makes it invalid.
 """
 
 import hashlib
@@ -27,31 +27,31 @@ from gitlab_nightshift.stages.publish.escaping import to_markdown_line, to_table
 from gitlab_nightshift.stages.report.result_texts import format_duration
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-_TRY = compile_lazily(r"try ([a-z0-9_-]{1,60}) at the next night")
-_RESTORE = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")
+_TRY_BOX = compile_lazily(r"try ([a-z0-9_-]{1,60}) at the next night")
+_ALLOW_BOX = compile_lazily(r"allow the idea of merge request (\d{1,9}) again")
 # GitLab's system note on a ticked box; older versions say "task" (its background migration
 # RenameTaskSystemNoteToChecklistItem).
-_TICK = compile_lazily(
+_TICK_NOTE = compile_lazily(
     r"marked the (?:checklist item|task) \*\*(.{1,300})\*\* as (completed|incomplete)"
 )
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A ticked box that counts, with the system note on the tick. It asks for one of three: a
-    ``category`` to try, a rejected idea to ``restore`` (the number of its merge request), or the
-    pipeline whose change is to be published (``approve``)."""
+    """A ticked box that counts, with the system note on the tick. It asks for one of three things:
+    to try a ``category``, to allow a rejected idea again (``restore_iid`` is its merge request), or
+    to publish the change of ``approve_pipeline``."""
 
     text: str
     note: SystemNote
     category: str = ""
-    restore: int = 0
-    approve: str = ""
+    restore_iid: int = 0
+    approve_pipeline: str = ""
 
 
 @dataclass(frozen=True)
 class BoxTargets:
-    """The categories and nights that a box may name."""
+    """The categories and nights that the boxes may name."""
 
     categories: Collection[str] = ()
     nights: Collection[DashboardNight] = ()
@@ -59,7 +59,8 @@ class BoxTargets:
 
 @dataclass(frozen=True)
 class Ticks:
-    """The ticks that count, oldest first, and why others do not, by the box's text."""
+    """The ticks that count, oldest first, and for each other one its box's text and why it does not
+    count."""
 
     valid: tuple[Tick, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
@@ -68,18 +69,18 @@ class Ticks:
 def find_tick_notes(
     ticked: Collection[str], notes: Iterable[SystemNote], after: int
 ) -> dict[str, SystemNote]:
-    """For each ticked box the newest system note after the one with the id ``after``, if that says
-    that the box was ticked, not cleared."""
-    newest: dict[str, tuple[str, SystemNote]] = {}
+    """The newest system note on each ticked box, unless it says that the box was cleared. Only
+    notes with a greater id than ``after`` count."""
+    completed: dict[str, SystemNote] = {}
     for note in sorted(notes, key=lambda each: each.id):
-        match = _TICK.fullmatch(note.body.strip())
-        if match and note.id > after:
-            newest[match[1].strip()] = (match[2], note)
-    return {
-        text: note
-        for text, (state, note) in newest.items()
-        if state == "completed" and text in ticked
-    }
+        match = _TICK_NOTE.fullmatch(note.body.strip())
+        if not match or note.id <= after:
+            continue
+        text, state = match[1].strip(), match[2]
+        completed.pop(text, None)
+        if state == "completed" and text in ticked:
+            completed[text] = note
+    return completed
 
 
 def read_ticks(
@@ -88,10 +89,11 @@ def read_ticks(
     developers: Collection[int],
     targets: BoxTargets,
 ) -> Ticks:
-    """The ticks that count: by ``notes``, one of the ``developers`` (user ids) made each."""
+    """The ticks that count: those that one of the ``developers`` (user ids) made, by ``notes``."""
     valid: list[Tick] = []
     refused: list[tuple[str, str]] = []
-    for text in sorted(ticked, key=lambda each: (notes[each].id if each in notes else 0, each)):
+    note_ids = {text: note.id for text, note in notes.items()}
+    for text in sorted(ticked, key=lambda text: (note_ids.get(text, 0), text)):
         note = notes.get(text)
         if note is None:
             refused.append((text, "GitLab does not say who ticked it"))
@@ -106,31 +108,29 @@ def read_ticks(
 
 def build_retry_box(night: DashboardNight, categories: Collection[str]) -> str:
     """The text of the box that tries the category of a failed night again; "" without one."""
-    category = _find_category(night)
-    is_offered = night.outcome is Outcome.FAILED and category in categories
-    return (
-        f"retry the night of pipeline {night.run_id}"
-        if is_offered and _has_pipeline_id(night)
-        else ""
-    )
+    is_offered = night.outcome is Outcome.FAILED and _find_category(night) in categories
+    if not (is_offered and _has_pipeline_id(night)):
+        return ""
+    return f"retry the night of pipeline {night.run_id}"
 
 
 def build_approve_box(night: DashboardNight) -> str:
-    """The text of the box that approves the change of a night; "" if none waits."""
+    """The text of the box that approves a night's change; "" if none waits for approval."""
     is_waiting = night.outcome is Outcome.APPROVAL_REQUIRED and _has_pipeline_id(night)
     return f"approve the change of pipeline {night.run_id}" if is_waiting else ""
 
 
 def _build_tick(text: str, note: SystemNote, targets: BoxTargets) -> Tick | None:
-    attempt, restore = _TRY.fullmatch(text), _RESTORE.fullmatch(text)
-    if attempt and attempt[1] in targets.categories:
-        return Tick(text, note, category=attempt[1])
+    match = _TRY_BOX.fullmatch(text)
+    if match and match[1] in targets.categories:
+        return Tick(text, note, category=match[1])
     for night in targets.nights:
         if text == build_retry_box(night, targets.categories):
             return Tick(text, note, category=_find_category(night))
         if text == build_approve_box(night):
-            return Tick(text, note, approve=night.run_id)
-    return Tick(text, note, restore=int(restore[1])) if restore else None
+            return Tick(text, note, approve_pipeline=night.run_id)
+    match = _ALLOW_BOX.fullmatch(text)
+    return Tick(text, note, restore_iid=int(match[1])) if match else None
 
 
 def _find_category(night: DashboardNight) -> str:
@@ -150,13 +150,13 @@ START = "<!-- nightshift-dashboard -->"
 LONGEST_DATA = 100_000
 """Characters of the stored JSON; GitLab takes a description of one megabyte."""
 MOST_ROWS = 20
-"""Merge requests of one section."""
+"""Merge requests per section."""
 # Without <, > and line ends, so that data cannot end their HTML comment early.
 _DATA = compile_lazily(
     rf"<!-- nightshift-data: ([0-9a-f]{{64}}) (\{{[^<>\n]{{0,{LONGEST_DATA}}}\}}) -->"
 )
-# A task list item may be checked by either letter (github.github.com/gfm, 5.3).
-_CHECKED = compile_lazily(r"^- \[[xX]\] (.{1,300}?)[ \t]*$", re.MULTILINE)
+# A checked task list item has an x or an X (github.github.com/gfm, 5.3).
+_CHECKED_BOX = compile_lazily(r"^- \[[xX]\] (.{1,300}?)[ \t]*$", re.MULTILINE)
 
 
 def build_key(token: str, project: int) -> bytes:
@@ -166,9 +166,10 @@ def build_key(token: str, project: int) -> bytes:
 
 
 def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[str]) -> str:
-    """The whole new description. It keeps what people wrote above the dashboard in the ``old`` one;
-    boxes with the texts ``ticked`` stay ticked."""
-    head, data = old.partition(START)[0].rstrip(), encode_for_comment(asdict(dashboard.memory))
+    """The whole new description. It keeps what people wrote above the dashboard in the ``old``
+    description; boxes with the texts ``ticked`` stay ticked."""
+    head = old.partition(START)[0].rstrip()
+    data = encode_for_comment(asdict(dashboard.memory))
     parts = [
         START,
         *_render_state(dashboard),
@@ -193,9 +194,9 @@ def read_page(description: str, key: bytes) -> DashboardMemory | None:
 
 
 def list_ticked(description: str, start: str = START) -> frozenset[str]:
-    """The texts of the ticked boxes below ``start``, the mark where a dashboard begins."""
+    """The texts of the ticked boxes below ``start``, the marker at a dashboard's beginning."""
     # Browsers send the line ends of a form as CRLF.
-    return frozenset(_CHECKED.findall(description.partition(start)[2].replace("\r\n", "\n")))
+    return frozenset(_CHECKED_BOX.findall(description.partition(start)[2].replace("\r\n", "\n")))
 
 
 def _compute_signature(text: str, key: bytes) -> str:
@@ -218,21 +219,23 @@ def _render_state(dashboard: Dashboard) -> Iterator[str]:
 
 def _render_opened(opened: Iterable[KnownMergeRequest]) -> Iterator[str]:
     yield "\n## Open merge requests\n"
-    rows = [
-        f"- {_link(f'!{each.iid}', each.web_url)} {to_markdown_line(each.title, 200)}"
-        + (", nobody has commented yet" if each.unread else "")
-        for each in tuple(opened)[:MOST_ROWS]
-    ]
-    yield from rows or ["None."]
+    shown = tuple(opened)[:MOST_ROWS]
+    for each in shown:
+        suffix = ", nobody has commented yet" if each.unread else ""
+        link, title = _link(f"!{each.iid}", each.web_url), to_markdown_line(each.title, 200)
+        yield f"- {link} {title}{suffix}"
+    if not shown:
+        yield "None."
 
 
 def _render_nights(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[str]:
     yield "\n## Last nights\n"
     nights, categories = dashboard.memory.nights, [each.category for each in dashboard.outlook]
-    rows = [_render_night(each) for each in nights]
-    if rows:
+    if nights:
         yield "| day | outcome | category | result | cost | duration |\n|---|---|---|---|---|---|"
-    yield from rows or ["None known."]
+        yield from map(_render_night, nights)
+    else:
+        yield "None known."
     yield ""
     for night in nights:
         for text in (build_approve_box(night), build_retry_box(night, categories)):
@@ -269,8 +272,8 @@ def _render_rejected(dashboard: Dashboard, ticked: frozenset[str]) -> Iterator[s
     rows = dashboard.rejected[:MOST_ROWS]
     for each in rows:
         why = "; ".join(each.reasons) or "no reason given"
-        name, title = _link(f"!{each.iid}", each.web_url), to_markdown_line(each.title, 200)
-        yield f"- {name} {title}: {to_markdown_line(why)}"
+        link, title = _link(f"!{each.iid}", each.web_url), to_markdown_line(each.title, 200)
+        yield f"- {link} {title}: {to_markdown_line(why)}"
     if not rows:
         yield "None."
     yield ""
@@ -284,6 +287,6 @@ def _render_box(text: str, ticked: frozenset[str]) -> str:
 
 
 def _link(text: str, url: str) -> str:
-    """A link to an address of GitLab's; only the text if the address could break out of it."""
+    """A Markdown link; only the text if the URL is not http(s) or could break out of the link."""
     safe = url.startswith(("https://", "http://")) and not set(url) & set("()<>|\\ \"'\n")
     return f"[{text}]({url})" if safe and text else text

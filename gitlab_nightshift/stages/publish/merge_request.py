@@ -22,11 +22,11 @@ LONGEST_TITLE = 255
 LONGEST_TITLE_TEXT = 160
 """Characters of the drafted title, to which ``title_template`` adds."""
 MOST_SYMBOLS = 20
-"""Names of changed functions and classes in the marker, by which an idea is recognized."""
+"""Changed functions and classes that the marker names, by which an idea is recognized."""
 TITLE_PLACEHOLDERS = frozenset({"category", "title", "run_id"})
 COMMIT_PLACEHOLDERS = frozenset({"category", "title", "message", "run_id"})
-MAIN_COLOR = "#6666c4"
-COLORS = {
+NIGHT_COLOR = "#6666c4"
+CATEGORY_COLORS = {
     "tests": "#428fdc",
     "refactoring": "#9475db",
     "docs": "#108548",
@@ -34,47 +34,48 @@ COLORS = {
     "performance": "#e9be74",
 }
 OTHER_COLOR = "#868686"
-# Prefixes that make GitLab open a draft (Gitlab::Regex.merge_request_draft), or that this program
-# sets.
-_PREFIXES = compile_lazily(
+# Prefixes that make a merge request a draft (Gitlab::Regex.merge_request_draft), or that this
+# program sets.
+_TITLE_PREFIX = compile_lazily(
     r"^\s*(?:(?:draft|wip)\s*:|[\[(](?:draft|wip|night-?shift[^\])]*)[\])])\s*", re.I
 )
-_LONGEST_SUBJECT = 72
-_LONGEST_BODY = 3000
+_LONGEST_SUBJECT, _LONGEST_BODY = 72, 3000
+"""Characters."""
 _FEWEST_SUBJECTS = 3
-"""Subjects of earlier commits that are needed to tell the repository's style."""
-_CONVENTIONAL = {
+"""Subjects of earlier commits that are needed to recognize the repository's style."""
+_COMMIT_TYPES = {
     "tests": "test",
     "refactoring": "refactor",
     "docs": "docs",
     "security": "fix",
     "performance": "perf",
 }
-"""Category → type of Conventional Commits; ``chore`` for a team's own."""
-_TYPED = compile_lazily(
+"""Category → type of Conventional Commits; a team's own categories get ``chore``."""
+_HAS_TYPE = compile_lazily(
     r"(?:feat|fix|docs|style|refactor|perf|tests?|build|ci|chore|revert)(?:\([^)]*\))?!?: "
 )
 # What git-interpret-trailers(1) would read as a trailer, such as "Signed-off-by: ".
-_TRAILER = compile_lazily(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+\s*:\s")
+_HYPHENATED_TRAILER = compile_lazily(r"[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)+\s*:\s")
 # Any trailer: "Token: value", or "Token #1".
-_TOKEN_LINE = compile_lazily(r"([A-Za-z][A-Za-z0-9-]*)(?: ?:\s+\S| # ?\d)")
+_ANY_TRAILER = compile_lazily(r"([A-Za-z][A-Za-z0-9-]*)(?: ?:\s+\S| # ?\d)")
 _SIGNATURE = compile_lazily(
     r"[\W_]*(?:Generated|Created|Written|Made|Assisted|Authored) (?:with|by|using)\b"
 )
-_AGENT = compile_lazily(
+_INLINE_SIGNATURE = compile_lazily(
     r"(?<![a-z])(?:generated|created|written|made|assisted|authored)\s+(?:with|by|using)\W+"
     r"(?:an?\s+)?(?:ai|anthropic|claude|codex|copilot|cursor|gemini|gpt|llm|openai)(?![a-z])",
     re.I,
 )
 """A signature within a line: commits must not carry an agent's signature."""
-# A line that is nothing but a URL, which to_plain_text has broken ("https: //").
-_ONLY_ADDRESS = compile_lazily(r"\W*https?:\s?//\S+\W*")
+# A line with only a URL, in which to_plain_text has put a space ("https: //").
+_BARE_URL = compile_lazily(r"\W*https?:\s?//\S+\W*")
 _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 
 
 @dataclass(frozen=True)
 class MergeRequestTexts:
-    """Everything that goes to GitLab besides the files; cleaned and redacted."""
+    """The texts that go to GitLab, cleaned and redacted. ``slug`` is the last part of the branch's
+    name, ``message`` the commit message."""
 
     title: str
     body: str
@@ -84,7 +85,7 @@ class MergeRequestTexts:
 
 
 def check_templates(settings: Settings) -> None:
-    """Raise ``E_CONFIG`` for a placeholder that a title or a commit message does not have."""
+    """Raise ``E_CONFIG`` for an unknown placeholder in the title's or the commit's template."""
     check_placeholders(settings.title_template, TITLE_PLACEHOLDERS, "title_template")
     check_placeholders(settings.commit_template or "", COMMIT_PLACEHOLDERS, "commit_template")
 
@@ -92,13 +93,14 @@ def check_templates(settings: Settings) -> None:
 def clean_title(proposal: Proposal) -> str:
     """The drafted title as one plain line, without prefixes that GitLab or this program sets."""
     text = to_plain_line(proposal.draft.title, LONGEST_TITLE_TEXT)
-    while match := _PREFIXES.match(text):  # "Draft: WIP: …" has two
+    while match := _TITLE_PREFIX.match(text):  # "Draft: WIP: …" has two
         text = text[match.end() :]
     return text.rstrip(". ") or "Improve " + to_plain_line(", ".join(proposal.change.files), 100)
 
 
 def format_title(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
-    """The merge request's title by ``title_template``, with ``Draft:`` where asked for."""
+    """The merge request's title by ``title_template``; with ``Draft:`` if the settings or a gate
+    require it."""
     values = {
         "category": proposal.category,
         "title": clean_title(proposal),
@@ -118,10 +120,10 @@ def build_branch_slug(bundle: Bundle, proposal: Proposal, settings: Settings) ->
 def build_commit_message(
     bundle: Bundle, proposal: Proposal, settings: Settings, earlier: tuple[str, ...]
 ) -> str:
-    """The commit message, in the style of the repository's ``earlier`` ones."""
-    text = clean_title(proposal)
-    drafted = format_commit_message(proposal.draft.commit_message, text, proposal.category, earlier)
-    return apply_commit_template(settings, proposal.category, text, drafted, bundle.run_id)
+    """The commit message, in the style of the repository's ``earlier`` messages."""
+    title, category = clean_title(proposal), proposal.category
+    message = format_commit_message(proposal.draft.commit_message, title, category, earlier)
+    return apply_commit_template(settings, category, title, message, bundle.run_id)
 
 
 def apply_commit_template(
@@ -135,23 +137,23 @@ def apply_commit_template(
 
 
 def list_labels(proposal: Proposal, settings: Settings) -> tuple[Label, ...]:
-    """The labels, each with the colour and description that it gets if it has to be created."""
-    wanted = (NIGHT_LABEL, proposal.category) if settings.labels is None else settings.labels
-    return tuple(_build_label(name) for name in dict.fromkeys(wanted))
+    """The labels, each with the color and description that it gets if it has to be created."""
+    names = (NIGHT_LABEL, proposal.category) if settings.labels is None else settings.labels
+    return tuple(_build_label(name) for name in dict.fromkeys(names))
 
 
 def list_usual_labels(settings: Settings) -> tuple[Label, ...]:
     """All labels that nights may give to their merge requests."""
-    categories = (NIGHT_LABEL, *settings.category_schedule.values())
-    wanted = categories if settings.labels is None else settings.labels
-    return tuple(_build_label(name) for name in dict.fromkeys(wanted))
+    default = (NIGHT_LABEL, *settings.category_schedule.values())
+    names = default if settings.labels is None else settings.labels
+    return tuple(_build_label(name) for name in dict.fromkeys(names))
 
 
 def _build_label(name: str) -> Label:
     if name == NIGHT_LABEL:
-        return Label(name, MAIN_COLOR, "Opened by the night shift: small, proven improvements")
+        return Label(name, NIGHT_COLOR, "Opened by the night shift: small, proven improvements")
     if name in CATEGORY_GUIDANCE:
-        return Label(name, COLORS.get(name, OTHER_COLOR), f"Night-shift category: {name}")
+        return Label(name, CATEGORY_COLORS.get(name, OTHER_COLOR), f"Night-shift category: {name}")
     return Label(name, OTHER_COLOR, "Used by the night shift")
 
 
@@ -162,14 +164,14 @@ def build_marker(bundle: Bundle, proposal: Proposal) -> Marker:
     return Marker(bundle.run_id, proposal.category, idea, symbols, proposal.digest[:16])
 
 
-def format_commit_message(drafted: str, title: str, category: str, earlier: Sequence[str]) -> str:
+def format_commit_message(draft: str, title: str, category: str, earlier: Sequence[str]) -> str:
     """Subject of at most 72 characters, blank line, body; never empty, without references. Without
     a draft the title is the subject, in the style of the ``earlier`` messages of the repository.
 
-    Hyphenated trailers (``Signed-off-by:``) are dropped; of others those stay whose token
-    ``earlier`` messages use.
+    Hyphenated trailers (``Signed-off-by:``) are dropped; other trailers are kept if ``earlier``
+    messages use their token.
     """
-    lines = [line for line in to_plain_text(drafted).split("\n") if not _is_unwanted(line)]
+    lines = [line for line in to_plain_text(draft).split("\n") if not _is_unwanted(line)]
     # Again: without the dropped lines, neighbours may form a new reference or closing pattern.
     text = to_plain_text("\n".join(lines)).strip("\n")
     paragraphs = [part.strip("\n") for part in re.split(r"\n{2,}", text) if part.strip()]
@@ -177,23 +179,25 @@ def format_commit_message(drafted: str, title: str, category: str, earlier: Sequ
         paragraphs[-1:] = _remove_trailers(paragraphs[-1], earlier)
     if not paragraphs:
         return _shorten_subject(build_subject(title, category, earlier))
-    first, _, rest = paragraphs[0].partition("\n")
-    subject = _shorten_subject(first)
-    # A subject that was shortened is repeated in full.
-    whole = [first.strip()] if subject != first.strip() else []
-    body = "\n\n".join([*whole, *([rest] if rest else []), *paragraphs[1:]])
+    first_line, _, first_lines = paragraphs[0].partition("\n")
+    subject, complete_subject = _shorten_subject(first_line), first_line.strip()
+    # A shortened subject is repeated in full.
+    repeated = complete_subject if subject != complete_subject else ""
+    body = "\n\n".join(filter(None, [repeated, first_lines, *paragraphs[1:]]))
     return f"{subject}\n\n{_shorten_body(body)}" if body else subject
 
 
 def build_subject(title: str, category: str, earlier: Sequence[str]) -> str:
-    """The title as a subject, with a type (``test: …``) if most of the earlier ones have one."""
+    """The title as a subject, with a type (``test: …``) if most of the ``earlier`` messages have
+    one."""
     line = to_plain_line(title)
-    typed = sum(1 for message in earlier if _TYPED.match(message))
-    if len(earlier) < _FEWEST_SUBJECTS or typed * 2 <= len(earlier) or _TYPED.match(line):
+    with_type = [message for message in earlier if _HAS_TYPE.match(message)]
+    use_types = len(earlier) >= _FEWEST_SUBJECTS and len(with_type) * 2 > len(earlier)
+    if not use_types or _HAS_TYPE.match(line):
         return line
     if line[1:2].islower():
         line = line[0].lower() + line[1:]
-    return f"{_CONVENTIONAL.get(category, 'chore')}: {line}"
+    return f"{_COMMIT_TYPES.get(category, 'chore')}: {line}"
 
 
 def _shorten_subject(line: str) -> str:
@@ -211,25 +215,25 @@ def _shorten_body(body: str) -> str:
 
 
 def _is_unwanted(line: str) -> bool:
-    """True for trailers and signatures that tools add, code fences, and bare URLs."""
+    """True for trailers and signatures that tools add, for code fences, and for a bare URL."""
     text = line.strip()
     return bool(
-        _TRAILER.match(text)
+        _HYPHENATED_TRAILER.match(text)
         or _SIGNATURE.match(text)
-        or _AGENT.search(text)
-        or _ONLY_ADDRESS.fullmatch(text)
+        or _INLINE_SIGNATURE.search(text)
+        or _BARE_URL.fullmatch(text)
         or "\N{ROBOT FACE}" in text
         or _FENCE.fullmatch(line)
     )
 
 
 def _remove_trailers(paragraph: str, earlier: Sequence[str]) -> list[str]:
-    """The last paragraph as a list. If all its lines are trailers, only those stay whose token is
-    in ``earlier`` messages; [] if none does."""
+    """The paragraph in a list. If all its lines are trailers, only those whose token is in
+    ``earlier`` messages are kept; [] if none is."""
     lines = [line.strip() for line in paragraph.split("\n")]
-    found = [_TOKEN_LINE.match(line) for line in lines]
-    if not all(found):
+    trailers = [_ANY_TRAILER.match(line) for line in lines]
+    if not all(trailers):
         return [paragraph]
-    used = re.findall(r"(?m)^([A-Za-z][A-Za-z0-9]*): ", "\n".join(earlier))
-    kept = [line for line, match in zip(lines, found, strict=True) if match and match[1] in used]
+    tokens = re.findall(r"(?m)^([A-Za-z][A-Za-z0-9]*): ", "\n".join(earlier))
+    kept = [match.string for match in trailers if match and match[1] in tokens]
     return ["\n".join(kept)] if kept else []

@@ -23,20 +23,20 @@ from gitlab_nightshift.system.retry import Clock
 from gitlab_nightshift.text.printable_text import make_printable
 
 STYLE_MESSAGES = 20
-"""Number of last commit messages that show the repository's style."""
+"""Last commit messages that are read for the repository's style."""
 
 
 def describe_resume(session: Session) -> str:
-    """How to resume after a failed publish: a retried job reuses the verified change."""
+    """Tell how to resume after a failed publish: a retried job reuses the verified change."""
     retry = "Retry of this job, which pays nothing again, or " if session.job.in_ci else ""
     return f"{retry}nightshift publish {session.settings.output_dir}/bundle"
 
 
 @dataclass(frozen=True)
 class SourceCheckout:
-    """What is read from the checkout: its repository's parts, commit, configuration and style.
+    """What publish reads from the checkout at first; afterwards it needs only git's objects.
 
-    After that publish needs only the checkout's objects.
+    ``identity`` is the machine's author, ``messages`` are those of the last commits.
     """
 
     parts: RepositoryParts
@@ -46,15 +46,15 @@ class SourceCheckout:
     messages: tuple[str, ...]
 
 
-def read_source(known: KnownCheckout) -> SourceCheckout:
+def read_source(checkout: KnownCheckout) -> SourceCheckout:
     """Read a checkout. Raises ``E_CONFIG`` if it is not a checkout, or has no commit."""
-    paths, head = known.paths_and_head
+    paths, head = checkout.paths_and_head
     return SourceCheckout(
         parts=read_parts(paths),
         head=head,
-        config=known.config,
-        identity=known.identity,
-        messages=read_commit_messages(known.machine_git, known.top, STYLE_MESSAGES),
+        config=checkout.config,
+        identity=checkout.identity,
+        messages=read_commit_messages(checkout.machine_git, checkout.top, STYLE_MESSAGES),
     )
 
 
@@ -62,11 +62,11 @@ def read_source(known: KnownCheckout) -> SourceCheckout:
 class PublishContext:
     """The input of the publish stage.
 
-    ``session.git`` is isolated from all configuration; ``project`` is opened for this stage: its
-    timeout runs from then on. ``recent_files`` (display names) may not be changed. ``approved_by``
-    is the approver's login, "" without one; ``request`` the comment that asked for the change, if
-    one did; ``date`` the commit's. ``notary`` is the notary's record, None if only the job that ran
-    the agents vouches for the change.
+    ``session.git`` is isolated from all configuration; ``project`` is opened for this stage, so its
+    timeout begins with it. ``recent_files`` (display names) may not be changed. ``approved_by`` is
+    the approver's login, "" if there is none; ``request`` comes from the comment that asked for the
+    change, if one did; ``date`` is the commit's. ``notary`` is the notary's record, None if only
+    the job that ran the agents vouches for the change.
     """
 
     session: Session
@@ -94,12 +94,12 @@ class PublishContext:
         )
 
     @property
-    def resume(self) -> str:
-        """How to resume after a failure."""
+    def resume_hint(self) -> str:
+        """What to tell after a failure: how to resume."""
         return describe_resume(self.session)
 
     @property
-    def notarize(self) -> str:
+    def notary_command(self) -> str:
         """The command that has the notary run the plan's commands on the change."""
         return f"nightshift notary {self.session.settings.output_dir}/bundle"
 
@@ -114,13 +114,13 @@ def build_git_server(session: Session) -> GitServer:
 
 
 def find_commit_date(job: JobFacts, bundle: Path) -> datetime:
-    """When the pipeline was created, by GitLab's clock; outside of one, when the bundle was made.
-    Never a date that the bundle claims, nor one in the future. A retry gets the same date, and so
-    the same commit id."""
+    """When the pipeline was created, by GitLab's clock; outside a pipeline, when the file
+    ``bundle`` was written. It is never in the future, and never what the bundle claims. A retry
+    gets the same date, and so the same commit id."""
     now = datetime.now(UTC)
     with contextlib.suppress(ValueError, OverflowError):
-        began = datetime.fromisoformat(job.pipeline_created_at)
-        return min(began if began.tzinfo else began.replace(tzinfo=UTC), now)
+        created = datetime.fromisoformat(job.pipeline_created_at)
+        return min(created if created.tzinfo else created.replace(tzinfo=UTC), now)
     return datetime.fromtimestamp(min(bundle.stat().st_mtime, now.timestamp()), UTC)
 
 
@@ -134,19 +134,19 @@ def choose_author(
         name, email = access.name, access.email
         missing = "GitLab shows no e-mail address of the token's user: set commit_author: host"
     else:
-        known = identity or CommitIdentity(session.job.user_name, session.job.user_email)
-        name, email = known.name, known.email
+        host = identity or CommitIdentity(session.job.user_name, session.job.user_email)
+        name, email = host.name, host.email
         missing = (
             "no name and e-mail for the commit: set git's user.name and user.email on this "
             "machine, or commit_author: token"
         )
-    person = CommitIdentity(_clean_text(name), _clean_text(email))
-    if not person.name or not person.email:
+    author = CommitIdentity(_clean_text(name), _clean_text(email))
+    if not author.name or not author.email:
         raise build_config_error(missing)
-    return person
+    return author
 
 
 def _clean_text(text: str) -> str:
-    """As git would store it: without characters that end the line or the name."""
+    """A name or address as git stores it: without characters that end the line or the name."""
     # git removes these characters from a name itself (strbuf_addstr_without_crud in ident.c).
     return re.sub("[<>]", "", make_printable(text, "")).strip(" .,:;\"'\\")

@@ -32,7 +32,7 @@ from gitlab_nightshift.stages.publish.branches import (
     build_slug,
     push_commit,
     push_fast_forward,
-    transfer_with_patience,
+    transfer_with_retries,
 )
 from gitlab_nightshift.stages.publish.bundle_check import (
     examine,
@@ -69,8 +69,12 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     bundle = rebuilt.bundle
     if bundle.outcome is not Outcome.MR_READY:
         redact = context.session.redact
-        why = (clean_record(text, redact) for text in (bundle.reason, bundle.error_code))
-        return Publication(bundle.run_id, bundle.outcome, *why)
+        return Publication(
+            bundle.run_id,
+            bundle.outcome,
+            reason=clean_record(bundle.reason, redact),
+            error_code=clean_record(bundle.error_code, redact),
+        )
     if isinstance(files.patch, NightshiftError):
         raise files.patch
     proposal = judge_bundle(rebuilt, files.patch, context)
@@ -92,15 +96,15 @@ def _publish_change(
         _check_token(context)
         if context.request and context.request.branch:
             return _add_follow_up(bundle, proposal, repository, context, context.request)
-        if found := context.project.merge_requests.find_by_run(bundle.run_id):
-            return build_earlier_publication(bundle.run_id, found, proposal.category)
+        if existing := context.project.merge_requests.find_by_run(bundle.run_id):
+            return build_earlier_publication(bundle.run_id, existing, proposal.category)
         if why := _find_skip_reason(patch, repository, context):
             return Publication(bundle.run_id, Outcome.SKIPPED, why)
-        if (needed := to_approve(proposal.gates)) and not context.approved_by:
-            return _request_approval(bundle, needed, context)
-        written = write_texts(bundle, proposal, context)
-        commit = _create_commit(proposal, written.message, repository, context)
-        pushed = push_commit(repository, commit, written.slug, context)
+        if (gated := to_approve(proposal.gates)) and not context.approved_by:
+            return _request_approval(bundle, gated, context)
+        mr_texts = write_texts(bundle, proposal, context)
+        commit = _create_commit(proposal, mr_texts.message, repository, context)
+        pushed = push_commit(repository, commit, mr_texts.slug, context)
         if existing := pushed.merge_request:
             return build_earlier_publication(bundle.run_id, existing, proposal.category)
     # From here on a retry finds the branch by its commit, and opens only the merge request.
@@ -108,7 +112,7 @@ def _publish_change(
     prefix = f"branch {pushed.branch} has been pushed, but the merge request is not open yet: "
     with _explain_failure(context, prefix):
         opened, warnings = _open_merge_request(
-            bundle, proposal, written, pushed.branch, commit, context
+            bundle, proposal, mr_texts, pushed.branch, commit, context
         )
     return _build_publication(bundle, opened, commit, (*pushed.warnings, *warnings), context)
 
@@ -120,9 +124,9 @@ def _add_follow_up(
     context: PublishContext,
     request: TaskRequest,
 ) -> Publication:
-    """Publish the change as another commit on its branch, or as a suggestion."""
-    if (needed := to_approve(proposal.gates)) and not context.approved_by:
-        return _request_approval(bundle, needed, context)
+    """Publish the change in an open merge request: as another commit, or as a suggestion."""
+    if (gated := to_approve(proposal.gates)) and not context.approved_by:
+        return _request_approval(bundle, gated, context)
     if request.suggest:
         tree = proposal.change.tree_id
         return suggest_change(repository, tree, bundle.run_id, request, context)
@@ -142,14 +146,15 @@ def _refuse_unproven(
     refusal = find_refusal(record, run_id=bundle.run_id, base_sha=bundle.base_sha, tree_id=tree)
     if refusal is None:
         return
-    why = f"not published: {refusal.why}"
+    text = f"not published: {refusal.why}"
     if refusal.code is Code.INCOMPLETE:
-        why = f"{why}. The bundle is kept. Go on with: {context.notarize}, then {context.resume}"
-    raise NightshiftError(refusal.code, context.session.redact(why))
+        steps = f"{context.notary_command}, then {context.resume_hint}"
+        text = f"{text}. The bundle is kept. Go on with: {steps}"
+    raise NightshiftError(refusal.code, context.session.redact(text))
 
 
 def _check_token(context: PublishContext) -> None:
-    """Raise for a token without the needed rights, before anything is pushed."""
+    """Raise ``E_PUBLISH`` for a token without the needed rights, before anything is pushed."""
     try:
         context.project.check_access()
     except NightshiftError as error:
@@ -157,8 +162,8 @@ def _check_token(context: PublishContext) -> None:
 
 
 def _find_skip_reason(patch: bytes, repository: Repository, context: PublishContext) -> str:
-    """Why the change cannot be published any more, or need not be, because the target branch has
-    moved; "" if it can."""
+    """Why the change cannot be published, or need not be, since the target branch has moved; "" if
+    it can."""
     head = context.project.find_branch_head(context.target)
     if head is None:
         raise NightshiftError(Code.PUBLISH, f"the target branch {context.target} does not exist")
@@ -167,16 +172,17 @@ def _find_skip_reason(patch: bytes, repository: Repository, context: PublishCont
     if why := _describe_lost_base(context):
         return why
     server = build_git_server(context.session)
-    fetched = transfer_with_patience(lambda: fetch(repository, server, context.target), context)
+    fetched = transfer_with_retries(lambda: fetch(repository, server, context.target), context)
     if not fetched.ok:
         text = f"the target branch {context.target} could not be fetched: {fetched.message}"
         raise NightshiftError(Code.PUBLISH, text)
     moved = f"{context.target} has moved to {fetched.commit[:12]} since the night began"
-    return {
+    reasons = {
         Relation.CONTAINED: f"{moved}, and the change is already there",
         Relation.CONFLICT: f"{moved}, and the change conflicts with it",
         Relation.APPLIES: "",
-    }[find_relation(fetched.commit, patch, repository, context)]
+    }
+    return reasons[find_relation(fetched.commit, patch, repository, context)]
 
 
 def _describe_lost_base(context: PublishContext) -> str:
@@ -187,9 +193,9 @@ def _describe_lost_base(context: PublishContext) -> str:
         raise NightshiftError(
             Code.PUBLISH, f"GitLab does not have the base commit {context.base[:12]}: push it first"
         )
-    return (
-        "" if contains_base else f"{context.base[:12]} is not part of {context.target} (any more)"
-    )
+    if contains_base:
+        return ""
+    return f"{context.base[:12]} is not part of {context.target} (any more)"
 
 
 def write_texts(
@@ -197,11 +203,11 @@ def write_texts(
 ) -> texts.MergeRequestTexts:
     """Title, description, slug, commit message and labels.
 
-    Redacted twice: the agent's words before escaping, which would change a secret's characters, and
-    the whole after it.
+    Redacted twice: agents' texts before escaping, which would change a secret's characters, and the
+    complete texts after it.
     """
     settings, redact = context.session.settings, context.session.redact
-    mark = texts.build_marker(bundle, proposal)
+    marker = texts.build_marker(bundle, proposal)
     cleaned = clean_record(dataclasses.replace(bundle, proposal=None, beads=()), redact)
     plain: Proposal = clean_record(proposal, redact)
     labels = texts.list_labels(proposal, settings)
@@ -213,7 +219,7 @@ def write_texts(
                 cleaned,
                 plain,
                 context.session.job,
-                mark,
+                marker,
                 clean_record(context.notary, redact),
                 context.approved_by,
                 context.request,
@@ -233,15 +239,15 @@ def clean_record(value: Any, redact: Callable[[str], str]) -> Any:
 def _create_commit(
     proposal: Proposal, message: str, repository: Repository, context: PublishContext
 ) -> str:
-    """Make the commit. The same bundle always gives the same id."""
-    person = choose_author(context.session, context.project, context.source.identity)
+    """Create the commit. The same bundle always gives the same id."""
+    author = choose_author(context.session, context.project, context.source.identity)
     return commit_tree(
         repository,
         proposal.change.tree_id,
         parent=context.base,
         message=message.encode(),
-        author=person,
-        committer=person,
+        author=author,
+        committer=author,
         # git's internal format: seconds and zone (git-commit(1), DATE FORMATS).
         date=f"{context.date.timestamp():.0f} +0000",
     )
@@ -250,31 +256,32 @@ def _create_commit(
 def _open_merge_request(
     bundle: Bundle,
     proposal: Proposal,
-    written: texts.MergeRequestTexts,
+    mr_texts: texts.MergeRequestTexts,
     branch: str,
     commit: str,
     context: PublishContext,
 ) -> tuple[MergeRequest, tuple[str, ...]]:
-    warnings = context.project.ensure_labels(written.labels)
+    """The merge request, and the warnings about its labels and reviewers."""
+    label_warnings = context.project.ensure_labels(mr_texts.labels)
     author = context.project.check_access().user_id
     facts = MergeRequestFacts(proposal.change.files, context.target, author, bundle.run_id)
     settings, people = context.session.settings, context.project.people
-    ids, unknown = choose_reviewers(settings, people, facts)
+    ids, reviewer_warnings = choose_reviewers(settings, people, facts)
     new = NewMergeRequest(
-        title=written.title,
-        body=written.body,
+        title=mr_texts.title,
+        body=mr_texts.body,
         source_branch=branch,
         target_branch=context.target,
-        labels=tuple(label.name for label in written.labels),
+        labels=tuple(label.name for label in mr_texts.labels),
         reviewer_ids=ids,
     )
     opened = _create_merge_request(new, commit, context)
     if left_out := len(set(ids) - set(opened.reviewer_ids)):
-        unknown += (
+        reviewer_warnings += (
             f"GitLab set {len(ids) - left_out} of {len(ids)} reviewers: several need a paid tier, "
             "and each must be a member of the project",
         )
-    return opened, (*warnings, *unknown)
+    return opened, (*label_warnings, *reviewer_warnings)
 
 
 def _create_merge_request(
@@ -286,8 +293,8 @@ def _create_merge_request(
         # Several reviewers need a paid tier: open it with one rather than not at all.
         if len(new.reviewer_ids) < 2 or error.status not in (400, 403, 422):
             raise
-        alone = dataclasses.replace(new, reviewer_ids=new.reviewer_ids[:1])
-        return context.project.merge_requests.create(alone, commit)
+        with_one = dataclasses.replace(new, reviewer_ids=new.reviewer_ids[:1])
+        return context.project.merge_requests.create(with_one, commit)
 
 
 # --- results ----------------------------------------------------------------------------------
@@ -295,8 +302,8 @@ def _create_merge_request(
 
 @contextmanager
 def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None]:
-    """Add to a failure in the block what was already done (``prefix``), what helps, and, if another
-    try can succeed, how to resume."""
+    """Add to the message of a failure in the block what was already done (``prefix``), a remedy,
+    and, if another try can succeed, how to resume."""
     try:
         yield
     except NightshiftError as error:
@@ -304,17 +311,17 @@ def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None
         if isinstance(error, ApiError) and error.status in (401, 403):
             remedy = remedy or AS_DEVELOPER
         help_text = f" ({remedy.text})" if remedy else ""
-        then = f" Go on with: {context.resume}" if remedy is None or remedy.again else ""
-        text = f"{prefix}{error.message.rstrip('.')}{help_text}.{then}"
+        resume = f" Go on with: {context.resume_hint}" if remedy is None or remedy.again else ""
+        text = f"{prefix}{error.message.rstrip('.')}{help_text}.{resume}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 
 
-def _request_approval(bundle: Bundle, needed: str, context: PublishContext) -> Publication:
-    """Ask for an approval; the bundle is kept until then."""
-    needed = context.session.redact(needed)
-    context.session.emit(GateRequired("write", needed))
+def _request_approval(bundle: Bundle, gated: str, context: PublishContext) -> Publication:
+    """Ask for an approval of the ``gated`` files; the bundle is kept until then."""
+    gated = context.session.redact(gated)
+    context.session.emit(GateRequired("write", gated))
     how = "start the manual job nightshift:approve of this pipeline"
-    reason = f"not published without approval: {needed}. To approve it, {how}"
+    reason = f"not published without approval: {gated}. To approve it, {how}"
     return Publication(
         bundle.run_id, Outcome.APPROVAL_REQUIRED, reason, Code.APPROVAL_REQUIRED.value
     )
@@ -374,15 +381,14 @@ def add_commit(
 def suggest_change(
     repository: Repository, tree: str, run_id: str, request: TaskRequest, context: PublishContext
 ) -> Publication:
-    """The publication of a change that is only suggested, in the reply to the comment: nothing is
+    """The publication of a change that is only suggested in the reply to the comment, not
     pushed."""
     found = context.project.merge_requests.find(request.place.iid)
     if found is None or found.state != "opened" or found.sha != context.base:
         why = "the merge request has moved or was closed since work began"
         return Publication(run_id, Outcome.SKIPPED, why)
-    patch, wide_patch = (
-        read_diff_text(repository, context.base, tree, lines) for lines in (3, MOST_LINES)
-    )
+    patch = read_diff_text(repository, context.base, tree, 3)
+    wide_patch = read_diff_text(repository, context.base, tree, MOST_LINES)
     return Publication(
         run_id=run_id,
         outcome=Outcome.MR_READY,
@@ -395,7 +401,7 @@ def suggest_change(
 
 
 def _find_takeover(request: TaskRequest, context: PublishContext) -> str:
-    """Why people have taken the merge request over meanwhile; "" if they have not."""
+    """Why the merge request is now left to people; "" if it is not."""
     reviews, iid = context.project.reviews, request.place.iid
     if reviews.is_approved(iid):
         return f"merge request !{iid} has been approved in the meantime"

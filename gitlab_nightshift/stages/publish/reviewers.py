@@ -1,6 +1,6 @@
 """Chooses who reviews a merge request: by name, group, CODEOWNERS or approval rules.
 
-Of several people the one with the fewest open reviews is chosen, so that the load is shared.
+Among several people, the one with the fewest open reviews is chosen.
 CODEOWNERS is read by GitLab's rules: https://docs.gitlab.com/user/project/codeowners/reference/
 """
 
@@ -17,7 +17,7 @@ from gitlab_nightshift.settings.notations import APPROVAL_RULES, CODE_OWNERS, GR
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MOST_REVIEWERS = 5
-"""Limit on reviewers, whatever the settings ask for."""
+"""Reviewers of a merge request, whatever the settings ask for."""
 MOST_STATUS_CHECKS = 10
 """Members of one group whose status is checked: each costs a request."""
 # GitLab's access levels (docs.gitlab.com/api/access_requests).
@@ -27,16 +27,16 @@ ROLES = {"developer": 30, "maintainer": 40, "owner": 50}
 _SECTION = compile_lazily(r"\^?\[([^\]]+)\](?:\[\d+\])?((?:\s+\S+)*)\s*")
 _ENTRY = compile_lazily(r"((?:\\.|[^\s\\])+)((?:\s+\S+)*)\s*")
 _OWNER = compile_lazily(r"@@?[\w./-]+")
-_PART = compile_lazily(r"\*\*/|\*\*|\*|\?|\\.|.", re.DOTALL)
+_GLOB_TOKEN = compile_lazily(r"\*\*/|\*\*|\*|\?|\\.|.", re.DOTALL)
 # As Ruby's File.fnmatch with FNM_PATHNAME and FNM_DOTMATCH, which GitLab uses.
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @dataclass(frozen=True)
 class MergeRequestFacts:
     """What the choice depends on, besides settings: the changed ``files``, the ``target`` branch,
-    the ``author``'s user id, and a ``seed`` that decides between people with as many open reviews.
-    """
+    the ``author``'s user id, and a ``seed`` for choosing among people with equally many open
+    reviews."""
 
     files: tuple[str, ...]
     target: str
@@ -47,7 +47,7 @@ class MergeRequestFacts:
 def choose_reviewers(
     settings: Settings, people: People, facts: MergeRequestFacts
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The ids of the reviewers, and a warning for each wish that could not be met."""
+    """The ids of the reviewers, and a warning for each setting that could not be followed."""
     choice = _Choice(people, facts)
     for name in settings.all_reviewers:
         try:
@@ -86,56 +86,54 @@ class _Choice:
 
     def add_from_group(self, path: str) -> None:
         """Add one member of a group."""
-        members = self._people.list_group(path)
+        members = self._people.list_group_members(path)
         if members is None:
             self.warnings.append(
                 f"no reviewer is from group {path}: there is none, or the token may not see it"
             )
         else:
-            self._add_some(members, 1, f"group {path}")
+            self._add_from(members, 1, f"group {path}")
 
     def add_code_owners(self) -> None:
-        """Add one owner for each set of owners that the changed files have."""
+        """Add one owner from each set of owners that the changed files have."""
         text = self._people.read_owners_file(self._facts.target)
         if text is None:
             self.warnings.append(f"there is no CODEOWNERS on {self._facts.target}")
             return
         for owners in find_owners(text, self._facts.files):
-            self._add_some(self._list_owners(owners), 1, f"code owners {' '.join(owners)}")
+            self._add_from(self._list_owners(owners), 1, f"code owners {' '.join(owners)}")
 
     def add_approvers(self) -> None:
         """Add as many people for each approval rule as it requires."""
-        rules = self._people.list_rules(self._facts.target)
+        rules = self._people.list_approval_rules(self._facts.target)
         if rules is None:
             self.warnings.append(
                 "no reviewer is from the approval rules: they need GitLab Premium, and a token that"
                 " may read them"
             )
         for rule in rules or ():
-            if rule.required and rule.people:
-                self._add_some(rule.people, rule.required, f"approval rule {rule.name}")
+            if rule.required and rule.approvers:
+                self._add_from(rule.approvers, rule.required, f"approval rule {rule.name}")
 
     def _list_owners(self, owners: Iterable[str]) -> list[GitlabUser]:
-        found: list[GitlabUser] = []
+        users: list[GitlabUser] = []
         for owner in owners:
             name = owner.lstrip("@")
             role = ROLES.get(name.removesuffix("s"))  # GitLab knows @@developer and @@developers
             if owner.startswith("@@"):
-                found += [each for each in self._members if each.level == role]
-            elif "/" not in name and (person := self._people.find_user(name)):
-                found.append(person)
+                users += [member for member in self._members if member.level == role]
+            elif "/" not in name and (user := self._people.find_user(name)):
+                users.append(user)
             else:
-                found += self._people.list_group(name) or ()
-        return found
+                users += self._people.list_group_members(name) or ()
+        return users
 
-    def _add_some(self, people: Sequence[GitlabUser], number: int, source: str) -> None:
-        """Add people until ``number`` of them are reviewers, the already chosen ones included."""
-        able = {each.id: each for each in people if self._can_review(each)}
-        missing = number - sum(each in able for each in self.chosen)
-        waiting = sorted(
-            (each for each in able.values() if each.id not in self.chosen), key=self._rank
-        )
-        for person in waiting[:MOST_STATUS_CHECKS]:
+    def _add_from(self, people: Sequence[GitlabUser], required: int, source: str) -> None:
+        """Add people until ``required`` of them are reviewers, including those chosen before."""
+        able = {person.id: person for person in people if self._can_review(person)}
+        missing = required - len(able.keys() & self.chosen.keys())
+        candidates = [person for person in able.values() if person.id not in self.chosen]
+        for person in sorted(candidates, key=self._rank)[:MOST_STATUS_CHECKS]:
             if missing <= 0:
                 return
             if not self._people.is_busy(person):
@@ -148,13 +146,13 @@ class _Choice:
         return person.active and person.id != self._facts.author
 
     def _rank(self, person: GitlabUser) -> tuple[int, str]:
-        # The seed makes chance repeatable: a retry chooses the same people.
-        by_chance = hashlib.sha256(f"{self._facts.seed} {person.id}".encode()).hexdigest()
-        return self._open_reviews.get(person.id, 0), by_chance
+        # A hash with the seed, not a random number: a retry chooses the same people.
+        digest = hashlib.sha256(f"{self._facts.seed} {person.id}".encode()).hexdigest()
+        return self._open_reviews.get(person.id, 0), digest
 
     @cached_property
     def _open_reviews(self) -> Mapping[int, int]:
-        return self._people.count_reviews()
+        return self._people.count_open_reviews()
 
     @cached_property
     def _members(self) -> tuple[GitlabUser, ...]:
@@ -163,22 +161,23 @@ class _Choice:
 
 @dataclass
 class _OwnerSection:
-    """A section: its default owners, and its entries in the order of the file."""
+    """A section of CODEOWNERS: its default owners, and its entries (pattern, owners) in order."""
 
     owners: tuple[str, ...] = ()
     entries: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
 
 def find_owners(text: str, files: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The distinct sets of owners of these files: in each section the last matching entry counts.
-    An owner is ``@name``, ``@group/path`` or ``@@role``; mail addresses are left out."""
+    """The distinct sets of owners of these files, by the text of CODEOWNERS. In each section the
+    last matching entry counts. An owner is ``@name``, ``@group/path`` or ``@@role``; e-mail
+    addresses are left out."""
     sections = tuple(_read_sections(text).values())
-    found = (_find_in_section(section, file) for file in files for section in sections)
-    return tuple(dict.fromkeys(owners for owners in found if owners))
+    owner_sets = (_find_in_section(section, file) for file in files for section in sections)
+    return tuple(dict.fromkeys(owners for owners in owner_sets if owners))
 
 
 def _read_sections(text: str) -> dict[str, _OwnerSection]:
-    """The sections by name in lower case: a name that repeats in any case continues its section."""
+    """The sections by name in lower case: a repeated name, in any case, continues its section."""
     sections = {"": _OwnerSection()}
     current = sections[""]
     for line in map(str.strip, text.splitlines()):
@@ -198,7 +197,7 @@ def _read_owners(text: str) -> tuple[str, ...]:
 
 
 def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
-    """The owners by the last matching entry; none if an entry with ``!`` excludes the file."""
+    """The owners from the last matching entry; none if an entry with ``!`` excludes the file."""
     owners: tuple[str, ...] = ()
     for pattern, entry_owners in section.entries:
         if not _matches(pattern.removeprefix("!"), file):
@@ -210,9 +209,12 @@ def _find_in_section(section: _OwnerSection, file: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: str, file: str) -> bool:
-    """True if a pattern matches the path of a file: without a leading slash at any depth, with a
-    trailing slash the content of a folder; ``*`` does not cross folders."""
-    anchored = pattern if pattern.startswith("/") else f"/**/{pattern}"
-    whole = f"{anchored}**" if anchored.endswith("/") else anchored
-    parts = (_WILD.get(part) or re.escape(part.removeprefix("\\")) for part in _PART.findall(whole))
-    return re.fullmatch("".join(parts), f"/{file}") is not None
+    """True if a pattern matches the path of a file. Without a leading slash it matches at any
+    depth, with a trailing slash the content of a folder; ``*`` does not match a slash."""
+    if not pattern.startswith("/"):
+        pattern = f"/**/{pattern}"
+    if pattern.endswith("/"):
+        pattern = f"{pattern}**"
+    tokens = _GLOB_TOKEN.findall(pattern)
+    regex = "".join(_WILDCARDS.get(t) or re.escape(t.removeprefix("\\")) for t in tokens)
+    return re.fullmatch(regex, f"/{file}") is not None

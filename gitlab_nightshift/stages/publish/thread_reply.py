@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import is_failure
 from gitlab_nightshift.gitlab.threads import (
-    Reply,
+    ReplyMarker,
     ReplyStatus,
-    UpkeepMark,
+    UpkeepMarker,
     write_reply_marker,
-    write_upkeep_mark,
+    write_upkeep_marker,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.bead_results import ThreadAnswer
@@ -31,18 +31,18 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import remove_hidden
 
 # --- the change as a suggestion -----------------------------------------------------------------
-# A click on "Apply suggestion" replaces the lines by the text between the fences, so the text must
-# be exact to the character. What cannot be shown unescaped becomes a patch.
+# A click on "Apply suggestion" replaces the lines by the text between the fences, so each character
+# of the text must be exact. A change that has to be escaped is shown as a patch instead.
 
 
 MOST_LINES = 100
-"""Lines above and below the commented one that a suggestion may replace; GitLab's
-MAX_LINES_CONTEXT."""
+"""Lines above and below the commented one that a suggestion may replace (GitLab's
+MAX_LINES_CONTEXT)."""
 LONGEST_PATCH = 20_000
 """Characters of a patch in a reply."""
-_WHERE = "The patch is in the artifacts: bundle/change.patch"
-_ACTIVE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
-"""Text that would end the block, act (``/quick action``, a marker), or was not UTF-8."""
+_PATCH_NOTE = "The patch is in the artifacts: bundle/change.patch"
+_UNSUITABLE = compile_lazily(r"```|~~~|<!--|(?m:^\s*/[A-Za-z])|\ufffd")
+"""Text that would end the block, be a quick action or a marker, or was not UTF-8."""
 
 
 def render_suggestion(patch: str, wide_patch: str, spot: DiffSpot | None) -> str:
@@ -58,17 +58,19 @@ def _render_block(patch: str, spot: DiffSpot) -> str:
     """The suggestion; "" if the change is not wholly within the lines that the diff shows, or has
     characters that a suggestion cannot show."""
     rows = _list_rows(patch, spot.path)
-    # A line that is added at the top of a file stands after line 0; a suggestion begins at 1.
+    # A line that is added at the top of a file has the old number 0; a suggestion begins at 1.
     changed = [max(row.old, 1) for row in rows if row.sign != " "]
     if not changed:
         return ""
     first, last = min(*changed, spot.line), max(*changed, spot.line)
     above, below = spot.line - first, last - spot.line
-    inside = spot.first <= first and last <= spot.last and max(above, below) <= MOST_LINES
-    shown = (row for row in rows if row.sign != "-" and first <= max(row.old, 1) <= last)
-    lines = [row.line[1:] for row in shown]
+    is_in_diff = spot.first <= first and last <= spot.last
+    replaced = (row for row in rows if row.sign != "-" and first <= max(row.old, 1) <= last)
+    lines = [row.line[1:] for row in replaced]
     body = "\n".join(lines)
-    if not inside or _ACTIVE.search(body) or remove_hidden(body, keep="\n\t") != body:
+    if not is_in_diff or max(above, below) > MOST_LINES:
+        return ""
+    if _UNSUITABLE.search(body) or remove_hidden(body, keep="\n\t") != body:
         return ""
     return "\n".join([f"```suggestion:-{above}+{below}", *lines, "```"])
 
@@ -85,32 +87,32 @@ def _list_rows(patch: str, path: str) -> list[DiffRow]:
 
 
 def render_patch(patch: str) -> str:
-    """The whole change, folded: it is to be read, so that what GitLab would act on is escaped."""
+    """The complete change in a collapsed section, escaped: it is to be read, not applied."""
     if len(patch) > LONGEST_PATCH:
-        return f"It is too long for a comment. {_WHERE}."
-    # Longer than any run of backticks in it, which would end it (spec.commonmark.org, 4.5).
+        return f"It is too long for a comment. {_PATCH_NOTE}."
+    # Longer than any run of backticks in the patch, which would end it (spec.commonmark.org, 4.5).
     fence = "`" * max(3, *(len(run) + 1 for run in ["", *re.findall("`+", patch)]))
-    shown = to_markdown(f"{fence}diff\n{patch.rstrip()}\n{fence}", 2 * LONGEST_PATCH)
-    return f"<details><summary>{_WHERE}</summary>\n\n{shown}\n\n</details>"
+    block = to_markdown(f"{fence}diff\n{patch.rstrip()}\n{fence}", 2 * LONGEST_PATCH)
+    return f"<details><summary>{_PATCH_NOTE}</summary>\n\n{block}\n\n</details>"
 
 
 # --- replies ------------------------------------------------------------------------------------
 
 
-LONGEST_REASON = 400
-LONGEST_ANSWER = 2_000
+LONGEST_REASON, LONGEST_ANSWER = 400, 2_000
 """Characters."""
 MOST_COMMANDS = 10
 MOST_FILES = 20
-_ANSWERING = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
-"""Outcomes of a run whose answers are passed on."""
+_WITH_ANSWERS = {Outcome.MR_CREATED, Outcome.MR_READY, Outcome.NO_IMPROVEMENT}
+"""Outcomes of a run whose answers are posted."""
 _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
 """Outcomes after which the task is still open, unless the run has answered."""
 
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How a run ended; ``patch`` is its change, "" without one."""
+    """How a run ended. ``published`` is None if it published nothing, ``patch`` "" if it changed
+    nothing."""
 
     result: RunResult
     bundle: Bundle
@@ -119,73 +121,73 @@ class RunEnding:
 
 
 def render_started_reply(request: TaskRequest, place: CommentAddress, job: JobFacts) -> str:
-    """The reply that the task has started; later replaced by the result."""
-    dry = " as a dry run" if request.dry_run else ""
+    """The reply that work on the task has started; later the result replaces it."""
+    task = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
     name = to_markdown_line(request.author, 100)
-    who = f" for {name}" if name else ""  # not by @name, which would be a mention
+    author = f" for {name}" if name else ""  # not @name, which would be a mention
+    dry_run = " as a dry run" if request.dry_run else ""
     link = _format_link(job, "this pipeline")
-    where = f", in {link}" if link else ""
-    what = "looking into the failed pipeline" if request.upkeep == "repair" else "working on this"
-    text = f"The night shift is {what}{who}{dry}{where}. The result will appear here."
+    pipeline = f", in {link}" if link else ""
+    text = f"The night shift is {task}{author}{dry_run}{pipeline}. The result will appear here."
     return _append_marker(text, "started", place, job, request)
 
 
 def render_declined_reply(why: str, place: CommentAddress, job: JobFacts) -> str:
-    """The reply that the task is not done, and why."""
+    """The reply that the task is declined, and why."""
     text = f"The night shift cannot take this on: {_shorten_reason(why)}."
     return _append_marker(text, "declined", place, job)
 
 
 def render_result_reply(
-    ended: RunEnding, request: TaskRequest, place: CommentAddress, job: JobFacts
+    ending: RunEnding, request: TaskRequest, place: CommentAddress, job: JobFacts
 ) -> str:
     """The reply with the result."""
-    result, bundle = ended.result, ended.bundle
-    answer, link = _find_answer(ended, request, place), _format_link(job, "Log and report")
+    result, bundle = ending.result, ending.bundle
+    answer, link = _find_answer(ending, request, place), _format_link(job, "Log and report")
     parts = (
-        f"{_describe_ending(ended, place, answer)}.",
+        f"{_describe_ending(ending, place, answer)}.",
         to_markdown(answer.text, LONGEST_ANSWER) if answer else "",
-        _show_change(ended),
+        _show_change(ending),
         _describe_tests(bundle, result),
         f"{link}." if link else "",
     )
-    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ended)
-    status: ReplyStatus = "failed" if failed and not _is_answered(ended) else "done"
+    failed = is_failure(result.error_code) or result.outcome in _NOT_DONE or _is_held_back(ending)
+    status: ReplyStatus = "failed" if failed and not _is_answered(ending) else "done"
     return _append_marker("\n\n".join(part for part in parts if part), status, place, job, request)
 
 
-def _show_change(ended: RunEnding) -> str:
-    """The change, where GitLab has it in no other form: as a suggestion, or a dry run's patch."""
-    if ended.published:
-        return ended.published.suggestion
-    failed = is_failure(ended.result.error_code)
-    proposed = ended.result.outcome is Outcome.MR_READY and not failed
-    return render_patch(ended.patch) if proposed and ended.patch else ""
+def _show_change(ending: RunEnding) -> str:
+    """The change if it was not pushed: a suggestion, or a dry run's patch."""
+    if ending.published:
+        return ending.published.suggestion
+    failed = is_failure(ending.result.error_code)
+    proposed = ending.result.outcome is Outcome.MR_READY and not failed
+    return render_patch(ending.patch) if proposed and ending.patch else ""
 
 
-def _is_held_back(ended: RunEnding) -> bool:
+def _is_held_back(ending: RunEnding) -> bool:
     """True if a change is held back because the notary could not run it."""
-    return ended.published is not None and ended.result.outcome is Outcome.MR_READY
+    return ending.published is not None and ending.result.outcome is Outcome.MR_READY
 
 
-def _is_answered(ended: RunEnding) -> bool:
+def _is_answered(ending: RunEnding) -> bool:
     """True if the run answered without a change."""
-    return ended.result.outcome is Outcome.NO_IMPROVEMENT and bool(ended.bundle.answers)
+    return ending.result.outcome is Outcome.NO_IMPROVEMENT and bool(ending.bundle.answers)
 
 
 def _find_answer(
-    ended: RunEnding, request: TaskRequest, place: CommentAddress
+    ending: RunEnding, request: TaskRequest, place: CommentAddress
 ) -> ThreadAnswer | None:
     """The run's answer in this thread; None if the run failed, as the answer may then be wrong."""
-    result = ended.result
-    if is_failure(result.error_code) or result.outcome not in _ANSWERING:
+    result = ending.result
+    if is_failure(result.error_code) or result.outcome not in _WITH_ANSWERS:
         return None
     number = 1 + (request.place, *request.also).index(place)
-    return next((each for each in ended.bundle.answers if each.thread == number), None)
+    return next((answer for answer in ending.bundle.answers if answer.thread == number), None)
 
 
-def _describe_ending(ended: RunEnding, place: CommentAddress, answer: ThreadAnswer | None) -> str:
-    result, bundle, published = ended.result, ended.bundle, ended.published
+def _describe_ending(ending: RunEnding, place: CommentAddress, answer: ThreadAnswer | None) -> str:
+    result, bundle, published = ending.result, ending.bundle, ending.published
     if published and result.outcome is Outcome.MR_CREATED:
         if place.where == "issues":
             return f"The night shift has opened !{published.mr_iid}"
@@ -194,9 +196,9 @@ def _describe_ending(ended: RunEnding, place: CommentAddress, answer: ThreadAnsw
     if published and published.suggestion:
         return "The night shift suggests this change and has pushed nothing"
     if result.outcome is Outcome.MR_READY and not is_failure(result.error_code) and not published:
-        what = _describe_proposal(bundle)
-        return f"Dry run, nothing was pushed. The night shift would propose {what}"
-    if _is_answered(ended):
+        proposal = _describe_proposal(bundle)
+        return f"Dry run, nothing was pushed. The night shift would propose {proposal}"
+    if _is_answered(ending):
         return f"The night shift has changed nothing{'' if answer else ', and has no answer here'}"
     code = f" ({to_code_span(result.error_code)})" if result.error_code else ""
     return f"The night shift could not do this{code}: {_shorten_reason(result.reason)}"
@@ -236,9 +238,9 @@ def _describe_tests(bundle: Bundle, result: RunResult) -> str:
 
 
 def _describe_commands(results: Iterable[CommandFinding]) -> Iterable[str]:
-    for each in tuple(results)[:MOST_COMMANDS]:
-        how = "passed" if each.exit_status == 0 else "failed"
-        yield f"- {to_code_span(each.command)}: {how}"
+    for finding in tuple(results)[:MOST_COMMANDS]:
+        status = "passed" if finding.exit_status == 0 else "failed"
+        yield f"- {to_code_span(finding.command)}: {status}"
 
 
 def _shorten_reason(why: str) -> str:
@@ -246,8 +248,8 @@ def _shorten_reason(why: str) -> str:
 
 
 def _format_link(job: JobFacts, text: str) -> str:
-    known = WEB_ADDRESS.fullmatch(job.pipeline_url)
-    return f"[{text}]({job.pipeline_url})" if known else ""
+    has_url = WEB_ADDRESS.fullmatch(job.pipeline_url)
+    return f"[{text}]({job.pipeline_url})" if has_url else ""
 
 
 def _append_marker(
@@ -257,7 +259,7 @@ def _append_marker(
     job: JobFacts,
     request: TaskRequest | None = None,
 ) -> str:
-    marks = [write_reply_marker(Reply(status, place.note, job.run_id))]
+    markers = [write_reply_marker(ReplyMarker(status, place.note, job.run_id))]
     if request and request.upkeep:
-        marks.append(write_upkeep_mark(UpkeepMark(request.upkeep, job.run_id)))
-    return "\n\n".join([text, "\n".join(marks)])
+        markers.append(write_upkeep_marker(UpkeepMarker(request.upkeep, job.run_id)))
+    return "\n\n".join([text, "\n".join(markers)])

@@ -1,4 +1,4 @@
-"""Adds a night's line to a page of Confluence, by its REST API: version 2 on Cloud, version 1 on
+"""Appends a night's line to a Confluence page by the REST API: version 2 on Cloud, version 1 on
 Data Center.
 """
 
@@ -15,25 +15,25 @@ from gitlab_nightshift.stages.report.job_log import format_line
 from gitlab_nightshift.stages.report.result_texts import format_duration
 
 LONGEST_TEXT = 300
-"""Characters of each part of a line."""
+"""Characters of each field of a line."""
 
 
 def render_line(result: RunResult, today: str) -> str:
-    """A paragraph with day, outcome, category, title or reason, cost, duration and links. All text
-    is escaped."""
+    """A paragraph with day (``today`` if the result has none), outcome, category, title or reason,
+    cost, duration and links. All text is escaped."""
     day = _link(result.started_at[:10] or today, result.pipeline_url)
-    opened = result.outcome is Outcome.MR_CREATED
-    text = _link(result.title if opened else result.reason, result.mr_url)
+    is_opened = result.outcome is Outcome.MR_CREATED
+    subject = _link(result.title if is_opened else result.reason, result.mr_url)
     category = "" if result.category_used == "none" else _escape(result.category_used)
-    spent = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
-    parts = (f"{day} {result.outcome.value}", category, text, _escape(spent))
-    return f"<p>{' · '.join(filter(None, parts))}</p>"
+    effort = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
+    fields = (f"{day} {result.outcome.value}", category, subject, _escape(effort))
+    return f"<p>{' · '.join(filter(None, fields))}</p>"
 
 
 def _link(text: str, url: str) -> str:
-    safe = url.startswith(("https://", "http://"))
-    shown = _escape(text)
-    return f'<a href="{_escape(url)}">{shown}</a>' if safe and shown else shown
+    label = _escape(text)
+    is_safe = url.startswith(("https://", "http://"))
+    return f'<a href="{_escape(url)}">{label}</a>' if is_safe and label else label
 
 
 def _escape(text: str) -> str:
@@ -44,11 +44,11 @@ CONFLICT = 409
 LARGEST_PAGE = 16 * 1024 * 1024
 """Bytes of an answer."""
 _TIMEOUTS_S = (5.0, 20.0)
-"""Timeouts: to connect, and between two parts of an answer."""
+"""To connect, and between two parts of an answer."""
 
 
 class ConfluenceError(Exception):
-    """Confluence did not do what was asked; the text holds no secret."""
+    """A request to Confluence failed; the text contains no secret."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -57,7 +57,7 @@ class ConfluenceError(Exception):
 
 @dataclass(frozen=True)
 class _PageAccess:
-    """A page's address, and how to log in. ``auth`` is None for Data Center's API."""
+    """A page's URL in the API, and how to log in. ``auth`` is None for Data Center's API."""
 
     url: str
     page_id: str
@@ -74,8 +74,8 @@ def _is_address(url: str) -> bool:
 
 
 def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> str:
-    """Add a line at the end of a page: of Cloud for a ``user``, of Data Center without one. Returns
-    why that failed, "" if it did not."""
+    """Append a line to a page: with a ``user`` on Cloud, without one on Data Center. Returns why
+    that failed, "" on success."""
     if not _is_address(url):
         return "CONFLUENCE_URL is not an address such as https://acme.atlassian.net/wiki"
     path = f"api/v2/pages/{page}" if user else f"rest/api/content/{page}"
@@ -86,33 +86,33 @@ def append_to_page(*, page: str, url: str, token: str, user: str, line: str) -> 
         try:
             _append(access, line)
         except ConfluenceError as error:
-            if error.status != CONFLICT:  # someone has edited the page since it was read
+            if error.status != CONFLICT:
                 raise
-            _append(access, line)
+            _append(access, line)  # somebody had edited the page since it was read
     except ConfluenceError as error:
         return str(error)
     return ""
 
 
 def _append(access: _PageAccess, line: str) -> None:
-    """Read the page, and write it back whole with the line."""
-    wanted = {"body-format": "storage"} if access.auth else {"expand": "body.storage,version"}
-    page = _request(access, "GET", params=wanted)
+    """Read the page, and write it back with the line."""
+    query = {"body-format": "storage"} if access.auth else {"expand": "body.storage,version"}
+    page = _request(access, "GET", params=query)
     try:
         # An update names the next version; if it is taken, the answer is 409 (CONFLICT).
         number, body = int(page["version"]["number"]) + 1, str(page["body"]["storage"]["value"])
         update: dict[str, Any] = {"id": access.page_id, "title": str(page["title"])}
-        kind = {} if access.auth else {"type": str(page["type"])}
+        if not access.auth:
+            update["type"] = str(page["type"])
     except (KeyError, TypeError, ValueError):
         raise ConfluenceError("its answer is not a page: is CONFLUENCE_URL right?") from None
     storage = {"value": body + line, "representation": "storage"}
-    update |= {"status": "current", "version": {"number": number}, **kind}
-    _request(
-        access, "PUT", json={**update, "body": storage if access.auth else {"storage": storage}}
-    )
+    update |= {"status": "current", "version": {"number": number}}
+    update["body"] = storage if access.auth else {"storage": storage}
+    _request(access, "PUT", json=update)
 
 
-def _request(access: _PageAccess, method: str, **sent: Any) -> Any:
+def _request(access: _PageAccess, method: str, **options: Any) -> Any:
     import requests
 
     try:
@@ -124,7 +124,7 @@ def _request(access: _PageAccess, method: str, **sent: Any) -> Any:
             timeout=_TIMEOUTS_S,
             allow_redirects=False,  # the other server would get the token
             stream=True,  # so that the size of the answer can be bounded
-            **sent,
+            **options,
         ) as answer:
             if answer.status_code != 200:
                 raise ConfluenceError(_explain_status(answer.status_code), answer.status_code)
@@ -141,10 +141,10 @@ def _keep_headers(request: Any) -> Any:
     return request
 
 
-def _read_bounded(parts: Any) -> bytes:
+def _read_bounded(chunks: Any) -> bytes:
     data = bytearray()
-    for part in parts:
-        data += part
+    for chunk in chunks:
+        data += chunk
         if len(data) > LARGEST_PAGE:
             raise ConfluenceError("the page is too large")
     return bytes(data)
@@ -157,5 +157,5 @@ def _explain_status(status: int) -> str:
         404: "it has no such page, or CONFLUENCE_TOKEN may not see it",
         CONFLICT: "the page is being edited",
     }
-    hint = hints.get(status, "is CONFLUENCE_URL right?" if 300 <= status < 400 else "")
-    return f"Confluence answered {status}{f': {hint}' if hint else ''}"
+    hint = "is CONFLUENCE_URL right?" if 300 <= status < 400 else hints.get(status, "")
+    return f"Confluence answered {status}: {hint}" if hint else f"Confluence answered {status}"

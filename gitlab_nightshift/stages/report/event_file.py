@@ -1,5 +1,5 @@
-"""``events.jsonl``: each event of a run as a line of JSON, written as it happens, and read back for
-the status of a run or the result of a killed one.
+"""``events.jsonl``: each event of a run as a line of JSON, written as it happens. The file is read
+for the status of a run, and for the result of a killed run.
 """
 
 import contextlib
@@ -25,10 +25,11 @@ MOST_BYTES = 20_000_000
 
 
 class EventFile:
-    """A sink that appends each event to a file, with the id of the run.
+    """A sink that appends each event to a file, with the run's id.
 
-    The file is bounded, except for the run's last event. Events that do not fit on a full disk are
-    counted: a note before the next one that fits says how many are missing.
+    The file has at most ``MOST_BYTES``, and after them the run's last event. Events that do not fit
+    are counted, also on a full disk: a note before the next one that fits says how many are
+    missing.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str], run_id: str) -> None:
@@ -48,7 +49,7 @@ class EventFile:
     def _append(self, lines: bytes) -> None:
         try:
             with open_to_append(self._path) as file:
-                # Unbuffered: a disk that fills up takes a part of it (write(2)).
+                # Unbuffered: a disk that fills up takes a part of the lines (write(2)).
                 if file.write(lines) < len(lines):
                     raise OSError(errno.ENOSPC, "no space left")
         except OSError as error:
@@ -65,18 +66,20 @@ class EventFile:
 
 
 LONGEST_LINE = 2_000_000
-MOST_BEADS, LARGEST_AMOUNT = 1_000, 1e15
-"""Limits of what is read: bytes of a line; beads; dollars or tokens of one bead."""
+"""Bytes that are read of a line."""
+MOST_BEADS = 1_000
+LARGEST_AMOUNT = 1e15
+"""Dollars or tokens of one bead."""
 
 
 @dataclass
 class EventSummary:
-    """What the events say of a run.
+    """What the events say about a run.
 
-    ``started`` and ``ended``: its first and last event are there. ``tier`` is the sandbox's.
-    ``phase`` is a delegation's latest one, begun at ``since`` (ISO 8601). ``times`` are those of
-    the first and the latest event, ``beads`` the ended ones. ``running_usage`` is the run's usage
-    as a running bead last reported it, None if no bead is running.
+    ``started`` and ``ended``: the file has the run's first and last event. ``tier`` is the
+    sandbox's. ``phase`` is a delegation's current phase, which began at ``since`` (ISO 8601).
+    ``times`` are those of the first and the latest event, ``beads`` have ended. ``running_usage``
+    is the run's usage as a running bead last reported it, None if no bead is running.
     """
 
     run_id: str = ""
@@ -92,7 +95,7 @@ class EventSummary:
 
     @property
     def usage(self) -> Usage:
-        """The run's usage so far: as the running bead reported it, or the sum of the ended ones."""
+        """The run's usage so far: as the running bead reported it, or the sum of ended beads."""
         return self.running_usage or add_usage(bead.usage for bead in self.beads)
 
     @property
@@ -114,7 +117,7 @@ def read_summary(path: Path) -> EventSummary:
 def _read_events(path: Path) -> Iterator[dict[str, Any]]:
     """The events of a file, up to the first incomplete line."""
     with path.open("rb") as file:
-        # Twice: the last event of a run is written even if the file is full.
+        # Twice the limit: the last event of a run is written even if the file is full.
         while file.tell() < 2 * MOST_BYTES:
             line = file.readline(LONGEST_LINE)
             if not line.endswith(b"\n"):
@@ -141,10 +144,8 @@ def _add(summary: EventSummary, event: dict[str, Any]) -> None:
         summary.beads.append(make_record(BeadResult, event["result"]))
         summary.running_usage = None
     elif name == "progress":
-        tokens = _parse_amount(event["tokens"])
-        summary.running_usage = Usage(
-            _parse_amount(event["cost_usd"]), None if tokens is None else int(tokens)
-        )
+        cost_usd, tokens = _parse_amount(event["cost_usd"]), _parse_amount(event["tokens"])
+        summary.running_usage = Usage(cost_usd, None if tokens is None else int(tokens))
 
 
 def _parse_amount(value: object) -> float | None:

@@ -21,14 +21,13 @@ from gitlab_nightshift.records.history_records import (
 from gitlab_nightshift.records.usage import Bound, format_usd
 from gitlab_nightshift.stages.report.page import build_environment, find_link
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import count_words
 
 HISTORY_VERSION = 2
 LONGEST_FAILURE, MOST_URLS = 200, 5
-"""Characters of a reason, and nights that are linked for it."""
+"""Characters of a failure's reason, and nights that are linked for it."""
 NOBODY = "nobody"
-_VARYING = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,}")
-"""What differs between nights that fail in the same way: ids, numbers, paths."""
+_VARIABLE_PARTS = compile_lazily(r"\b[0-9a-f]{7,64}\b|\d+|(?<=[ '\"(])(?:/[\w.@+-]+){2,}")
+"""What may differ between nights that fail for the same reason: ids, numbers, paths."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,9 @@ class RowFigures:
     """Merge requests and nights of a category, a group or a reviewer, called ``name``.
 
     ``waiting`` are open, ``ignored`` have been open for two weeks. ``acceptance`` is the merged
-    share of those that have ended (None if none has), ``hours_to_merge`` the median (None if none
-    was merged).
-    ``cost_usd`` is the known cost of the nights, ``cost_per_merged_usd`` that divided by the merged
-    ones; None if unknown. A reviewer has no nights.
+    share of merged and closed ones (None if there are none), ``hours_to_merge`` the median (None if
+    none was merged). ``cost_usd`` is the known cost of the nights, ``cost_per_merged_usd`` that
+    divided by the number of merged ones; None if unknown. A reviewer has no nights.
     """
 
     name: str
@@ -68,7 +66,8 @@ class FailureFigures:
 
 @dataclass(frozen=True)
 class WeekFigures:
-    """An ISO 8601 week, such as ``2026-W47``: its nights, how many have a known cost, the sum."""
+    """An ISO 8601 week, such as ``2026-W47``: its nights, how many of them have a known cost, and
+    the sum of known costs."""
 
     week: str
     nights: int
@@ -78,10 +77,10 @@ class WeekFigures:
 
 @dataclass(frozen=True)
 class HistoryFigures:
-    """A history in figures. ``cost_usd`` is the cost of the ``nights_known`` nights whose cost is
-    known, ``cost_per_merged_usd`` that divided by the merged requests (None if nothing is known, or
-    merged). ``at_least``: some nights' costs are unknown, so ``cost_usd`` is a lower bound.
-    ``silent`` are projects that should have had a night and had none."""
+    """A history in figures. ``cost_usd`` is the cost of the ``nights_known`` nights with a known
+    cost, ``cost_per_merged_usd`` that divided by the number of merged requests (None if no cost is
+    known or nothing was merged). ``at_least``: some nights' costs are unknown, so ``cost_usd`` is a
+    lower bound. ``silent`` are projects that should have had a night and had none."""
 
     name: str
     since: str
@@ -111,11 +110,12 @@ class HistoryFigures:
 def compute_figures(
     name: str, since: str, until: str, history: NightHistory, silent: Iterable[str] = ()
 ) -> HistoryFigures:
-    """The figures of a project, a group or a fleet of this name, from one day until another."""
+    """The figures of a project, a group or a fleet called ``name``, between two days (ISO 8601)."""
     requests, nights = history.merge_requests, history.nights
-    known = [each for each in nights if each.cost_usd is not None]
+    known = [night for night in nights if night.cost_usd is not None]
     total = _build_row("all", requests, nights, until)
-    people = [(person, each) for each in requests for person in each.reviewers or (NOBODY,)]
+    by_reviewer = [(name, each) for each in requests for name in each.reviewers or (NOBODY,)]
+    reviewers = _build_rows(by_reviewer, (), until)
     return HistoryFigures(
         name=name,
         since=since,
@@ -137,7 +137,7 @@ def compute_figures(
             ((_find_group(each.project), each) for each in nights),
             until,
         ),
-        reviewers=tuple(sorted(_build_rows(people, (), until), key=lambda each: -each.waiting)),
+        reviewers=tuple(sorted(reviewers, key=lambda row: -row.waiting)),
         failures=_group_failures(nights),
         weeks=tuple(_count_weeks(nights)),
         history=history,
@@ -150,7 +150,7 @@ def _build_rows(
     nights: Iterable[tuple[str, PastNight]],
     until: str,
 ) -> tuple[RowFigures, ...]:
-    """A row for each name, sorted."""
+    """A row for each name, sorted by name. Requests and nights come with their row's name."""
     named_requests: defaultdict[str, list[PastMergeRequest]] = defaultdict(list)
     for name, request in requests:
         named_requests[name].append(request)
@@ -166,17 +166,17 @@ def _build_rows(
 def _build_row(
     name: str, requests: Sequence[PastMergeRequest], nights: Sequence[PastNight], until: str
 ) -> RowFigures:
-    states = Counter(each.state for each in requests)
-    ended = states["merged"] + states["closed"]
-    hours = [h for each in requests if (h := _measure_hours(each)) is not None]
+    states = Counter(request.state for request in requests)
     cost, merged = _add_costs(nights), states["merged"]
+    ended = merged + states["closed"]
+    hours = [hours for hours in map(_measure_hours, requests) if hours is not None]
     return RowFigures(
         name=name,
         opened=len(requests),
         merged=merged,
         closed=states["closed"],
         waiting=len(requests) - ended,
-        ignored=sum(_is_ignored(each, until) for each in requests),
+        ignored=len([request for request in requests if _is_ignored(request, until)]),
         acceptance=merged / ended if ended else None,
         hours_to_merge=median(hours) if hours else None,
         nights=len(nights),
@@ -186,7 +186,7 @@ def _build_row(
 
 
 def _is_ignored(request: PastMergeRequest, until: str) -> bool:
-    opened, day = _parse_moment(request.opened), _parse_moment(f"{until}T00:00:00+00:00")
+    opened, day = _parse_time(request.opened), _parse_time(f"{until}T00:00:00+00:00")
     is_open = request.state not in ("merged", "closed")
     return bool(is_open and opened and day and day - opened >= IGNORED_AFTER)
 
@@ -204,23 +204,23 @@ def _find_category(night: PastNight) -> str:
 def _group_failures(nights: Iterable[PastNight]) -> tuple[FailureFigures, ...]:
     """Reasons that differ only in ids, numbers and paths count as one; the most frequent first."""
     by_reason: defaultdict[str, list[PastNight]] = defaultdict(list)
-    for each in nights:
-        if each.failure:
-            reason = " ".join(_VARYING.sub("…", each.failure).split())[:LONGEST_FAILURE]
-            by_reason[reason].append(each)
-    rows = [_build_failure(reason, group) for reason, group in by_reason.items()]
-    return tuple(sorted(rows, key=lambda each: (-each.nights, each.reason)))
+    for night in nights:
+        if night.failure:
+            reason = " ".join(_VARIABLE_PARTS.sub("…", night.failure).split())[:LONGEST_FAILURE]
+            by_reason[reason].append(night)
+    failures = [_build_failure(reason, group) for reason, group in by_reason.items()]
+    return tuple(sorted(failures, key=lambda failure: (-failure.nights, failure.reason)))
 
 
 def _build_failure(reason: str, nights: Sequence[PastNight]) -> FailureFigures:
-    # The nights come newest first, so of each project the newest URL stays.
-    urls = {each.project: each.web_url for each in reversed(nights)}
+    # The nights come newest first; reversed, each project keeps the newest URL.
+    urls = {night.project: night.web_url for night in reversed(nights)}
     return FailureFigures(reason, len(nights), len(urls), tuple(urls.values())[:MOST_URLS])
 
 
 def _measure_hours(request: PastMergeRequest) -> float | None:
-    """From opening to merge; None if it is not merged, or if it was before it was opened."""
-    start, end = _parse_moment(request.opened), _parse_moment(request.ended)
+    """Hours from opening to merge; None if it is not merged, or if its times are invalid."""
+    start, end = _parse_time(request.opened), _parse_time(request.ended)
     if request.state != "merged" or start is None or end is None or end < start:
         return None
     return (end - start).total_seconds() / 3600
@@ -229,12 +229,12 @@ def _measure_hours(request: PastMergeRequest) -> float | None:
 def _count_weeks(nights: Iterable[PastNight]) -> Iterable[WeekFigures]:
     """The weeks with nights, oldest first."""
     by_week: defaultdict[str, list[PastNight]] = defaultdict(list)
-    for each in nights:
-        if moment := _parse_moment(each.started):
-            by_week[f"{moment:%G-W%V}"].append(each)
+    for night in nights:
+        if started := _parse_time(night.started):
+            by_week[f"{started:%G-W%V}"].append(night)
     for week, group in sorted(by_week.items()):
-        known = sum(each.cost_usd is not None for each in group)
-        yield WeekFigures(week, len(group), known, _add_costs(group))
+        known = [night for night in group if night.cost_usd is not None]
+        yield WeekFigures(week, len(group), len(known), _add_costs(group))
 
 
 def _add_costs(nights: Iterable[PastNight]) -> float | None:
@@ -243,12 +243,13 @@ def _add_costs(nights: Iterable[PastNight]) -> float | None:
     return sum(costs) if costs else None
 
 
-def _parse_moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
+    """A time with a time zone; None for anything else."""
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else None
+    return time if time.tzinfo else None
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -256,8 +257,7 @@ def _parse_moment(text: str) -> datetime | None:
 
 TEMPLATE = Path(__file__).with_name("history.html.j2")
 NOT_KNOWN = "not known"
-MOST_REJECTED, MOST_ROWS = 50, 200
-MOST_WEEKS = 26
+MOST_REJECTED, MOST_ROWS, MOST_WEEKS = 50, 200, 26
 """Limits of the page: rejected ideas, rows of a table, weeks of the plot."""
 
 
@@ -266,10 +266,9 @@ def render_history(figures: HistoryFigures) -> str:
     environment = build_environment()
     filters: dict[str, Callable[..., str]] = {
         "money": format_usd,
-        "share": lambda part: NOT_KNOWN if part is None else f"{part:.0%}",
+        "share": lambda share: NOT_KNOWN if share is None else f"{share:.0%}",
         "hours": _format_hours,
         "link": find_link,
-        "count": count_words,
     }
     environment.filters |= filters
     rejected = [each for each in figures.history.merge_requests if each.state == "closed"]
@@ -290,9 +289,10 @@ def _format_hours(hours: float | None) -> str:
 def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
     """The last weeks, each with its cost in percent of the most expensive one."""
     weeks = figures.weeks[-MOST_WEEKS:]
-    most = max((week.cost_usd or 0.0 for week in weeks), default=0.0) or 1.0
+    highest = max((week.cost_usd or 0.0 for week in weeks), default=0.0) or 1.0
     return [
-        {"week": week, "percent": round(100 * (week.cost_usd or 0.0) / most, 1)} for week in weeks
+        {"week": week, "percent": round(100 * (week.cost_usd or 0.0) / highest, 1)}
+        for week in weeks
     ]
 
 
@@ -302,39 +302,39 @@ def _build_bars(figures: HistoryFigures) -> list[dict[str, object]]:
 Sample = tuple[Mapping[str, str], float | None]
 PREFIX = "nightshift"
 STATES = ("merged", "closed", "waiting", "ignored")
-"""Open ones are waiting; after two weeks they are ignored, too."""
+"""States of a merge request: an open one is waiting, and after two weeks also ignored."""
 
 
 def render_metrics(figures: HistoryFigures) -> str:
-    """The whole text. What is unknown has no sample."""
+    """The OpenMetrics text. An unknown value has no sample."""
     total = figures.total
     lines = [
-        *_format_gauges("merge_requests", "Of nights, by state.", _list_states({}, total)),
-        *_format_gauges(
+        *_format_gauge("merge_requests", "Of nights, by state.", _list_states({}, total)),
+        *_format_gauge(
             "merge_requests_by", "By category, group or reviewer.", _list_states_by_name(figures)
         ),
-        *_format_gauges(
+        *_format_gauge(
             "nights",
             "By outcome.",
             (({"outcome": name}, count) for name, count in figures.outcomes.items()),
         ),
-        *_format_gauges(
+        *_format_gauge(
             "failed_nights",
             "By reason, without what differs.",
             (({"reason": each.reason}, each.nights) for each in figures.failures),
         ),
-        *_format_gauges("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
-        *_format_gauges(
+        *_format_gauge("cost", "Known cost.", _list_costs(figures, "cost_usd"), "usd"),
+        *_format_gauge(
             "cost_per_merged",
             "Known cost for each merged merge request.",
             _list_costs(figures, "cost_per_merged_usd"),
             "usd",
         ),
-        *_format_gauges(
+        *_format_gauge(
             "silent_projects", "Set up, and without a night.", [({}, len(figures.silent))]
         ),
-        *_format_gauges("known_nights", "With a known cost.", [({}, figures.nights_known)]),
-        "# EOF",  # without it a reader takes the text for cut off
+        *_format_gauge("known_nights", "With a known cost.", [({}, figures.nights_known)]),
+        "# EOF",  # without it, readers take the text as truncated
     ]
     return "\n".join(lines) + "\n"
 
@@ -358,20 +358,19 @@ def _list_costs(figures: HistoryFigures, name: str) -> Iterator[Sample]:
     yield from (({"group": each.name}, getattr(each, name)) for each in figures.groups)
 
 
-def _format_gauges(
+def _format_gauge(
     name: str, help_text: str, samples: Iterable[Sample], unit: str = ""
 ) -> Iterator[str]:
-    """A family of gauges."""
     # A unit must be the suffix of the family's name, and its line must follow (OpenMetrics, Unit).
-    whole = "_".join(filter(None, (PREFIX, name, unit)))
-    yield f"# TYPE {whole} gauge"
+    family = "_".join(filter(None, (PREFIX, name, unit)))
+    yield f"# TYPE {family} gauge"
     if unit:
-        yield f"# UNIT {whole} {unit}"
-    yield f"# HELP {whole} {help_text}"
+        yield f"# UNIT {family} {unit}"
+    yield f"# HELP {family} {help_text}"
     for labels, value in samples:
         if value is not None:
             pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
-            yield f"{whole}{{{pairs}}} {value}" if pairs else f"{whole} {value}"
+            yield f"{family}{{{pairs}}} {value}" if pairs else f"{family} {value}"
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The result of a killed run, from what it had written until then, which is read strictly."""
+"""The result of a killed run, from the files that it had written. They are read strictly."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ _COST = "the cost is what was known until then"
 
 
 def recover_results(private: Path, why: str = "killed", run_id: str = "unknown") -> None:
-    """Put a killed run's results into its output folder, unless there are newer ones."""
+    """Put a killed run's results into its output folder, unless that has newer results."""
     with contextlib.suppress(OSError):
         output = Path(os.fsdecode((private / OUTPUT).read_bytes()))
         remove_part(private, output)
@@ -40,9 +40,9 @@ def recover_results(private: Path, why: str = "killed", run_id: str = "unknown")
 
 def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     """Write the result of a killed run into ``results``: ``FAILED`` and ``why``, or what it had
-    published already. Nothing is written if a result is there, or no run had started.
+    published already. Nothing is written if a result exists, or no run had started.
 
-    ``earlier`` holds products of earlier stages; ``run_id`` counts if there is no plan. All texts
+    ``earlier`` has the results of earlier stages; ``run_id`` is used if there is no plan. All texts
     are redacted already. Raises OSError.
     """
     from gitlab_nightshift.redaction.redactor import Redactor
@@ -53,7 +53,10 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
     bundle = read_if_valid(Bundle, results / "bundle/bundle.json")
     bundle = bundle or _add_plan(_build_bundle(summary), results, earlier, run_id)
     bundle = replace(
-        bundle, outcome=Outcome.FAILED, error_code=Code.TERMINATED.value, reason=f"{why}; {_COST}"
+        bundle,
+        outcome=Outcome.FAILED,
+        error_code=Code.TERMINATED.value,
+        reason=f"{why}; {_COST}",
     )
     published = read_if_valid(Publication, results / "published.json")
     upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)

@@ -1,5 +1,5 @@
-"""The process that notifies people of a run. It gets the addresses, which are secrets, and the
-result, but no GitLab token. It alone loads apprise."""
+"""The process that notifies people of a run. It gets the result, and the addresses, which are
+secrets, but no GitLab token. No other process loads apprise."""
 
 import difflib
 import functools
@@ -24,10 +24,10 @@ from gitlab_nightshift.stages.report.result_texts import (
 from gitlab_nightshift.system.signals import start_with_signals_blocked
 
 LONGEST_S = 30.0
-"""For all addresses together, which are notified at the same time."""
+"""Seconds for all addresses together, which are notified at the same time."""
 _SERVICES = "; https://appriseit.com lists the services"
 Tasks = dict[str, Callable[[], str]]
-"""Tasks by a name that is not secret; each returns why it failed, "" if it did not."""
+"""Tasks by a name that is not secret; each returns why it failed, "" on success."""
 
 
 def main(_data: Mapping[str, Any]) -> int:
@@ -36,8 +36,8 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Notify of the run in ``results``, or send the ``message``. The answer: ``warnings``, one for
-    each address that was not notified, named by its place in the list.
+    """Notify people of the run in ``results``, or send the ``message``. The answer is ``warnings``,
+    one for each address that was not notified, called by its number in the list.
 
     With ``checked`` nobody is notified. The answer is then ``unknown``, a text for each address in
     ``checked`` that apprise does not know.
@@ -59,7 +59,8 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def send_to_all(addresses: Sequence[str], message: Notification, longest_s: float) -> list[str]:
-    """Send to all at the same time, for ``longest_s`` at most. Returns why some failed."""
+    """Send to all addresses at the same time, for ``longest_s`` at most. Returns what failed, and
+    why."""
     return run_all(_plan_messages(addresses, message), longest_s)
 
 
@@ -71,22 +72,22 @@ def _plan_messages(addresses: Sequence[str], message: Notification) -> Tasks:
 
 
 def run_all(tasks: Tasks, longest_s: float) -> list[str]:
-    """Run all at the same time, for ``longest_s`` at most. Returns what failed, and why."""
-    # Daemons: a server that answers a byte a minute keeps its thread, which ends with the process.
+    """Run the tasks at the same time, for ``longest_s`` at most. Returns what failed, and why."""
+    # Daemon threads end with the process, even if a server answers one byte a minute.
     ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for name, task in tasks.items():
         start_with_signals_blocked(
             threading.Thread(target=_run, args=(ended, name, task), daemon=True)
         )
-    problems = dict.fromkeys(tasks, f"no answer within {longest_s:.0f} s")
-    until = time.monotonic() + longest_s
+    failures = dict.fromkeys(tasks, f"no answer within {longest_s:.0f} s")
+    deadline = time.monotonic() + longest_s
     for _ in tasks:
         try:
-            name, problem = ended.get(timeout=max(0.0, until - time.monotonic()))
+            name, failure = ended.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             break
-        problems[name] = problem
-    return [f"{name}: {why}" for name, why in problems.items() if why]
+        failures[name] = failure
+    return [f"{name}: {failure}" for name, failure in failures.items() if failure]
 
 
 def _run(ended: "queue.SimpleQueue[tuple[str, str]]", name: str, task: Callable[[], str]) -> None:
@@ -108,7 +109,7 @@ def describe_unknown_addresses(addresses: Sequence[str]) -> list[str]:
 
 
 def _describe_unknown_address(address: str) -> str:
-    """Describe it without repeating any part of it, since it is a secret."""
+    """Describe an address without repeating any part of it, since it is a secret."""
     import apprise
 
     scheme = address.partition("://")[0].lower()
@@ -117,8 +118,8 @@ def _describe_unknown_address(address: str) -> str:
         for service in apprise.Apprise().details()["schemas"]
         for name in (*(service["protocols"] or ()), *(service["secure_protocols"] or ()))
     ]
-    near = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
-    hint = f"; did you mean {near[0]}://?" if near else ""
+    similar = difflib.get_close_matches(scheme, known, 1, 0.75) if scheme not in known else []
+    hint = f"; did you mean {similar[0]}://?" if similar else ""
     return f"apprise knows no such address{hint or _SERVICES}"
 
 
@@ -128,9 +129,10 @@ def _send_by_apprise(address: str, message: Notification) -> str:
     service = apprise.Apprise.instantiate(address)
     if not isinstance(service, apprise.NotifyBase):
         return _describe_unknown_address(address)
-    kind = apprise.NotifyType(message.tone)
-    text = apprise.NotifyFormat.TEXT
     sent = service.notify(
-        title=message.title, body=message.body, notify_type=kind, body_format=text
+        title=message.title,
+        body=message.body,
+        notify_type=apprise.NotifyType(message.tone),
+        body_format=apprise.NotifyFormat.TEXT,
     )
     return "" if sent else f"{service.service_name} did not take the message"

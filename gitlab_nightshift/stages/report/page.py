@@ -1,6 +1,6 @@
 """``report.html``: one self-contained page, without scripts or anything that a browser would fetch.
 
-It is well-formed XML, too, so that a test can see a text that breaks out of its element.
+It is also well-formed XML, so that a test can see if a text breaks out of its element.
 """
 
 import itertools
@@ -28,8 +28,8 @@ from gitlab_nightshift.text.diff_rows import DiffRow, read_rows
 from gitlab_nightshift.text.printable_text import count_words, make_printable
 
 # --- the patch ----------------------------------------------------------------------------------
-# Git made it from an agent's files: names and lines are hostile data, and are only cut here; the
-# template escapes them.
+# Its names and lines come from an agent's files, so they are hostile data. They are only shortened
+# here; the template escapes them.
 
 
 MOST_LINES = 3_000
@@ -39,34 +39,34 @@ LONGEST_LINE = 2_000
 
 @dataclass(frozen=True)
 class PatchFile:
-    """The rows of a changed file; a note has a backslash for its sign, like git's own."""
+    """The rows of a changed file; a note has the sign ``\\``, as in git's own notes."""
 
     name: str
     rows: tuple[DiffRow, ...]
 
 
 def parse_patch(patch: str) -> tuple[PatchFile, ...]:
-    """The files of a git patch; a note stands for what exceeds ``MOST_LINES``."""
+    """The files of a git patch; a note replaces what exceeds ``MOST_LINES``."""
     lines = patch.split("\n")
-    found: list[PatchFile] = []
-    starts = [n for n, line in enumerate(lines) if line.startswith("diff --git ")]
+    files: list[PatchFile] = []
+    starts = [index for index, line in enumerate(lines) if line.startswith("diff --git ")]
     lines_left = MOST_LINES
     for start, end in itertools.pairwise([*starts, len(lines)]):
         rows = tuple(_read_rows(lines[start + 1 : min(end, start + lines_left)]))
         if end - start > lines_left:
             rows = (*rows, DiffRow("\\", "The rest is in bundle/change.patch."))
-        found.append(PatchFile(_read_name(lines[start:end]), rows))
+        files.append(PatchFile(_read_name(lines[start:end]), rows))
         lines_left -= end - start
         if lines_left <= 0:
             break
-    return tuple(found)
+    return tuple(files)
 
 
 def _read_name(lines: list[str]) -> str:
-    """The file's new name, or that of a deleted file, as git writes it: quoted if it has special
+    """The file's new name, or a deleted file's old one, as git writes it: quoted if it has special
     characters."""
-    # git-diff(1), "Generating patch text with -p": a/ and b/ before names, /dev/null for none, and
-    # a tab after one with a space. A pure rename, a mode or a binary file has no such lines.
+    # git-diff(1), "Generating patch text with -p": a/ and b/ before names, /dev/null for a missing
+    # file, a tab after a name with a space. Renames, modes and binary files lack these lines.
     for line in lines[1:]:
         if line.startswith("@@"):
             break
@@ -102,21 +102,20 @@ _TONES = {
     Outcome.FAILED: "bad",
     Outcome.APPROVAL_REQUIRED: "warned",
 }
-_KINDS = {"+": "added", "-": "deleted", " ": "same", "@": "hunk", "\\": "note"}
+_ROW_KINDS = {"+": "added", "-": "deleted", " ": "same", "@": "hunk", "\\": "note"}
 _LEVELS = {"pass": "Passed", "warn": "Look at", "fail": "Failed", "not_known": "Not judged"}
-_BEADS = {
+_BEAD_TITLES = {
     "analyze": "Look for an improvement",
     "implement": "Make the change",
     "verify": "Review the change",
     "mr": "Describe the change",
 }
-
-_IN_ATTEMPT = ("implement", "verify")
+_ATTEMPT_BEADS = ("implement", "verify")
 
 
 @dataclass(frozen=True)
 class _TimelineRow:
-    """A bead; ``sent_back`` is why the attempt that ended with it was rejected, or ""."""
+    """A bead; ``sent_back`` is why the attempt that it ended was rejected, "" for other beads."""
 
     bead: BeadResult
     title: str
@@ -124,7 +123,7 @@ class _TimelineRow:
 
 
 def render_page(result: RunResult, patch: str) -> str:
-    """The page of a run; ``patch`` is its change, "" without one."""
+    """The page of a run; ``patch`` is its change, "" if there is none."""
     tone = "warned" if is_incomplete(result) else _TONES.get(result.outcome, "quiet")
     return load_template().render(
         result=result,
@@ -137,7 +136,7 @@ def render_page(result: RunResult, patch: str) -> str:
         timeline=_build_timeline(result),
         tried=[line for line in result.summary.splitlines() if line.strip()],
         diff=parse_patch(patch) if result.change else (),
-        kinds=_KINDS,
+        kinds=_ROW_KINDS,
         levels=_LEVELS,
         link=find_link(result.mr_url),
         pipeline=find_link(result.pipeline_url),
@@ -186,7 +185,7 @@ def build_environment() -> "Environment":
 
 def _clean_value(value: Any) -> Any:
     """Replace control and bidirectional characters in a text by spaces."""
-    if type(value) is not str:  # Markup, a subclass, is this program's own, and stays
+    if type(value) is not str:  # the subclass Markup is this program's own HTML
         return value
     return make_printable(value, keep="\n\t")
 
@@ -194,7 +193,8 @@ def _clean_value(value: Any) -> Any:
 def _format_files_scanned(result: RunResult) -> str:
     if result.files_scanned is None:
         return "not known"
-    return f"{'at least ' * result.files_scanned_at_least}{result.files_scanned}"
+    prefix = "at least " if result.files_scanned_at_least else ""
+    return f"{prefix}{result.files_scanned}"
 
 
 def find_link(url: str) -> str:
@@ -213,23 +213,23 @@ def _format_date(started_at: str) -> str:
 
 def _build_timeline(result: RunResult) -> list[_TimelineRow]:
     """The beads; the last bead of an attempt that was sent back says why."""
-    ends = {
-        (bead.category, bead.attempt): number
-        for number, bead in enumerate(result.beads)
-        if bead.bead in _IN_ATTEMPT
+    last_beads = {
+        (bead.category, bead.attempt): index
+        for index, bead in enumerate(result.beads)
+        if bead.bead in _ATTEMPT_BEADS
     }
-    refused = {
-        ends.get((each.category, each.number)): each.why
-        for each in result.attempts
-        if not each.passed
+    reasons = {
+        last_beads.get((attempt.category, attempt.number)): attempt.why
+        for attempt in result.attempts
+        if not attempt.passed
     }
     return [
-        _TimelineRow(bead, _format_title(bead), refused.get(number, ""))
-        for number, bead in enumerate(result.beads)
+        _TimelineRow(bead, _format_title(bead), reasons.get(index, ""))
+        for index, bead in enumerate(result.beads)
     ]
 
 
 def _format_title(bead: BeadResult) -> str:
-    title = _BEADS.get(bead.bead, bead.bead)
-    again = f", attempt {bead.attempt}" if bead.bead in _IN_ATTEMPT else ""
-    return f"{title}: {bead.category}{again}"
+    title = _BEAD_TITLES.get(bead.bead, bead.bead)
+    attempt = f", attempt {bead.attempt}" if bead.bead in _ATTEMPT_BEADS else ""
+    return f"{title}: {bead.category}{attempt}"

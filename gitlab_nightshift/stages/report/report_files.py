@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_patch(bundle: Path) -> str:
-    """The patch of a bundle's folder; "" if none can be read."""
+    """The patch in a bundle's folder; "" if it cannot be read."""
     try:
         with (bundle / "change.patch").open("rb") as file:
             return file.read(LARGEST_PATCH).decode("utf-8", "replace")
@@ -56,13 +56,13 @@ def render_data_files(result: RunResult, report_url: str = "") -> dict[str, str]
 
 
 def is_reported(folder: Path, result: RunResult, redact: "Redactor", report_url: str = "") -> bool:
-    """True if the report process, which agents may control, has written a page and, of exactly this
-    result, what programs read. The page's words may be an agent's."""
+    """True if the report process, which agents may control, has written a page, and the files for
+    programs from exactly this result. The page may have any text of an agent."""
     # The page is not compared: it takes long to render, and no program reads it.
     files = render_data_files(map_texts(result, redact), report_url)
     try:
-        same = all((folder / name).read_bytes() == text.encode() for name, text in files.items())
-        return same and (folder / PAGE).is_file()
+        equal = all((folder / name).read_bytes() == text.encode() for name, text in files.items())
+        return equal and (folder / PAGE).is_file()
     except OSError:
         return False
 
@@ -96,27 +96,28 @@ def _render_attempts(result: RunResult) -> Iterator[str]:
 
 def _render_findings(result: RunResult) -> Iterator[str]:
     for command in result.commands or result.reported:
-        how = describe_command(command)
-        why = how if command.level == "fail" else ""
-        yield _render_case("command", command.command, command.duration_s, why, how)
+        text = describe_command(command)
+        why = text if command.level == "fail" else ""
+        yield _render_case("command", command.command, command.duration_s, why, text)
     for evidence in result.evidence:
         why = evidence.detail if evidence.level == "fail" else ""
         yield _render_case("evidence", evidence.title, 0, why, evidence.detail)
     for flag in result.flags:
         text = f"{flag.file}:{flag.line}: {flag.detail}"
-        yield _render_case("flag", flag.name, 0, text if flag.level == "fail" else "", text)
+        why = text if flag.level == "fail" else ""
+        yield _render_case("flag", flag.name, 0, why, text)
 
 
 def _render_case(group: str, name: str, seconds: float, why: str, output: str = "") -> str:
-    """A test case; ``why`` is its failure. Names stay the same every night."""
+    """A test case; ``why`` is its failure, "" if it passed. Names are the same every night."""
     names = f"classname={_quote_attribute(f'nightshift.{group}')} name={_quote_attribute(name)}"
-    place = f'  <testcase {names} time="{seconds:.1f}"'
+    start = f'  <testcase {names} time="{seconds:.1f}"'
     if why:
         # GitLab shows the text of the element, other readers its message.
         text = escape(format_line(why, 500), quote=False)
-        return f"{place}><failure message={_quote_attribute(why)}>{text}</failure></testcase>"
+        return f"{start}><failure message={_quote_attribute(why)}>{text}</failure></testcase>"
     text = escape(format_line(output, 500), quote=False)
-    return f"{place}><system-out>{text}</system-out></testcase>" if text else f"{place}/>"
+    return f"{start}><system-out>{text}</system-out></testcase>" if text else f"{start}/>"
 
 
 def _quote_attribute(text: str) -> str:
@@ -126,7 +127,7 @@ def _quote_attribute(text: str) -> str:
 # --- annotations.json ---------------------------------------------------------------------------
 
 
-GROUP = "Night shift"
+ANNOTATION_GROUP = "Night shift"
 
 
 def build_report_url(project_url: str, job_id: str, folder: str) -> str:
@@ -139,9 +140,9 @@ def build_report_url(project_url: str, job_id: str, folder: str) -> str:
 def render_annotations(result: RunResult, report_url: str) -> str:
     """The links to the report and the merge request, if they exist."""
     links = {"Report of the night": report_url, "Merge request": result.mr_url}
-    shown = [
+    annotations = [
         {"external_link": {"label": label, "url": url}}
         for label, url in links.items()
         if url.startswith(("https://", "http://"))
     ]
-    return json.dumps({GROUP: shown}, indent=2) + "\n"
+    return json.dumps({ANNOTATION_GROUP: annotations}, indent=2) + "\n"

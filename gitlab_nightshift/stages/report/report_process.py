@@ -1,5 +1,5 @@
-"""The process that writes a run's result for people and programs. It reads agents' work and holds
-no secret; the supervisor compares these files with its own records."""
+"""The process that writes a run's result for people and programs. It reads agents' work and has no
+secret; the supervisor compares the result with its own records."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -42,15 +42,18 @@ def is_incomplete(result: RunResult) -> bool:
 
 
 def list_proofs(result: RunResult) -> tuple[str, ...]:
-    """What proves the proposed change: the commands, its size, what was measured without agents."""
+    """What proves the proposed change: commands that passed, the change's size, and the strongest
+    evidence that was measured without agents."""
     if result.change is None:
         return ()
-    passed = [each.detail.partition("; ")[0] for each in result.evidence if each.level == "pass"]
-    commands = [f"{each.command} passed" for each in result.commands if each.exit_status == 0]
-    if not result.commands:
-        ran = (each.command for each in result.reported if each.exit_status == 0)
-        commands = [f"{command} passed, as the work job reports" for command in ran]
-    measured = [f"measured independently: {each}" for each in passed[-1:]]
+    suffix = "" if result.commands else ", as the work job reports"
+    commands = [
+        f"{each.command} passed{suffix}"
+        for each in result.commands or result.reported
+        if each.exit_status == 0
+    ]
+    details = [each.detail.partition("; ")[0] for each in result.evidence if each.level == "pass"]
+    measured = [f"measured independently: {detail}" for detail in details[-1:]]
     return (*(commands[:3] or ["no command was run"]), str(result.change), *measured)
 
 
@@ -61,10 +64,9 @@ def describe_attempt(attempt: AttemptResult) -> str:
 
 def describe_command(command: CommandFinding) -> str:
     """How a command ended."""
-    ended = "did not end" if command.exit_status is None else f"exit status {command.exit_status}"
-    how = command.error or ended
-    again = ", in the second attempt" if command.level == "warn" else ""
-    return f"{how}, {command.duration_s:.1f} s{again}"
+    status = "did not end" if command.exit_status is None else f"exit status {command.exit_status}"
+    retry = ", in the second attempt" if command.level == "warn" else ""
+    return f"{command.error or status}, {command.duration_s:.1f} s{retry}"
 
 
 def format_duration(seconds: float) -> str:
@@ -79,8 +81,9 @@ def format_duration(seconds: float) -> str:
 
 
 CHANGES = "changes"
-"""In ``notify_on``: only what is worth a look."""
+"""A value of ``notify_on``, instead of outcomes: only news (see ``is_wanted``)."""
 LONGEST_TITLE, LONGEST_REASON = 160, 300
+"""Characters."""
 Tone = Literal["info", "success", "warning", "failure"]
 _NEWS = (Outcome.MR_CREATED, Outcome.MR_READY, Outcome.APPROVAL_REQUIRED, Outcome.FAILED)
 _TONES: dict[Outcome, Tone] = {
@@ -89,13 +92,13 @@ _TONES: dict[Outcome, Tone] = {
     Outcome.APPROVAL_REQUIRED: "warning",
     Outcome.FAILED: "failure",
 }
-_ACTIVE = compile_lazily(r"[@<&]|\](?=\()|:(?=//)")
+_MARKUP = compile_lazily(r"[@<&]|\](?=\()|:(?=//)")
 """What a chat would turn into a mention, a link or an entity."""
 
 
 @dataclass(frozen=True)
 class Notification:
-    """A message in plain text; ``tone`` is what a service may show as a colour."""
+    """A message in plain text. A service may show the ``tone`` as a color."""
 
     title: str
     body: str
@@ -103,8 +106,8 @@ class Notification:
 
 
 def pack_notify_request(settings: "Settings") -> dict[str, Any]:
-    """What the notifying process needs of the settings, {} if nobody is to be notified. Its
-    ``before``, the outcome of the night before, is unknown here."""
+    """What the notifying process needs of the settings, {} if nobody is to be notified. The outcome
+    of the night before (``before``) is not known yet."""
     page = "" if settings.dry_run else settings.confluence_page_id or ""
     if settings.rehearse or not (settings.notify or page):
         return {}
@@ -115,9 +118,9 @@ def pack_notify_request(settings: "Settings") -> dict[str, Any]:
 def is_wanted(result: RunResult, wanted: Collection[str], before: str = "") -> bool:
     """True if people asked to be notified of this run.
 
-    ``wanted`` are outcomes, perhaps with ``changes``: a change, a failure, an incomplete night, the
-    first good night after those, and the first of several skips. ``before`` is the outcome of the
-    night before, "" if unknown.
+    ``wanted`` has outcomes, or ``changes``, which means a change, a failure, an incomplete night,
+    the first good night after a failure, and the first of several skips. ``before`` is the outcome
+    of the night before, "" if unknown.
     """
     if is_cancelled(result):
         return False
@@ -138,13 +141,11 @@ def _is_news(result: RunResult, before: str) -> bool:
 
 
 def build_notification(result: RunResult) -> Notification:
-    """The message about a run. What an agent or an outsider wrote in it mentions nobody and links
-    nowhere."""
+    """The message about a run. Texts by agents and outsiders mention nobody and are no links."""
     project = disable_markup(result.project or "night shift")
     effort = f"{format_cost(result.usage)}, {format_duration(result.total_duration_s)}"
-    lines = (_describe_subject(result), _describe_reason(result), effort)
-    link = result.mr_url or result.pipeline_url
-    body = "\n".join((*(disable_markup(line) for line in lines if line), *([link] if link else ())))
+    lines = map(disable_markup, (_describe_subject(result), _describe_reason(result), effort))
+    body = "\n".join(filter(None, (*lines, result.mr_url or result.pipeline_url)))
     tone: Tone = "warning" if is_incomplete(result) else _TONES.get(result.outcome, "info")
     return Notification(f"{project}: {build_headline(result)}", body, tone)
 
@@ -156,7 +157,7 @@ def _describe_subject(result: RunResult) -> str:
 
 
 def _describe_reason(result: RunResult) -> str:
-    """Why it ended this way; "" for an open merge request, which says so itself."""
+    """Why the run ended this way; "" for an opened merge request, which needs no reason."""
     if result.outcome is Outcome.MR_CREATED and not result.error_code:
         return ""
     text = ": ".join(filter(None, (result.error_code, result.reason)))
@@ -164,5 +165,5 @@ def _describe_reason(result: RunResult) -> str:
 
 
 def disable_markup(text: str) -> str:
-    """The text with zero-width spaces where a chat would see more than text."""
-    return _ACTIVE.sub(lambda found: f"{found[0]}\u200b", text)
+    """The text with zero-width spaces in what a chat would turn into markup."""
+    return _MARKUP.sub(lambda match: f"{match[0]}\u200b", text)

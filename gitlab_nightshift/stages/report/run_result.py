@@ -1,6 +1,5 @@
-"""The result of a run, built from the records of its stages, and parts of it in one line each: for
-later jobs, and for people.
-"""
+"""Builds a run's result from the records of its stages, and one-line texts from it for later jobs
+and for people."""
 
 import re
 from datetime import datetime, timedelta
@@ -36,8 +35,8 @@ def build_run_result(
     upkeep: UpkeepResult | None = None,
     notary: NotaryRecord | None = None,
 ) -> RunResult:
-    """The result of the whole run, from its bundle and publication. ``upkeep`` was done before it,
-    ``notary`` is the notary's record of the change."""
+    """The result of the whole run, from its bundle and publication. ``upkeep`` was done before the
+    work on the bundle, ``notary`` is the notary's record of the change."""
     return RunResult(
         run_id=bundle.run_id,
         **_describe_ending(bundle, published),
@@ -71,6 +70,7 @@ def _describe_ending(bundle: Bundle, published: Publication | None) -> dict[str,
     error_code, reason = last.error_code, last.reason
     if bundle.incomplete and last.outcome is not Outcome.FAILED:
         error_code = error_code or Code.INCOMPLETE.value
+        # dict.fromkeys: the reason may be the same text.
         reason = ". ".join(dict.fromkeys(filter(None, (bundle.incomplete, reason))))
     return {
         "outcome": last.outcome,
@@ -83,12 +83,12 @@ def _describe_ending(bundle: Bundle, published: Publication | None) -> dict[str,
 
 
 def _describe_work(bundle: Bundle, upkeep: UpkeepResult | None) -> str:
-    done = f"upkeep: {format_line(upkeep.reason, 500)}" if upkeep else ""
-    return "\n".join(filter(None, (bundle.summary, done)))
+    upkeep_line = f"upkeep: {format_line(upkeep.reason, 500)}" if upkeep else ""
+    return "\n".join(filter(None, (bundle.summary, upkeep_line)))
 
 
 def _compute_start(bundle: Bundle) -> str:
-    """When work began: the bundle was written at its end."""
+    """When work began (ISO 8601): the bundle was created at its end."""
     try:
         ended = datetime.fromisoformat(bundle.created_at)
         return (ended - timedelta(seconds=bundle.duration_s)).isoformat(timespec="seconds")
@@ -97,8 +97,8 @@ def _compute_start(bundle: Bundle) -> str:
 
 
 def _find_scheduled(bundle: Bundle) -> str:
-    """The day's category: the used one, or the one for which that is the fallback. "" if a task was
-    done, or nothing."""
+    """The day's category: the used one, or the one that it replaces as a fallback; "" for a task,
+    or if no category was used."""
     if bundle.task or bundle.category_used == "none":
         return ""
     match = _FALLBACK.fullmatch(bundle.category_used)
@@ -114,14 +114,14 @@ def _list_attempts(bundle: Bundle) -> tuple[AttemptResult, ...]:
     if bundle.proposal is None:
         return failed
     category = bundle.proposal.category
-    number = 1 + sum(each.category == category for each in failed)
-    return (*failed, AttemptResult(category, number, True))
+    number = 1 + [each.category for each in failed].count(category)
+    return (*failed, AttemptResult(category, number, passed=True))
 
 
 def _describe_proposal(
     proposal: Proposal | None, published: Publication | None, notary: NotaryRecord | None
 ) -> dict[str, Any]:
-    """The fields of a result that are about a change."""
+    """The fields of a result about the proposed change."""
     if proposal is None:
         return {}
     change = proposal.change
@@ -156,17 +156,17 @@ def render_dotenv(result: RunResult) -> str:
     """``nightshift.env``, a dotenv report for later jobs."""
     # A value is one line: GitLab supports no others (its Ci::ParseDotenvArtifactService).
     cost = "" if result.total_cost_usd is None else f"{result.total_cost_usd:.4f}"
-    rows = {
+    variables = {
         "NIGHT_OUTCOME": result.outcome.value,
         "NIGHT_MR_URL": result.mr_url,
         "NIGHT_CATEGORY": result.category_used,
         "NIGHT_COST_USD": cost,
     }
-    return "".join(f"{name}={format_line(value, 1000)}\n" for name, value in rows.items())
+    return "".join(f"{name}={format_line(value, 1000)}\n" for name, value in variables.items())
 
 
 def describe_bead(bead: BeadResult) -> str:
-    """The result of a bead in one line: its error, or the gist of its hand-off."""
+    """The result of a bead in one line: its error, or what its hand-off says."""
     handoff = bead.handoff
     if isinstance(handoff, AnalysisResult):
         text = handoff.selected.description if handoff.selected else handoff.reason

@@ -17,7 +17,7 @@ from gitlab_nightshift.stages.plan.comment_request import (
     IgnoredTrigger,
     is_command,
     parse_command,
-    read_event,
+    read_webhook,
 )
 from tests.support.tables import each
 
@@ -50,7 +50,7 @@ def noted(**parts: Any) -> bytes:
 
 
 def test_a_comment_on_an_issue() -> None:
-    assert read_event(changed(), "42") == CommentAddress("issues", 17, 1241, THREAD)
+    assert read_webhook(changed(), "42") == CommentAddress("issues", 17, 1241, THREAD)
 
 
 @pytest.mark.parametrize("kind", ["issue", "work_item"])
@@ -62,19 +62,19 @@ def test_an_edited_issue_by_either_of_its_names(kind: str) -> None:
         "object_attributes": {"iid": 17},
         "changes": {"description": {"previous": "", "current": "- [x] docs"}},
     }
-    assert read_event(json.dumps(body).encode(), "42") == EditedIssue(17)
+    assert read_webhook(json.dumps(body).encode(), "42") == EditedIssue(17)
 
 
 def test_a_comment_on_a_merge_request() -> None:
     body = {**BODY, "merge_request": {"iid": 5}}
     body["object_attributes"] = {**BODY["object_attributes"], "noteable_type": "MergeRequest"}
-    place = read_event(json.dumps(body).encode(), "42")
+    place = read_webhook(json.dumps(body).encode(), "42")
     assert place == CommentAddress("merge_requests", 5, 1241, THREAD)
 
 
 @each("body", [{"ref": "main", "id": "42", "variables": {"NIGHTSHIFT": "true"}}, {}, {"a": 1}])
 def test_a_trigger_without_a_webhook_is_an_ordinary_run(body: dict[str, Any]) -> None:
-    assert read_event(json.dumps(body).encode(), "42") is None
+    assert read_webhook(json.dumps(body).encode(), "42") is None
 
 
 @each(
@@ -110,12 +110,12 @@ def test_a_trigger_without_a_webhook_is_an_ordinary_run(body: dict[str, Any]) ->
     ],
 )
 def test_anything_else_is_ignored(body: bytes) -> None:
-    assert isinstance(read_event(body, "42"), IgnoredTrigger)
+    assert isinstance(read_webhook(body, "42"), IgnoredTrigger)
 
 
 @each("thread", [None, 7, "../x", "ABC", "6a9c\n1750", "g" * 40, "a" * 65])
 def test_a_thread_that_is_none_is_left_out(thread: object) -> None:
-    assert read_event(noted(discussion_id=thread), "42") == CommentAddress("issues", 17, 1241, "")
+    assert read_webhook(noted(discussion_id=thread), "42") == CommentAddress("issues", 17, 1241, "")
 
 
 values = st.recursive(
@@ -132,7 +132,7 @@ notes = st.dictionaries(st.sampled_from([*BODY["object_attributes"], "x"]), valu
 
 @given(st.binary() | (bodies | notes | values).map(lambda v: json.dumps(v).encode()))
 def test_whatever_comes_it_is_a_place_of_numbers_or_nothing(body: bytes) -> None:
-    found = read_event(body, "42")
+    found = read_webhook(body, "42")
     if isinstance(found, CommentAddress):
         assert found.where in ("issues", "merge_requests")
         assert all(type(n) is int and n > 0 for n in (found.iid, found.note))

@@ -15,7 +15,7 @@ from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.plan.preflight import check_with_gitlab, list_refusals
-from gitlab_nightshift.stages.publish.branches import EXTREMES
+from gitlab_nightshift.stages.publish.branches import EXTREME_SLUGS
 from tests.support.standin import FullStandin
 from tests.support.tables import each
 
@@ -116,7 +116,7 @@ def refusals(
 ) -> list[str]:
     made = PushRule.from_data(rule)
     settings = build_settings({})
-    return list(list_refusals(made, settings, author, BOT, message, extremes=EXTREMES))
+    return list(list_refusals(made, settings, author, BOT, message, extreme_slugs=EXTREME_SLUGS))
 
 
 @each(
@@ -154,7 +154,7 @@ def test_a_rule_that_lets_a_night_pass(name: str, value: object) -> None:
 @each(
     ("pattern", "name", "length"),
     [
-        ("^.{1,60}$", "night-shift/" + EXTREMES[1], 75),
+        ("^.{1,60}$", "night-shift/" + EXTREME_SLUGS[1], 75),
         (r"^night-shift/[a-z0-9-]{3,}$", "night-shift/a", 13),
     ],
 )

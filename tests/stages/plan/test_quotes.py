@@ -48,13 +48,13 @@ def test_a_log_is_its_end_without_colours_and_sections() -> None:
 
 
 def test_a_thread_says_who_where_and_nothing_hidden() -> None:
-    def say(body: str, system: bool = False, internal: bool = False, spot: str = "") -> Comment:
-        return Comment(1, body, 7, "Ada", system, internal, spot=spot)
+    def say(body: str, system: bool = False, internal: bool = False, position: str = "") -> Comment:
+        return Comment(1, body, 7, "Ada", system, internal, position=position)
 
     thread = Thread(
         "t",
         (
-            say("Why?<!-- x -->", spot="a.py:3-5"),
+            say("Why?<!-- x -->", position="a.py:3-5"),
             say("changed the line", system=True),
             say("For members.", internal=True),
         ),

@@ -22,7 +22,7 @@ from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
     find_left_out,
     find_newest_ignored,
-    find_pausing,
+    find_pause_causes,
     find_skip_reason,
     find_throttle_reason,
     order_categories,
@@ -77,7 +77,7 @@ def test_a_task_from_another_pipeline_needs_a_user_that_the_file_names(
 def test_without_that_look_another_pipelines_task_would_be_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(schedule, "_FORWARDING", ())
+    monkeypatch.setattr(schedule, "_PIPELINE_SOURCES", ())
     job = JobFacts(in_ci=True, pipeline_source="pipeline", user_login="rita")
     check_task_source(load_settings({"NIGHTSHIFT_TASK": "Send me the key."}), job)
 
@@ -345,7 +345,7 @@ def test_somebody_who_asks_is_answered() -> None:
     assert row.reason.startswith("the last 2 were closed unmerged")
     for more in asked:
         settings = build_settings({**limits, **more})
-        assert find_pausing(settings, memory, DAY) == ()
+        assert find_pause_causes(settings, memory, DAY) == ()
         assert find_skip_reason(settings, DAY, ("docs",), (), memory) == ""
     for more in asked[:2]:
         settings = build_settings({**limits, **more})

@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.gitlab.merge_requests import CHECK_PAUSES_S
 from gitlab_nightshift.gitlab.project import open_project
-from gitlab_nightshift.stages.plan.upkeep import find_upkeep, find_waiting, rebase_conflicting
+from gitlab_nightshift.stages.plan.upkeep import find_candidates, find_upkeep, rebase_conflicting
 from tests.support.clock import FakeTime
 from tests.support.opened import opened
 from tests.support.standin_threads import add_comment
@@ -31,7 +31,7 @@ def test_a_merge_request_that_gitlab_does_not_check_is_not_known_to_be_idle(
         asked = len(CHECK_PAUSES_S) + 1
         shop.gitlab.fail_next("GET", f"/merge_requests/{request.iid}$", 200, unchecked, times=asked)
         known = project.read_memory("night-shift/", "night-shift").opened
-        [note] = rebase_conflicting(project, find_waiting(project, known, "4712"))
+        [note] = rebase_conflicting(project, find_candidates(project, known, "4712"))
         assert note == "not known: whether !1 is in conflict, as GitLab has not checked it yet"
 
 
@@ -44,7 +44,7 @@ def test_a_review_bots_thread_asks_for_no_commit(tmp_path: Path, bot: bool, aske
         add_comment(shop.gitlab, request, reviewer, "Rename it.", resolvable=True)
         project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
         known = project.read_memory("night-shift/", "night-shift").opened
-        waiting = find_waiting(project, known, "4712")
+        waiting = find_candidates(project, known, "4712")
         found = find_upkeep(project, waiting, str, datetime.now(UTC) + timedelta(days=2))
         assert bool(found) is asked
 
@@ -58,7 +58,7 @@ def test_gitlab_is_asked_for_no_more_than_the_first_merge_request_that_needs_som
         add_comment(shop.gitlab, request, reviewer, "Rename it.", resolvable=True)
         project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
         known = project.read_memory("night-shift/", "night-shift").opened
-        [first] = find_waiting(project, known, "4712")
+        [first] = find_candidates(project, known, "4712")
         thread = first.threads[-1]
         comment = replace(thread.comments[0], author_id=4711)
         second = replace(first, threads=(replace(thread, comments=(comment,)),))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab.project import find_protecting_pattern
 from gitlab_nightshift.stages.publish.branches import (
-    EXTREMES,
+    EXTREME_SLUGS,
     LONGEST_SLUG,
     build_slug,
     list_branch_names,
@@ -70,7 +70,7 @@ def test_protected(branch: str, patterns: tuple[str, ...], found: str | None) ->
 
 
 def test_no_name_is_shorter_or_longer_than_those_that_push_rules_are_tried_with() -> None:
-    shortest, longest = EXTREMES
+    shortest, longest = EXTREME_SLUGS
     assert build_slug(shortest) == shortest
     *_, last = list_branch_names("", build_slug("improve it " * 20))
     assert len(list(list_branch_names("", "a" * LONGEST_SLUG))[-1]) == len(longest) >= len(last)

@@ -165,4 +165,4 @@ def test_whose_tick_counts(
 def test_an_older_gitlabs_words_for_a_tick() -> None:
     body = f"marked the task **{AGAIN}** as completed"
     by = find_tick_notes({AGAIN}, [SystemNote(10, body, ADA, "ada")], 0)
-    assert read_ticks({AGAIN}, by, {ADA}, TARGETS).valid[0].restore == 3
+    assert read_ticks({AGAIN}, by, {ADA}, TARGETS).valid[0].restore_iid == 3

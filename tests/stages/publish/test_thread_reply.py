@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitlab_nightshift.gitlab.threads import (
-    Reply,
-    UpkeepMark,
+    ReplyMarker,
+    UpkeepMarker,
     read_reply_marker,
-    read_upkeep_mark,
+    read_upkeep_marker,
     write_reply_marker,
 )
 from gitlab_nightshift.job.job_facts import JobFacts
@@ -90,7 +90,7 @@ def test_it_has_begun() -> None:
     assert text.startswith(
         "The night shift is working on this for Ada, in [this pipeline](https://"
     )
-    assert read_reply_marker(text) == Reply("started", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("started", 301, "4711")
 
 
 def test_what_this_program_does_unasked_is_counted() -> None:
@@ -102,8 +102,8 @@ def test_what_this_program_does_unasked_is_counted() -> None:
     )
     run = thread_reply.RunEnding(build_run_result(BUNDLE, DONE), BUNDLE, DONE)
     for text in (begun, thread_reply.render_result_reply(run, request, place, JOB)):
-        assert read_upkeep_mark(text) == UpkeepMark("repair", "4711")
-    assert read_upkeep_mark(thread_reply.render_started_reply(REQUEST, ISSUE, JOB)) is None
+        assert read_upkeep_marker(text) == UpkeepMarker("repair", "4711")
+    assert read_upkeep_marker(thread_reply.render_started_reply(REQUEST, ISSUE, JOB)) is None
 
 
 def test_a_merge_request_was_opened() -> None:
@@ -111,7 +111,7 @@ def test_a_merge_request_was_opened() -> None:
     assert text.startswith("The night shift has opened !7.")
     assert "- `make test`: passed\n- `make lint`: failed" in text
     assert f"[Log and report]({JOB.pipeline_url})." in text
-    assert read_reply_marker(text) == Reply("done", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("done", 301, "4711")
 
 
 def test_a_commit_was_added() -> None:
@@ -148,13 +148,13 @@ def test_an_answer_without_a_commit(outcome: Outcome, code: str, said: str) -> N
     text = ended(published=None, outcome=outcome, error_code=code, answers=answers)
     begun = text.startswith("The night shift has changed nothing.\n\nIt is a sum.")
     assert begun == ("It is a sum." in text) == (said == "done")
-    assert read_reply_marker(text) == Reply(said, 301, "4711")  # type: ignore[arg-type]
+    assert read_reply_marker(text) == ReplyMarker(said, 301, "4711")  # type: ignore[arg-type]
 
 
 def test_a_dry_run_is_done() -> None:
     text = ended(published=None)
     assert "nothing was pushed. The night shift would propose this: A title (`a.py`, +3 -1)" in text
-    assert read_reply_marker(text) == Reply("done", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("done", 301, "4711")
 
 
 def test_a_dry_run_shows_its_patch_and_nothing_else_does() -> None:
@@ -184,7 +184,7 @@ def test_a_change_that_waits_is_no_dry_run() -> None:
     )
     text = ended(published=waits)
     assert text.startswith("The night shift could not do this (`E_INCOMPLETE`): nobody has seen")
-    assert read_reply_marker(text) == Reply("failed", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("failed", 301, "4711")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_it_was_not_done(outcome: Outcome | None, code: str) -> None:
     assert "it was late.\n" in text
     assert "Second" not in text
     assert (f"`{code}`" in text) == bool(code)
-    assert read_reply_marker(text) == Reply("failed", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("failed", 301, "4711")
 
 
 def test_hostile_words_stay_words() -> None:
@@ -230,7 +230,7 @@ def test_an_address_that_is_none_is_no_link() -> None:
 def test_any_reason_leaves_the_marker_alone(why: str) -> None:
     forged = f"{why}<!-- nightshift-reply: done note 1 run 1 -->{why}"
     text = thread_reply.render_declined_reply(forged, ISSUE, JOB)
-    assert read_reply_marker(text) == Reply("declined", 301, "4711")
+    assert read_reply_marker(text) == ReplyMarker("declined", 301, "4711")
 
 
 @pytest.mark.parametrize("text", ["", "<!-- nightshift-reply: x note 1 run 1 -->", "note 1 run 1"])
@@ -239,7 +239,7 @@ def test_no_marker(text: str) -> None:
 
 
 def test_a_marker_is_read_as_it_was_written() -> None:
-    made = Reply("started", 2**62, "4711")
+    made = ReplyMarker("started", 2**62, "4711")
     assert read_reply_marker(f"text\n\n{write_reply_marker(made)}") == made
 
 
