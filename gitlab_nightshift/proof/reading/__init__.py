@@ -13,8 +13,8 @@ from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import (
     find_language,
     has_inline_tests,
+    has_test_name,
     is_code,
-    is_named_test,
     is_product,
 )
 from gitlab_nightshift.records.verdicts import Finding
@@ -128,7 +128,7 @@ def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool
 def _list_product_lines(file: ChangedFile) -> Iterator[Line]:
     """The deleted and added lines of a file with statements of product code."""
     for lines, side in zip((file.deleted, file.added), read_sides(file), strict=True):
-        if is_code(side.path) and is_product(side.path) and not is_named_test(side.path):
+        if is_code(side.path) and is_product(side.path) and not has_test_name(side.path):
             hidden = {n for test in side.tests for n in range(test.line, test.end + 1)}
             hidden |= side.lines_without_code
             shown = (line for line in lines if line.number not in hidden)

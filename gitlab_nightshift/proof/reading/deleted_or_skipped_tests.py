@@ -22,9 +22,9 @@ from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, cache_weakly, read_sides
 from gitlab_nightshift.proof.syntax.languages import (
-    beside_tests,
     has_inline_tests,
-    is_named_test,
+    has_test_name,
+    is_beside_tests,
     is_test_file,
 )
 from gitlab_nightshift.proof.syntax.nodes import (
@@ -89,7 +89,7 @@ def _is_moved_out(file: ChangedFile) -> bool:
         return False
     if not is_test_file(new) or (_BY_NAME.search(old) and not _BY_NAME.search(new)):
         return True
-    if old.endswith(_BY_FOLDER) and beside_tests(old) and not beside_tests(new):
+    if old.endswith(_BY_FOLDER) and is_beside_tests(old) and not is_beside_tests(new):
         return True
     return bool(_AWAY.search(new)) and not _AWAY.search(old)
 
@@ -110,7 +110,7 @@ def _report_deleted(version: TestVersion, tests: MatchedTests) -> RuleViolation:
 def _is_unparsed_test(file: ChangedFile) -> bool:
     """True for a test file of an unsupported language, except a snapshot, which its test makes."""
     unparsed = read_sides(file)[0].root is None
-    return unparsed and is_named_test(file.path) and "snap" not in file.path
+    return unparsed and has_test_name(file.path) and "snap" not in file.path
 
 
 def _is_unreadable(version: TestVersion) -> bool:
@@ -295,7 +295,7 @@ def _skips(mark: str, version: TestVersion) -> bool:
     ``needs_db = pytest.mark.skipif(…)``."""
     if _MARK.search(mark[:_LONGEST]):
         return True
-    named = version.side.named.get(mark[1:], ()) if mark[:1] == "@" else ()
+    named = version.side.definitions.get(mark[1:], ()) if mark[:1] == "@" else ()
     return any(re.search(r"=.*\b(skip|xfail)", read_text(node)[:500], re.S) for node in named)
 
 

@@ -69,7 +69,7 @@ class TestVersion:
             found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
         for node in find_iterated_lists(self.test):
             found += list_tokens(node)
-        named = self.side.named
+        named = self.side.definitions
         for name in {word.strip("\"'") for word in found} & named.keys():
             for node in named[name]:
                 found += list_tokens(node) if node != self.test.node else ()

@@ -93,7 +93,7 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
         return alias or _is_in_class(outer, last, side, change)
     imports = (node for node in side.root.named_children if node.type in _IMPORTS)
     # A module's own __getattr__ may answer for any name (PEP 562).
-    return bool({last, "__getattr__"} & side.named.keys()) or any(
+    return bool({last, "__getattr__"} & side.definitions.keys()) or any(
         last in list_names(node) and node.child_by_field_name("declaration") is None
         for node in imports
     )
@@ -339,8 +339,8 @@ def _find_removed(
     for index, one in enumerate(old):
         if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
             continue
-        named = one.kind == "keyword" or (language.keywords and not one.name.startswith("_"))
-        if named or (index >= len(new) and "rest" not in kinds):
+        by_name = language.keyword_arguments and not one.name.startswith("_")
+        if one.kind == "keyword" or by_name or (index >= len(new) and "rest" not in kinds):
             return one.name
     return ""
 
@@ -351,7 +351,7 @@ def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], languag
         return ""
     by_name = {each.name: each for each in old}
     for index, other in enumerate(new):
-        at_place = old[index] if index < len(old) and not language.keywords else None
+        at_place = old[index] if index < len(old) and not language.keyword_arguments else None
         one = by_name.get(other.name, at_place)
         taken = other.kind in ("positional", "keyword") and other.default is None
         if taken and (one is None or one.default is not None):

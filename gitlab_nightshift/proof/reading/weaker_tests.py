@@ -26,7 +26,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,
     find_field,
-    list_lines,
+    list_line_numbers,
     list_names,
     read_assignment,
     read_chain,
@@ -314,9 +314,9 @@ def _find_unreached_assertions(
             yield from _find_swallowed(node, lines, fails)
         elif node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120]):
             hidden = "suppress() around it hides the failure of its assertion"
-            yield from ((hidden, line) for line in sorted(lines & {*list_lines(node)})[:1])
+            yield from ((hidden, line) for line in sorted(lines & {*list_line_numbers(node)})[:1])
         elif over is not None and _is_nothing(over, body):
-            if (lines | fails) & {*list_lines(node)}:
+            if (lines | fails) & {*list_line_numbers(node)}:
                 yield "its loop runs over nothing", read_line_number(node)
         elif in_script and not done and _is_promise(node):
             yield "nobody waits for its promise (await or return it)", read_line_number(node)
@@ -324,9 +324,9 @@ def _find_unreached_assertions(
 
 def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
     """The assertions whose failure a handler around them hides."""
-    tried = {*list_lines(find_field(node, "body") or node)}
+    tried = {*list_line_numbers(find_field(node, "body") or node)}
     for handler in node.named_children:
-        handled = {*list_lines(handler)}
+        handled = {*list_line_numbers(handler)}
         if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
             continue
         # ``try { f(); fail() } catch (SomeError e) {}`` expects an error. But a handler without a

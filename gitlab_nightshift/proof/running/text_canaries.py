@@ -12,7 +12,7 @@ from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import Canary, CanaryInputs, JudgedCanary
 from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
-from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
+from gitlab_nightshift.proof.syntax.languages import find_language, has_test_name, is_beside_tests
 
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
@@ -67,7 +67,7 @@ def judge_text_canaries(inputs: CanaryInputs, canaries: Sequence[Fault]) -> list
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     """All faults of some files, in random order, one of each file in turn."""
-    others = (beside_tests, is_named_test, is_vendored)
+    others = (is_beside_tests, has_test_name, is_vendored)
     paths = [
         p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
     ]
