@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
-    list_build_commands,
     find_test_commands,
+    list_build_commands,
     list_default_allowed_commands,
 )
 from gitlab_nightshift.settings.model import Settings
