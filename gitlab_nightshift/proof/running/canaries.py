@@ -167,7 +167,7 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
         base.combined = _find_useful_run(inputs, choose)
     if base.combined is None:
         return report_unknown("no fault was found that the tests of the base notice")
-    base_run = _exclude_changed(inputs, base.combined)
+    base_run = _drop_changed(inputs, base.combined)
     if base_run is None:
         return report_unknown("no fault was found outside of the functions that the change edits")
     faults, old = base_run.faults, base_run.outcome
@@ -212,7 +212,7 @@ def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
     return list(find_in_change(inputs.subject.change, inputs.code, many))[:most]
 
 
-def _exclude_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
+def _drop_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
     """A run of the base's suite only with faults in functions that the change leaves alone: with
     those of ``combined``, or, if nothing notices these, with others. None without such a run."""
     in_change = find_in_change(inputs.subject.change, inputs.code, combined.faults)

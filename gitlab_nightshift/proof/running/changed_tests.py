@@ -103,10 +103,8 @@ def _evaluate(
             failed = [test for test in tests if is_any_reported(before.failed, [test])]
         proven = [(test.path, test.qualified) for test in failed]
         return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
-    by_faults = _judge_by_canaries(tests, noticed) or _run_against_faults(
-        subject, trial, tests, run
-    )
-    return _describe_before(before) + by_faults
+    evidence = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
+    return _describe_before(before) + evidence
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
