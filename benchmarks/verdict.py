@@ -25,7 +25,7 @@ from verdict_corpus import CORPUS, Cheat, Source, apply_edits, read_cheats, read
 
 from gitlab_nightshift.proof.evidence.evidence_records import EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import Runner, run_and_collect
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
@@ -131,7 +131,7 @@ def judge_tree(
     base = repository.run("rev-parse", f"{checkout.base_sha}^{{tree}}").decode().strip()
     context = Context(Settings(), "tests", by_people=people)
     subject = EvidenceSubject(base, tree, read_change(repository, base, tree), context)
-    findings = judge(subject.change, context)
+    findings = find_red_flags(subject.change, context)
     read = build_text_reader(repository, checkout.base_sha)
     before = run_and_collect(runner, commands, "base", checkout.restore, read)
     start = read_cpu()

@@ -28,7 +28,7 @@ from history import list_small_commits
 from inject import list_injections, sample_injections
 from verdict_corpus import CORPUS, apply_edits, read_cheats, read_source
 
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Context, RuleViolation, read_change
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.git import build_isolated_git
@@ -154,7 +154,7 @@ def judge_edit(repository: Repository, rev: str, files: Mapping[str, bytes]) -> 
     """A commit with some files replaced, as a night's change."""
     base = repository.run("rev-parse", f"{rev}^{{tree}}").decode().strip()
     tree = write_modified_tree(repository, base, files)
-    return judge(read_change(repository, base, tree), Context(Settings(), "tests"))
+    return find_red_flags(read_change(repository, base, tree), Context(Settings(), "tests"))
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ def judge_commits(clone: Path, commits: Sequence[str]) -> Iterator[Seen]:
     with open_repository(clone) as repository:
         for commit in commits:
             change = read_change(repository, f"{commit}^1", commit)
-            found = judge(change, Context(Settings(), by_people=True))
+            found = find_red_flags(change, Context(Settings(), by_people=True))
             yield _see(f"{clone} {commit[:12]}", True, found)
 
 

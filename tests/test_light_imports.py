@@ -46,12 +46,12 @@ def test_a_change_of_product_code_loads_no_rules_about_tests() -> None:
     """They are half of what judging a line takes."""
     assert_light(
         "from gitlab_nightshift.settings.model import Settings\n"
-        "from gitlab_nightshift.proof.reading import judge\n"
+        "from gitlab_nightshift.proof.reading import find_red_flags\n"
         "from gitlab_nightshift.proof.reviewed_change import Changeset, Context\n"
         "from gitlab_nightshift.repository.difference import ChangedFile, Hunk\n"
         "file = ChangedFile('a.py', 'a.py', 'M', '100644', '100644', b'a = 1\\n', b'a = 2\\n',"
         " (Hunk(1, 1, 1, 1),), False)\n"
-        "judge(Changeset((file,)), Context(Settings()))",
+        "find_red_flags(Changeset((file,)), Context(Settings()))",
         "proof.reading.matched_tests",
         "proof.syntax.assertions",
     )

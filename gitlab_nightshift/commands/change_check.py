@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Check, Finding
 from gitlab_nightshift.repository.git import GitError, list_recent_files, read_committed_file
@@ -131,7 +131,7 @@ def _judge_change(worktree: Worktree, request: CheckRequest) -> Judgement:
         by_people=not request.category
         and not _is_of_night(request.env.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""), settings),
     )
-    findings = judge(read_change(worktree.repository, base, new), context)
+    findings = find_red_flags(read_change(worktree.repository, base, new), context)
     if findings and context.by_people:
         allowances = _list_allowances(worktree, request, base, commit, settings)
         findings = tuple(apply_allowances(findings, tuple(allowances)))

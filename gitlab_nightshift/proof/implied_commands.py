@@ -11,7 +11,7 @@ from typing import Any
 from gitlab_nightshift.proof.rule_tables import RuleTable
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-_Read = Callable[[str], bytes | None]
+_ReadFile = Callable[[str], bytes | None]
 
 _MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
 _NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
@@ -22,31 +22,30 @@ VENVS = (".venv", "venv")
 NO_TEST = "no test specified"  # part of the test script that ``npm init`` writes
 
 
-def build_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+def list_build_commands(files: Collection[str], read: _ReadFile) -> tuple[str, ...]:
     """Commands that build or test; ``read`` returns the bytes of a file at the root."""
-    found: list[str] = []
     targets = _read_root_targets(files, read)
-    found += [f"make {name}" for name in _MAKE_TARGETS if name in targets]
-    for name, commands in _BUILD_FILES["commands"].items():
-        found += commands if name in files else ()
-    npm = _find_npm(files)
+    commands = [f"make {name}" for name in _MAKE_TARGETS if name in targets]
+    for build_file, implied in _BUILD_FILES["commands"].items():
+        commands += implied if build_file in files else ()
+    npm = _find_package_manager(files)
     scripts = read_scripts(read("package.json") if "package.json" in files else None)
-    found += [
+    commands += [
         "npm test" if (npm, name) == ("npm", "test") else f"{npm} run {name}"
         for name in _NPM_SCRIPTS
         if name in scripts
     ]
-    if any("/" not in name and name.endswith((".sln", ".csproj", ".fsproj")) for name in files):
-        found += ("dotnet build", "dotnet test")
-    return tuple(dict.fromkeys(found))
+    if any("/" not in path and path.endswith((".sln", ".csproj", ".fsproj")) for path in files):
+        commands += ("dotnet build", "dotnet test")
+    return tuple(dict.fromkeys(commands))
 
 
-def list_default_allowed_commands(files: Collection[str], read: _Read) -> tuple[str, ...]:
+def list_default_allowed_commands(files: Collection[str], read: _ReadFile) -> tuple[str, ...]:
     """The default of ``allowed_commands``: git, and the commands that build files imply."""
-    return ("git", *build_commands(files, read))
+    return ("git", *list_build_commands(files, read))
 
 
-def _read_root_targets(files: Collection[str], read: _Read) -> frozenset[str]:
+def _read_root_targets(files: Collection[str], read: _ReadFile) -> frozenset[str]:
     """The targets of the Makefile at the root that Make would read."""
     makefile = next((name for name in MAKEFILES if name in files), "")
     return read_make_targets(read(makefile) if makefile else None)
@@ -58,7 +57,7 @@ def read_make_targets(text: bytes | None) -> frozenset[str]:
     return frozenset(target.decode() for rule in rules for target in rule.split())
 
 
-def _find_npm(files: Collection[str]) -> str:
+def _find_package_manager(files: Collection[str]) -> str:
     """The package manager, which runs the scripts of a package.json, by its lock file."""
     locks = _BUILD_FILES["npm"]
     return next((str(program) for lock, program in locks.items() if lock in files), "npm")
@@ -79,7 +78,7 @@ class BuildFiles:
     in the checkout: installed dependencies are not in git."""
 
     files: Collection[str]
-    read: _Read
+    read: _ReadFile
     is_installed: Callable[[str], bool] = lambda _path: False
 
     def read_bytes(self, name: str) -> bytes | None:
@@ -109,39 +108,40 @@ def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
     targets = _read_root_targets(build.files, build.read)
     if target := next((name for name in ("test", "tests", "check") if name in targets), ""):
         return (f"make {target}",)
-    return tuple(dict.fromkeys(command for rule in _RULES for command in rule(build)))
+    return tuple(dict.fromkeys(command for rule in _LANGUAGE_RULES for command in rule(build)))
 
 
 def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
     script = read_scripts(build.read_bytes("package.json")).get("test")
     if isinstance(script, str) and script and NO_TEST not in script:
-        npm = _find_npm(build.files)
+        npm = _find_package_manager(build.files)
         yield "bun run test" if npm == "bun" else f"{npm} test"
 
 
 def _find_python_tests(build: BuildFiles) -> Iterator[str]:
-    files = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files)
-    named = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
-    if not build.has_any(*named) and not any(files):
+    tests = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files)
+    settings = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
+    if not build.has_any(*settings) and not any(tests):
         return
-    runner = _find_python_runner(build)
+    python = _find_python(build)
     if _uses_pytest(build):
-        yield f"{runner} -m pytest"
+        yield f"{python} -m pytest"
     elif build.has_any("noxfile.py") and not build.has_files_below("tests", "test"):
         yield "nox"
     elif build.has_any("tox.ini") and not build.has_files_below("tests", "test"):
         yield "tox"
     elif any(re.search(r"(^|/)test\w*\.py$", path) for path in build.files):
-        yield f"{runner} -m unittest"
+        yield f"{python} -m unittest"
 
 
-def _find_python_runner(build: BuildFiles) -> str:
-    """The project's own interpreter, by its path: PATH has no folder that an agent may write."""
+def _find_python(build: BuildFiles) -> str:
+    """How to start the project's own interpreter. One in the checkout is named by its path: PATH
+    has no folder that an agent may write."""
     for folder in VENVS:
         if build.is_installed(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
-    runners = _BUILD_FILES["python"]
-    return next((runners[lock] for lock in runners if lock in build.files), "python3")
+    commands = _BUILD_FILES["python"]
+    return next((commands[lock] for lock in commands if lock in build.files), "python3")
 
 
 RUNS_PYTEST = compile_lazily(
@@ -155,22 +155,20 @@ def _uses_pytest(build: BuildFiles) -> bool:
         return True
     if build.has_any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
         return True
-    if "pytest" in _read_toml_text(
-        build.read_text("pyproject.toml")
-    ) or "pytest" in build.read_text("tox.ini"):
+    pyproject = _remove_toml_comments(build.read_text("pyproject.toml"))
+    if "pytest" in pyproject or "pytest" in build.read_text("tox.ini"):
         return True
     if _has_section(build.read_text("setup.cfg"), "tool:pytest"):
         return True
-    named = [
-        path for path in build.files if re.fullmatch(r"(requirements[^/]*/)?[\w.-]+\.txt", path)
-    ]
-    files = [*named, "setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
+    requirements = re.compile(r"(requirements[^/]*/)?[\w.-]+\.txt")
+    files = [*filter(requirements.fullmatch, build.files)]
+    files += ["setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
     # A repository may have hundreds of text files at its root.
     return any(re.search(r"\bpytest\b", build.read_text(path)) for path in files[:20])
 
 
-def _read_toml_text(text: str) -> str:
-    """The data of a pyproject.toml as text, without its comments; "" if it is invalid."""
+def _remove_toml_comments(text: str) -> str:
+    """The data of a TOML file as text; "" if it is invalid."""
     try:
         return json.dumps(tomllib.loads(text), default=str)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -198,12 +196,12 @@ def _find_jvm_tests(build: BuildFiles) -> Iterator[str]:
 
 
 def _find_ruby_tests(build: BuildFiles) -> Iterator[str]:
-    bundled = "bundle exec " if build.has_any("Gemfile", "gems.rb") else ""
+    bundle_exec = "bundle exec " if build.has_any("Gemfile", "gems.rb") else ""
     if build.has_any(".rspec") or build.has_files_below("spec"):
-        if bundled or build.has_any("Rakefile", ".rspec"):
-            yield f"{bundled}rspec"
+        if bundle_exec or build.has_any("Rakefile", ".rspec"):
+            yield f"{bundle_exec}rspec"
     elif build.has_any("Rakefile") and build.has_files_below("test"):
-        yield f"{bundled}rake test"
+        yield f"{bundle_exec}rake test"
 
 
 def _find_php_tests(build: BuildFiles) -> Iterator[str]:
@@ -219,11 +217,11 @@ def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
         yield "dotnet test --no-restore"
 
 
-_RULES: tuple[Callable[[BuildFiles], Iterator[str]], ...] = (
+_LANGUAGE_RULES: tuple[Callable[[BuildFiles], Iterator[str]], ...] = (
     _find_javascript_tests,
     _find_python_tests,
     _find_jvm_tests,
-    lambda build: (test for name, test in _BUILD_FILES["tests"].items() if name in build.files),
+    lambda build: (tests for file, tests in _BUILD_FILES["tests"].items() if file in build.files),
     _find_ruby_tests,
     _find_php_tests,
     _find_dotnet_tests,

@@ -41,7 +41,7 @@ class Runner:
     """Where and how commands run.
 
     HOME and TMPDIR are the folders ``home`` and ``tmp`` in ``scratch``. ``limits`` is called before
-    each command: less and less time is left.
+    each command, as the time that is left shrinks.
     """
 
     folder: Path
@@ -70,8 +70,8 @@ class Runner:
         disks, limits = Disks((self.scratch, self.folder)), self.limits()
         watch = DiskWatch(disks)
         if at_most_s is not None:
-            left = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
-            limits = dataclasses.replace(limits, timeout_s=left)
+            timeout_s = at_most_s if limits.timeout_s is None else min(limits.timeout_s, at_most_s)
+            limits = dataclasses.replace(limits, timeout_s=timeout_s)
         try:
             with self.logs.open_logs(f"{log}.out", f"{log}.err") as (out, err):
                 ended = stream(
@@ -92,7 +92,7 @@ class Runner:
         status, why = None, f"ended by this program: {ended.end}"
         # A full disk makes commands fail in any way: it is the cause, whatever their exit status.
         if ended.end is EndReason.STOPPED or (ended.exit_status and disks.find_full()):
-            self.renew()  # what it wrote fills the disk
+            self.renew()  # its files fill the disk
             why = DISK_FULL
         elif ended.end is EndReason.EXITED:
             status, why = ended.exit_status, ""
@@ -122,8 +122,8 @@ class Runner:
 
     def read_output(self, log: str) -> bytes | None:
         """A program's whole stdout; None if it is larger than a report may be."""
-        data = self.logs.read_tail(f"{log}.out", LARGEST_REPORT + 1)
-        return data if len(data) <= LARGEST_REPORT else None
+        output = self.logs.read_tail(f"{log}.out", LARGEST_REPORT + 1)
+        return output if len(output) <= LARGEST_REPORT else None
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ def run_and_collect(
     read: ReadText,
 ) -> tuple[CommandRun, ...]:
     """Run each command until one fails, and collect the tests that ran. ``name`` is the prefix of
-    the logs; ``read`` reads files at the base's root, which show what runners a command starts.
+    the logs; ``read`` reads files at the base's root, which show what test runners a command
+    starts.
 
     A failed command is run once more, after ``restore`` has reset the tree: if it passes then, it
     is flaky.
@@ -200,8 +201,8 @@ def format_failure(runner: Runner, results: Sequence[CommandResult], name: str) 
     for number, result in enumerate(results, 1):
         if not result.ok:
             how = result.error or f"exit status {result.exit_status}"
-            first = f"`{result.command}` failed: {how}."
-            return "\n".join(filter(None, (first, runner.read_tail(f"{name}-{number}"))))
+            sentence = f"`{result.command}` failed: {how}."
+            return "\n".join(filter(None, (sentence, runner.read_tail(f"{name}-{number}"))))
     return ""
 
 
@@ -215,8 +216,8 @@ def _unwrap_json(text: str) -> str:
 
 def _unwrap_line(line: str) -> str:
     try:
-        read = json.loads(line) if line[:1] == "{" else {"Output": f"{line}\n"}
-        return str(read.get("Output", ""))
+        event = json.loads(line) if line[:1] == "{" else {"Output": f"{line}\n"}
+        return str(event.get("Output", ""))
     except ValueError:
         return f"{line}\n"
 
@@ -229,7 +230,7 @@ _MISSING = RuleTable(__file__).entries["missing"]
 
 
 def describe_missing(result: CommandResult, output: str) -> str:
-    """What a failed command lacks on this machine, as a sentence; "" if it simply failed.
+    """What a failed command lacks on this machine, as a sentence; "" if it failed otherwise.
 
     ``output`` is the end of its output.
     """
@@ -238,10 +239,10 @@ def describe_missing(result: CommandResult, output: str) -> str:
     program = result.command.split(maxsplit=1)[0]
     if result.exit_status == NOT_FOUND and result.error:
         return f"{program} {result.error}"
-    for row in _MISSING:
-        if found := re.search("|".join(row["patterns"]), output, re.MULTILINE):
-            what = next(filter(None, (*found.groups(), found[0])))
-            return str(row["message"]).format(what[:100].strip())
+    for rule in _MISSING:
+        if match := re.search("|".join(rule["patterns"]), output, re.MULTILINE):
+            name = next(filter(None, (*match.groups(), match[0])))
+            return str(rule["message"]).format(name[:100].strip())
     if result.exit_status in (NOT_FOUND, CANNOT_RUN):
         return f"{program} cannot be run here (exit status {result.exit_status})"
     return ""

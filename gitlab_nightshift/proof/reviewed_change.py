@@ -1,5 +1,5 @@
-"""A change as the red flags see it, its context, whether it changes executed code, and by which
-functions and lines a later night recognizes it."""
+"""A change as the red flags see it, and its context; whether it changes executed code; the names
+and the digest by which a later night recognizes it."""
 
 import hashlib
 from collections import Counter
@@ -55,8 +55,8 @@ def read_change(repository: Repository, old: str, new: str) -> Changeset:
 
 @dataclass(frozen=True)
 class Context:
-    """What a change is judged by. ``category`` is that of the night's idea and ``selected`` are the
-    files that Analyze chose; both are empty if unknown. ``recent_files`` were touched by
+    """What rules need besides the change. ``category`` is that of the night's idea, ``selected``
+    are the files that Analyze chose; both are empty if unknown. ``recent_files`` were touched by
     the last commits. ``by_people``: no agent made the change."""
 
     settings: Settings
@@ -87,19 +87,20 @@ class RuleViolation:
 def take(counts: Counter[_T], key: _T) -> bool:
     """Remove one occurrence of a key from the counts; False if there is none.
 
-    For rules about what a change adds: they count what was there before, and take from the counts
-    what is there now. What cannot be taken was added.
+    For rules about additions: they count what the old side has, and take what the new side has from
+    these counts. What cannot be taken was added.
     """
-    found = counts[key] > 0
-    counts[key] -= found
-    return found
+    if counts[key] <= 0:
+        return False
+    counts[key] -= 1
+    return True
 
 
 Rule = Callable[[Changeset, Context], Iterator[RuleViolation]]
 """Yields the violations of one rule; it reads nothing but the change, and should never raise."""
 
 
-# --- what it touches ------------------------------------------------------------------------------
+# --- executed code --------------------------------------------------------------------------------
 
 
 _DOCUMENT = compile_lazily(
@@ -113,7 +114,7 @@ _DIRECTIVE = compile_lazily(
 )
 
 _Shape = list[tuple[str, int, str]]
-"""Type, number of children and, for a leaf, text of each node that is executed."""
+"""The type, the number of children and, for a leaf, the text of each node that is executed."""
 
 
 def changes_code(change: Changeset) -> bool:
@@ -141,45 +142,45 @@ def _list_shape(side: Side, root: Node) -> _Shape:
     Positions do not count, as a comment moves the code below it. The number of children does: in
     Python, other indentation puts a statement into another block.
     """
-    python = side.language is not None and side.language.name == "python"  # has docstrings
+    has_docstrings = side.language is not None and side.language.name == "python"
     shape: _Shape = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        inner = list(_list_executed(node, python=python))
-        leaf = "" if node.children else read_text(node)
-        shape.append((node.type, len(inner), leaf))
-        waiting += reversed(inner)
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        children = list(_list_executed(node, has_docstrings=has_docstrings))
+        text = "" if node.children else read_text(node)
+        shape.append((node.type, len(children), text))
+        stack += reversed(children)
     return shape
 
 
-def _list_executed(node: Node, *, python: bool) -> Iterator[Node]:
-    for inner in node.children:
-        if inner.type in COMMENTS and not _DIRECTIVE.match(read_text(inner)):
+def _list_executed(node: Node, *, has_docstrings: bool) -> Iterator[Node]:
+    for child in node.children:
+        if child.type in COMMENTS and not _DIRECTIVE.match(read_text(child)):
             continue
-        if not (python and _is_docstring(inner)):
-            yield inner
+        if not (has_docstrings and _is_docstring(child)):
+            yield child
 
 
 def _is_docstring(node: Node) -> bool:
-    alone = node.type == "expression_statement" and len(node.children) == 1
-    if not alone or node.children[0].type != "string":
+    is_statement = node.type == "expression_statement" and len(node.children) == 1
+    if not is_statement or node.children[0].type != "string":
         return False
     # An f-string evaluates its expressions.
     return all(part.type != "interpolation" for part in node.children[0].children)
 
 
-# --- functions and lines --------------------------------------------------------------------------
+# --- recognizing it later -------------------------------------------------------------------------
 
 
 def list_changed_symbols(change: Changeset) -> tuple[str, ...]:
     """Qualified names of the innermost functions and classes touched, on both sides; none in an
     unsupported language."""
-    found: list[str] = []
+    symbols: list[str] = []
     for file in change.files:
-        old, new = read_sides(file)
-        found += [*_list_touched(old, file.deleted), *_list_touched(new, file.added)]
-    return tuple(dict.fromkeys(found))
+        for side, lines in zip(read_sides(file), (file.deleted, file.added), strict=True):
+            symbols += _list_touched_symbols(side, lines)
+    return tuple(dict.fromkeys(symbols))
 
 
 def compute_digest(change: Changeset) -> str:
@@ -196,13 +197,13 @@ def compute_digest(change: Changeset) -> str:
     return hashlib.sha256(text).hexdigest()[:16] if lines else ""
 
 
-def _list_touched(side: Side, lines: Sequence[Line]) -> Iterator[str]:
+def _list_touched_symbols(side: Side, lines: Sequence[Line]) -> Iterator[str]:
     numbers = {line.number for line in lines if line.text.strip()}
     for function in side.functions:
         # A change of a method is not a change of its class.
         inner = (other for other in side.functions if function in other.outer)
-        own = set(range(function.line, function.end + 1)).difference(
+        own_lines = set(range(function.line, function.end + 1)).difference(
             *(range(other.line, other.end + 1) for other in inner)
         )
-        if own & numbers:
+        if own_lines & numbers:
             yield function.qualified

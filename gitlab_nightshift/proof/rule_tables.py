@@ -11,11 +11,12 @@ from typing import Any
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-_NAMED = compile_lazily(r"\{([A-Z][A-Z_]*)\}")
+_PLACEHOLDER = compile_lazily(r"\{([A-Z][A-Z_]*)\}")
 
 
 class RuleTable:
-    """The table beside a module: ``RuleTable(__file__)``. Unknown names raise KeyError."""
+    """The table beside a module: ``RuleTable(__file__)``, or by ``name`` another file beside it.
+    Unknown entries raise KeyError."""
 
     def __init__(self, module: str, name: str = "") -> None:
         path = Path(module).with_suffix(".toml")
@@ -24,7 +25,7 @@ class RuleTable:
         )
 
     def get_pattern(self, name: str, flags: int = 0) -> re.Pattern[str]:
-        """The pattern with this name, compiled at its first use."""
+        """The pattern of this entry, compiled at its first use."""
         return self.compile(self.entries[name], flags)
 
     def compile(self, entry: str | list[str], flags: int = 0) -> re.Pattern[str]:
@@ -34,8 +35,8 @@ class RuleTable:
 
     def _expand(self, entry: str | list[str]) -> str:
         text = entry if isinstance(entry, str) else "|".join(entry)
-        return _NAMED.sub(lambda name: self._expand(self.entries[name[1]]), text)
+        return _PLACEHOLDER.sub(lambda match: self._expand(self.entries[match[1]]), text)
 
     def get_words(self, name: str) -> frozenset[str]:
-        """The words with this name."""
+        """The words of this entry."""
         return frozenset(self.entries[name].split())

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
-    build_commands,
     find_test_commands,
+    list_build_commands,
     list_default_allowed_commands,
 )
 from gitlab_nightshift.settings.model import Settings
@@ -89,7 +89,7 @@ NPM_SCRIPTS = b'{"scripts": {"test": "jest", "lint": "eslint .", "start": "x", "
 
 
 def allowed(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    return build_commands(files.keys(), files.get)
+    return list_build_commands(files.keys(), files.get)
 
 
 @each(
@@ -159,7 +159,7 @@ def test_a_broken_package_json_implies_nothing(text: bytes) -> None:
 
 
 def test_a_file_that_cannot_be_read_implies_nothing() -> None:
-    assert build_commands({"Makefile", "package.json"}, lambda _: None) == ()
+    assert list_build_commands({"Makefile", "package.json"}, lambda _: None) == ()
 
 
 def test_several_build_files_and_no_command_twice() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.errors import NightshiftError
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.registry.categories import FALLBACK_ORDER
@@ -266,7 +266,7 @@ def corpus_repository(folder: Path, corpus: list[Recorded]) -> Repository:
 def judged(repository: Repository, recorded: Recorded) -> Judged:
     """Judge a change as ``nightshift check`` does."""
     change = read_change(repository, _ref(recorded, "before"), _ref(recorded, "after"))
-    return Judged(recorded, judge(change, recorded.context))
+    return Judged(recorded, find_red_flags(change, recorded.context))
 
 
 def _ref(recorded: Recorded, side: str) -> str:

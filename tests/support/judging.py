@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.git import build_isolated_git
@@ -42,7 +42,7 @@ def judging(folder: Path) -> Judge:
             for ref, tree in zip(refs, trees, strict=True)
         )
         repository.run("fast-import", "--quiet", "--done", stdin=stream + b"done\n")
-        found = judge(read_change(repository, *refs), _context(**context))
+        found = find_red_flags(read_change(repository, *refs), _context(**context))
         return [each for each in found if not flag or each.name == flag]
 
     return raised

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Changeset, Context
 from gitlab_nightshift.repository.difference import ChangedFile, Hunk
 from gitlab_nightshift.settings.model import Settings
@@ -58,7 +58,7 @@ def _take_side(diff: str, other: str) -> str:
 
 def raised(pair: Pair, flags: frozenset[str], category: str = "") -> Iterator[tuple[str, str, int]]:
     """Flag, file and line of all that a change raises, of these flags."""
-    for found in judge(change_of(pair.before, pair.after), Context(Settings(), category)):
+    for found in find_red_flags(change_of(pair.before, pair.after), Context(Settings(), category)):
         if found.name in flags:
             yield found.name, found.file, found.line
 
@@ -80,7 +80,7 @@ def read_lines(flag: str) -> Iterator[tuple[str, bool, list[str]]]:
     for row in (FOLDER / f"{flag}.lines").read_text(encoding="utf-8").rstrip("\n").split("\n"):
         sign, path, code = row[0], *row[2:].split("|", 1)
         change = change_of({path: ""}, {path: code.replace("¶", "\n") + "\n"})
-        found = judge(change, Context(Settings()))
+        found = find_red_flags(change, Context(Settings()))
         yield row, sign == "+", [each.level for each in found if each.name == flag]
 
 

@@ -27,14 +27,10 @@ TITLE = "The tests that ran"
 
 @dataclass(frozen=True)
 class _Difference:
-    """The tests that a command ran on the base (``old``) and on the change (``new``)."""
+    """The tests that a command ran on the base (``old``) and on the change (``new``), by name."""
 
     old: CollectedTests
     new: CollectedTests
-
-    @cached_property
-    def lost(self) -> list[str]:
-        return [name for name in self.old.counts if name not in self.new.counts]
 
     @cached_property
     def added(self) -> list[str]:
@@ -42,29 +38,33 @@ class _Difference:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """The new name of each lost test: the same name elsewhere, or another one in its place."""
-        found: dict[str, str] = {}
+        """New names by old name: the same name in another place, or another name in the same."""
+        renamed: dict[str, str] = {}
+        missing = [name for name in self.old.counts if name not in self.new.counts]
         for part in (2, 0):  # of ``place::name``: first tests that moved, then renamed ones
-            free = {name: None for name in self.added if name not in found.values()}
-            for name in self.lost:
+            free = {name: None for name in self.added if name not in renamed.values()}
+            for name in missing:
                 key = name.rpartition("::")[part]
                 to = next((other for other in free if other.rpartition("::")[part] == key), None)
-                if name not in found and to is not None:
-                    found[name] = to
+                if name not in renamed and to is not None:
+                    renamed[name] = to
                     del free[to]
-        return found
+        return renamed
 
     @cached_property
     def gone(self) -> list[str]:
-        return [name for name in self.lost if name not in self.renamed]
+        known = self.new.counts.keys() | self.renamed.keys()
+        return [name for name in self.old.counts if name not in known]
 
     @cached_property
     def skipped(self) -> list[str]:
+        """Tests that ran on the base, and are now only reported."""
         new = self.new
         return [n for n in new.counts if self.old.count_run(n) and not new.count_run(n)]
 
     @cached_property
-    def fewer(self) -> list[str]:
+    def run_less(self) -> list[str]:
+        """Tests that ran more often on the base, such as with more parameters."""
         new = self.new
         return [n for n in new.counts if 0 < new.count_run(n) < self.old.count_run(n)]
 
@@ -78,12 +78,12 @@ def compare_collections(
     """Compare the tests that commands ran on the change with those that ran ``before`` it.
     ``excused`` are tests that may be gone: running showed that others replace them.
     """
-    known = {collection.command: collection for collection in before}
-    found = Evidence()
+    by_command = {collection.command: collection for collection in before}
+    evidence = Evidence()
     for run in runs:
-        if old := known.get(run.collection.command):
-            found += _compare_command(subject, old, run, excused)
-    return found + _find_unrun_tests(subject, [run.collection for run in runs])
+        if old := by_command.get(run.collection.command):
+            evidence += _compare_command(subject, old, run, excused)
+    return evidence + _find_unrun_tests(subject, [run.collection for run in runs])
 
 
 def _compare_command(
@@ -123,52 +123,53 @@ def _check_exit_status(subject: EvidenceSubject, old: CollectedTests, run: Comma
 
 
 def _compare_tests(
-    subject: EvidenceSubject, seen: _Difference, excused: frozenset[str]
+    subject: EvidenceSubject, difference: _Difference, excused: frozenset[str]
 ) -> Evidence:
     # Whether tests may be deleted from the source is judged by reading that (test-deleted).
     deleted = _list_deleted_tests(subject)
-    gone = [n for n in seen.gone if not n.endswith(deleted) and n not in excused]
-    fewer = [name for name in seen.fewer if name not in excused]
-    shadowed = list(_find_shadowed(subject, seen.new))
+    gone = [n for n in difference.gone if not n.endswith(deleted) and n not in excused]
+    run_less = [name for name in difference.run_less if name not in excused]
+    shadowed = list(_find_shadowed_tests(subject, difference.new))
     # Explained by deleted product code; in a person's change, by any change of it.
     changed = any(s.is_product for file in subject.change.files for s in read_sides(file))
     explained = find_removed_names(subject.change) or (subject.context.by_people and changed)
-    level: Level | None = "warn" if explained else None
+    usual: Level | None = "warn" if explained else None
     # Skips without a condition are found by reading. With one, a test may be right to skip here.
-    skipping: Level | None = "warn" if subject.context.by_people else None
+    skips: Level | None = "warn" if subject.context.by_people else None
     rules = [
-        ("test-deleted", gone, "ran before the change, but {do} not now", level),
+        ("test-deleted", gone, "ran before the change, but {do} not now", usual),
         ("test-deleted", shadowed, "{are} defined more often than {they} ran", None),
-        ("test-skipped", seen.skipped, "ran before the change, but {are} skipped now", skipping),
-        ("test-loosened", fewer, "ran more often before the change", level),
+        ("test-skipped", difference.skipped, "ran before the change, but {are} skipped now", skips),
+        ("test-loosened", run_less, "ran more often before the change", usual),
     ]
-    found: list[Finding] = []
-    for flag, names, text, own in rules:
+    findings: list[Finding] = []
+    for flag, names, text, level in rules:
         if names:
             words = ("does", "is", "it") if len(names) == 1 else ("do", "are", "they")
             sentence = text.format(**dict(zip(("do", "are", "they"), words, strict=True)))
             detail = f"{format_names(names)} {sentence}."
-            first = names[0].partition("::")[0]
-            changed = any(first in (f.path, f.old_path) for f in subject.change.files)
-            found += raise_flag(flag, subject.context, first if changed else "", detail, own)
-    return Evidence((_build_check(seen, failed=bool(found)),), tuple(found))
+            path = names[0].partition("::")[0]
+            changed = any(path in (f.path, f.old_path) for f in subject.change.files)
+            findings += raise_flag(flag, subject.context, path if changed else "", detail, level)
+    return Evidence((_build_check(difference, failed=bool(findings)),), tuple(findings))
 
 
-def _build_check(seen: _Difference, *, failed: bool) -> Check:
-    old, new = seen.old.count_cases(), seen.new.count_cases()
-    text = f"`{seen.new.command}`: {old} test{'s' * (old != 1)} before, {new} with the change"
-    parts = (
-        (len(seen.added) - len(seen.renamed), "new"),
-        (len(seen.renamed), "moved or renamed"),
-        (len(seen.gone), "gone"),
-        (len(seen.skipped), "skipped now"),
-        (len(seen.fewer), "fewer times"),
+def _build_check(difference: _Difference, *, failed: bool) -> Check:
+    old, new = difference.old.count_cases(), difference.new.count_cases()
+    tests = "test" if old == 1 else "tests"
+    text = f"`{difference.new.command}`: {old} {tests} before, {new} with the change"
+    numbers = (
+        (len(difference.added) - len(difference.renamed), "new"),
+        (len(difference.renamed), "moved or renamed"),
+        (len(difference.gone), "gone"),
+        (len(difference.skipped), "skipped now"),
+        (len(difference.run_less), "fewer times"),
     )
-    some = ", ".join(f"{number} {what}" for number, what in parts if number)
-    text += f" ({some})" if some else ""
-    if seen.renamed:
-        shown = list(seen.renamed.items())[:MOST_NAMED]
-        text += "; " + ", ".join(f"{a} is {b.rpartition('::')[2]}" for a, b in shown)
+    details = ", ".join(f"{number} {what}" for number, what in numbers if number)
+    text += f" ({details})" if details else ""
+    if difference.renamed:
+        pairs = list(difference.renamed.items())[:MOST_NAMED]
+        text += "; " + ", ".join(f"{a} is {b.rpartition('::')[2]}" for a, b in pairs)
     return Check(TITLE, CheckOutcome.FAILED if failed else CheckOutcome.PASSED, text)
 
 
@@ -180,28 +181,27 @@ def _list_deleted_tests(subject: EvidenceSubject) -> tuple[str, ...]:
     return tuple(before - after)
 
 
-def _find_shadowed(subject: EvidenceSubject, new: CollectedTests) -> Iterator[str]:
+def _find_shadowed_tests(subject: EvidenceSubject, new: CollectedTests) -> Iterator[str]:
     """Tests of which the change adds a second definition, which hides the first."""
-    by_end: dict[str, list[str]] = {}
+    by_bare_name: dict[str, list[str]] = {}
     for name in new.counts:
-        by_end.setdefault(name.rpartition("::")[2], []).append(name)
+        by_bare_name.setdefault(name.rpartition("::")[2], []).append(name)
     for file in subject.change.files:
         before, after = read_sides(file)
         old = Counter(test.qualified for test in before.tests)
         for name, times in Counter(test.qualified for test in after.tests).items():
-            # Reports end with the bare name; a qualified one is "Class.name" or "suite name".
-            for full in by_end.get(name.split(".")[-1].split(" ")[-1], ()):
-                here = full.startswith(f"{file.path}::")
-                if here and old[name] < 2 <= times and new.count_run(full) < times:
-                    yield full
+            # A reported name ends with the bare one; a qualified is "Class.name" or "suite name".
+            for reported in by_bare_name.get(name.split(".")[-1].split(" ")[-1], ()):
+                in_file = reported.startswith(f"{file.path}::")
+                if in_file and old[name] < 2 <= times and new.count_run(reported) < times:
+                    yield reported
 
 
 def _find_unrun_tests(subject: EvidenceSubject, after: Sequence[CollectedTests]) -> Evidence:
     """A check that names the new tests in the source that no report contains."""
-    known = [collection for collection in after if not collection.unknown]
-    if not known or len(known) < len(after):
+    if not after or any(collection.unknown for collection in after):
         return Evidence()
-    names = "\n".join(name for collection in known for name in collection.counts) + "\n"
+    names = "\n".join(name for collection in after for name in collection.counts) + "\n"
     new = [
         f"{file.path}::{test.qualified}"
         for file in subject.change.files

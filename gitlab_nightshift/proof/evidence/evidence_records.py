@@ -25,7 +25,7 @@ class EvidenceSubject:
 
 @dataclass(frozen=True)
 class NoticedFault:
-    """A planted fault, by the touched tests (reported names) that notice it with the change
+    """A planted fault, and the reported names of the touched tests that notice it with the change
     applied. ``by_value``: the fault makes a value or a decision wrong."""
 
     by_value: bool
@@ -64,9 +64,9 @@ def raise_flag(
     """One finding about a file ("" for none), or no finding if the settings turn the flag off. Its
     level is that of the settings, or else ``level``, or else the flag's own."""
     flag = FLAGS[name]
-    usual = flag.levels.get(context.category, flag.level)
-    chosen = context.settings.policy.flags.get(name) or level or usual
-    return () if chosen == "off" else (Finding(name, chosen, file, 0, detail),)
+    default = flag.levels.get(context.category, flag.level)
+    level = context.settings.policy.flags.get(name) or level or default
+    return () if level == "off" else (Finding(name, level, file, 0, detail),)
 
 
 def report_check(
@@ -89,9 +89,9 @@ def refuse(
     detail: str = "",
     level: Level | None = None,
 ) -> Evidence:
-    """A failed check, and a finding that says ``detail``, or else the same as the check."""
-    found = raise_flag(flag, subject.context, file, detail or text, level)
-    return report_check(title, CheckOutcome.FAILED, text.rstrip("."), found)
+    """A failed check, and a finding with ``detail``, or else with the text of the check."""
+    findings = raise_flag(flag, subject.context, file, detail or text, level)
+    return report_check(title, CheckOutcome.FAILED, text.rstrip("."), findings)
 
 
 def format_names(names: Collection[str], default: str = "") -> str:

@@ -20,7 +20,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 BENCHMARK, COMPLEXITY = "Benchmark", "Complexity"
 ROUNDS = 7
-FEWEST_ROUNDS = 3  # with fewer, nothing is judged
+FEWEST_ROUNDS = 3  # fewer prove nothing
 TARGETS = ("bench", "benchmark")
 SLOWER, FASTER = 1.05, 0.95  # ratios of the medians; what is in between is noise
 _PYTHON_FILE = compile_lazily(r"(^|/)(bench_\w+|\w+_bench|benchmark_?\w*)\.py$")
@@ -87,8 +87,9 @@ def _measure_times(
     The first round is a warm-up. Returns None and why if there are no times."""
     seconds: dict[str, list[float]] = {before: [], after: []}
     for number in range(ROUNDS + 1):
-        usual = sum(map(max, zip(*seconds.values(), strict=False))) / max(number, 1)
-        if number > FEWEST_ROUNDS and trial_checkout.compute_left_s() < 2 * usual:
+        slower = (max(pair) for pair in zip(*seconds.values(), strict=False))
+        average = sum(slower) / max(number, 1)
+        if number > FEWEST_ROUNDS and trial_checkout.compute_left_s() < 2 * average:
             break
         for side, tree in (("before", before), ("after", after)):
             result = trial_checkout.run(tree, argv, f"benchmark-{side}-{number}")
@@ -109,8 +110,9 @@ def _judge_times(subject: EvidenceSubject, times: Times, command: str) -> Eviden
         f" ({low:.2f} to {high:.2f} in {len(times.after)} rounds)"
     )
     if times.ratio <= SLOWER:
-        seen = CheckOutcome.PASSED if times.ratio < FASTER and high < 1 else CheckOutcome.UNDECIDED
-        return report_check(BENCHMARK, seen, text)
+        is_faster = times.ratio < FASTER and high < 1
+        outcome = CheckOutcome.PASSED if is_faster else CheckOutcome.UNDECIDED
+        return report_check(BENCHMARK, outcome, text)
     return refuse(subject, BENCHMARK, "slower", text, detail=f"The benchmark is slower: {text}.")
 
 
@@ -118,7 +120,7 @@ def _judge_times(subject: EvidenceSubject, times: Times, command: str) -> Eviden
 
 
 REPEATED_LINES = 6  # a run of at least this many lines that occurs twice counts as repeated
-MARGIN = 1  # a figure may rise by this much
+TOLERANCE = 1  # a figure may rise by this much
 
 
 @dataclass(frozen=True)
@@ -154,14 +156,14 @@ def compare_complexity(
         return report_check(COMPLEXITY, CheckOutcome.UNDECIDED, text)
     detail = f"The changed files are more complex or repeat more than before ({text})."
     path = max(files, key=lambda file: len(file.added)).path
-    found = raise_flag("complexity-raised", subject.context, path, detail)
-    return report_check(COMPLEXITY, CheckOutcome.UNDECIDED, text, found)
+    findings = raise_flag("complexity-raised", subject.context, path, detail)
+    return report_check(COMPLEXITY, CheckOutcome.UNDECIDED, text, findings)
 
 
 def _is_worse(before: _Figures, after: _Figures) -> bool:
-    """True if one figure is higher by more than ``MARGIN``, and none is lower."""
+    """True if one figure is higher by more than ``TOLERANCE``, and none is lower."""
     pairs = list(zip(astuple(before), astuple(after), strict=True))
-    raised = any(new > old + MARGIN for old, new in pairs)
+    raised = any(new > old + TOLERANCE for old, new in pairs)
     return raised and not any(new < old for old, new in pairs)
 
 
@@ -172,22 +174,22 @@ def _measure_files(files: Iterable[tuple[str, list[str]]]) -> _Figures | None:
     texts: list[list[str]] = []
     for path, lines in files:
         try:
-            found = lizard.analyze_file.analyze_source_code(path, "\n".join(lines))
-        except Exception:  # lizard raises what it likes for a file that it cannot parse
+            analysis = lizard.analyze_file.analyze_source_code(path, "\n".join(lines))
+        except Exception:  # lizard raises any error for a file that it cannot parse
             return None
-        each = [function.cyclomatic_complexity for function in found.function_list]
-        total += sum(each)
-        worst = max([worst, *each])
+        complexities = [function.cyclomatic_complexity for function in analysis.function_list]
+        total += sum(complexities)
+        worst = max([worst, *complexities])
         texts.append([line.strip() for line in lines if line.strip()])
     return _Figures(total, worst, _count_repeated_lines(texts))
 
 
 def _count_repeated_lines(texts: list[list[str]]) -> int:
     """Counts the lines of runs that occur again, without their first occurrence."""
-    places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-    for number, lines in enumerate(texts):
-        for at in range(len(lines) - REPEATED_LINES + 1):
-            run = tuple(lines[at : at + REPEATED_LINES])
-            places.setdefault(run, []).append((number, at))
-    twice = [place for found in places.values() if len(found) > 1 for place in found[1:]]
-    return len({(number, at + n) for number, at in twice for n in range(REPEATED_LINES)})
+    starts: dict[tuple[str, ...], list[tuple[int, int]]] = {}  # text and line of each run
+    for text, lines in enumerate(texts):
+        for line in range(len(lines) - REPEATED_LINES + 1):
+            run = tuple(lines[line : line + REPEATED_LINES])
+            starts.setdefault(run, []).append((text, line))
+    repeated = [start for same in starts.values() for start in same[1:]]
+    return len({(text, line + n) for text, line in repeated for n in range(REPEATED_LINES)})

@@ -28,13 +28,13 @@ class FocusedCommand:
     """A command that runs chosen tests, and a pattern for the number of tests that ran."""
 
     argv: tuple[str, ...]
-    ran: re.Pattern[str]
+    count_pattern: re.Pattern[str]
 
     def count(self, output: str) -> int:
-        """How many tests ran, by the output; 0 if unknown. A group of ``ran`` is a number; without
-        groups, each match is a test."""
-        matches = list(self.ran.finditer(output))
-        if not self.ran.groups:
+        """How many tests ran, by the output; 0 if unknown. A group of the pattern is a number;
+        without groups, each match is a test."""
+        matches = list(self.count_pattern.finditer(output))
+        if not self.count_pattern.groups:
             return len(matches)
         return max((int(n) for match in matches for n in match.groups() if n), default=0)
 
@@ -94,9 +94,9 @@ def _build_javascript_commands(
         "ava": ((), r"(\d+) tests? (?:passed|failed)"),
         "tape": ((), r"^# tests (\d+)$"),
     }
-    for name, (words, ran) in runners.items():
+    for name, (words, pattern) in runners.items():
         if project.exists(local + name):
-            yield FocusedCommand((local + name, *words, *chosen.files), re.compile(ran, re.M))
+            yield FocusedCommand((local + name, *words, *chosen.files), re.compile(pattern, re.M))
     ran_by_node = re.compile(r"^(?:#|ℹ) (?:pass|fail) (\d+)", re.M)
     yield FocusedCommand(
         ("node", "--test", f"--test-name-pattern={names}", *chosen.files), ran_by_node
@@ -116,24 +116,26 @@ def _build_jvm_commands(chosen: SelectedTests, project: ProjectTests) -> Iterato
     classes = tuple(PurePosixPath(path).stem for path in chosen.files)
     methods = "+".join(chosen.names) if len(classes) == 1 else ""
     tests = f"{classes[0]}#{methods}" if re.fullmatch(r"[\w+]+", methods) else ",".join(classes)
-    ran = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
+    pattern = re.compile(r"Tests run: (\d+)|Total (\d+)|(\d+) tests? completed")
     commands = " ".join(project.commands)
     if "mvn" in commands:
-        start, own_options = _find_own_start(("mvn", "./mvnw"), project.commands)
-        own_options = (word for word in own_options if word not in _OFFLINE)
-        yield FocusedCommand((*start, *_OFFLINE, *own_options, "test", f"-Dtest={tests}"), ran)
+        start, options = _find_project_start(("mvn", "./mvnw"), project.commands)
+        options = (word for word in options if word not in _OFFLINE)
+        yield FocusedCommand((*start, *_OFFLINE, *options, "test", f"-Dtest={tests}"), pattern)
     if "gradle" in commands:
-        start, own_options = _find_own_start(("gradle", "./gradlew"), project.commands)
-        own_options = (word for word in own_options if word != "--offline")
+        start, options = _find_project_start(("gradle", "./gradlew"), project.commands)
+        options = (word for word in options if word != "--offline")
         # Tasks that are up to date do not run, and only -i names the tests that passed.
         chosen_classes = (word for name in classes for word in ("--tests", f"*{name}"))
-        argv = (*start, "--offline", "-i", *own_options, "cleanTest", "test", *chosen_classes)
+        argv = (*start, "--offline", "-i", *options, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
     if "sbt" in commands:
-        yield FocusedCommand(("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), ran)
+        yield FocusedCommand(
+            ("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), pattern
+        )
 
 
-def _find_own_start(
+def _find_project_start(
     programs: Sequence[str], commands: Sequence[str]
 ) -> tuple[tuple[str, ...], Iterator[str]]:
     """How the project's own commands start one of these programs, and the options that follow."""
@@ -143,14 +145,14 @@ def _find_own_start(
 
 
 def _build_rust_commands(chosen: SelectedTests, project: ProjectTests) -> Iterator[FocusedCommand]:
-    own_options = [word for word in _list_options("cargo", project.commands) if word != "--offline"]
+    options = [word for word in _list_options("cargo", project.commands) if word != "--offline"]
     if any(re.search(r"\bcargo (\+\S+ )?nextest run\b", each) for each in project.commands):
-        argv = ("cargo", "nextest", "run", "--offline", *own_options, "--", *chosen.names)
+        argv = ("cargo", "nextest", "run", "--offline", *options, "--", *chosen.names)
         yield FocusedCommand(argv, re.compile(r"Summary \[.*?\] +(\d+)(?:/\d+)? tests? run"))
         return
     # --tests: without doc tests (cargo-test(1), "Target Selection"). Names are matched in part: the
     # harness has no regular expressions, and --exact wants whole paths.
-    argv = ("cargo", "test", "--offline", "--tests", *own_options, "--", *chosen.names)
+    argv = ("cargo", "test", "--offline", "--tests", *options, "--", *chosen.names)
     yield FocusedCommand(argv, re.compile(r"test result: \w+\. (\d+) passed; (\d+) failed"))
 
 
@@ -185,7 +187,7 @@ _BUILDERS: dict[str, Callable[[SelectedTests, ProjectTests], Iterator[FocusedCom
 
 _OFFLINE = ("-B", "-o")
 # Options that hide how many tests ran, or that this module sets itself.
-_QUIET = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
+_DROPPED = frozenset("-q --quiet -v --verbose -count=1 --no-fail-fast".split())
 # Options of Maven, Gradle, sbt, go and cargo whose value is the next word.
 _WITH_VALUE = frozenset(
     "-s --settings -gs -f --file -pl --projects -P -t -T -g -I -p --init-script -tags -mod -timeout"
@@ -193,7 +195,7 @@ _WITH_VALUE = frozenset(
     " -run -bench --test --tests -E --filter-expr --filterset".split()
 )
 # Options that select tests, by how they start: the selection here replaces them.
-_SELECTING = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
+_SELECTORS = ("-run", "-bench", "-Dtest=", "--test", "--lib", "--doc", "-E", "--filter")
 
 
 def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
@@ -201,12 +203,13 @@ def _list_options(program: str, commands: Sequence[str]) -> Iterator[str]:
     select tests."""
     start = [*(_find_command_prefix(program, commands) or ())]
     lines = (shlex.split(command) for command in commands)
-    rest = iter(next((w[len(start) :] for w in lines if start and w[: len(start)] == start), []))
-    for word in rest:
-        value = next(rest, "") if word in _WITH_VALUE else ""
+    line = next((words for words in lines if start and words[: len(start)] == start), [])
+    words = iter(line[len(start) :])
+    for word in words:
+        value = next(words, "") if word in _WITH_VALUE else ""
         if word == "--":
             return
-        if word.startswith("-") and word not in _QUIET and not word.startswith(_SELECTING):
+        if word.startswith("-") and word not in _DROPPED and not word.startswith(_SELECTORS):
             yield from filter(None, (word, value))
 
 

@@ -1,8 +1,8 @@
 """Applies the rules of the red flags, which read a change. ``registry/flag_registry.py`` lists the
 flags, the modules of this folder have the rules.
 
-A change of product code alone does not load the rules about tests, which would take longer than to
-apply the others.
+For a change of product code alone, the rules about tests are not loaded: that would take longer
+than applying the others.
 """
 
 import importlib
@@ -13,8 +13,8 @@ from gitlab_nightshift.proof.syntax.file_side import read_sides
 from gitlab_nightshift.proof.syntax.languages import (
     find_language,
     has_inline_tests,
+    has_test_name,
     is_code,
-    is_named_test,
     is_product,
 )
 from gitlab_nightshift.records.verdicts import Finding
@@ -25,19 +25,19 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 ABOUT_TESTS = frozenset(("deleted_or_skipped_tests", "weaker_tests"))
 """Modules whose rules find nothing in a change that touches no tests."""
 # Without one of these in its path, a file of product code has nothing to do with tests.
-_TEST_WORDS = ("test", "spec", "snap", "approv")
+_TEST_PATH_PARTS = ("test", "spec", "snap", "approv")
 
 
-def judge(change: Changeset, context: Context) -> tuple[Finding, ...]:
+def find_red_flags(change: Changeset, context: Context) -> tuple[Finding, ...]:
     """Every finding of every flag that is not off: failures first, notes last."""
-    found = [
+    findings = [
         finding
         for name, flag in FLAGS.items()
         if flag.rule
         for finding in _apply_flag(name, flag, change, context)
     ]
-    found.sort(key=lambda f: (f.level != "fail", f.level == "note", f.file, f.line))
-    return tuple(found)
+    findings.sort(key=lambda f: (f.level != "fail", f.level == "note", f.file, f.line))
+    return tuple(findings)
 
 
 def _apply_flag(
@@ -48,35 +48,35 @@ def _apply_flag(
 
     If the rule raises, that is a finding, too: otherwise a change that crashes it would pass.
     """
-    fixed = context.settings.policy.flags.get(name)
-    usual = flag.human_level if context.by_people else flag.levels.get(context.category, flag.level)
-    if (fixed or usual) == "off":
+    configured = context.settings.policy.flags.get(name)
+    default = flag.human_level if context.by_people else flag.levels.get(context.category, flag.level)
+    if (configured or default) == "off":
         return
     try:
         if flag.rule.partition(":")[0] in ABOUT_TESTS and not touches_tests(change):
             return
         violations = tuple(load_rule(flag)(change, context))
         debatable = _find_debatable(flag, change, violations) if context.by_people else ()
-        for found in violations:
-            own = found.level if usual != "note" else None
-            level = fixed or ("warn" if found in debatable else own or usual)
-            yield Finding(name, level, found.file, found.line, found.detail)
+        for violation in violations:
+            level = (violation.level if default != "note" else None) or default
+            level = configured or ("warn" if violation in debatable else level)
+            yield Finding(name, level, violation.file, violation.line, violation.detail)
     except Exception as error:
         kind = type(error).__name__
         detail = f"This flag could not look at the change: {kind}. Please report it."
-        yield Finding(name, fixed or usual, "", 0, detail)
+        yield Finding(name, configured or default, "", 0, detail)
 
 
 def _find_debatable(
-    flag: FlagEntry, change: Changeset, found: tuple[RuleViolation, ...]
+    flag: FlagEntry, change: Changeset, violations: tuple[RuleViolation, ...]
 ) -> tuple[RuleViolation, ...]:
     """Those of the violations in a person's change that a reviewer would only ask about."""
-    if not flag.warn_if or not found:
+    if not flag.warn_if or not violations:
         return ()
-    undecided = any(each.certain is None for each in found)
-    explained = undecided and may_rewrite_tests(change, found)
+    undecided = any(each.certain is None for each in violations)
+    explained = undecided and may_rewrite_tests(change, violations)
     debatable = (False, None) if explained else (False,)
-    return tuple(each for each in found if each.certain in debatable)
+    return tuple(each for each in violations if each.certain in debatable)
 
 
 def load_rule(flag: FlagEntry) -> Rule:
@@ -97,7 +97,7 @@ def _is_product_alone(file: ChangedFile) -> bool:
         find_language(path) is not None
         and not has_inline_tests(path)
         and is_product(path)
-        and not any(word in path.lower() for word in _TEST_WORDS)
+        and not any(word in path.lower() for word in _TEST_PATH_PARTS)
         for path in (file.path, file.old_path, file.raw_path, file.raw_old_path)
     )
 
@@ -113,26 +113,26 @@ _NO_STATEMENT = compile_lazily(
 )
 
 
-def may_rewrite_tests(change: Changeset, found: Sequence[RuleViolation]) -> bool:
+def may_rewrite_tests(change: Changeset, violations: Sequence[RuleViolation]) -> bool:
     """True if the rest of a person's change may explain weaker tests: it changes the tested code or
-    dependencies, or adds more lines of code than violations were found. Moved lines count as added:
+    dependencies, or adds more lines of code than there are violations. Moved lines count as added:
     they show that the change does more than delete."""
     from gitlab_nightshift.proof.reading.touched_files import describe_dependencies
 
     if any(any(_list_product_lines(file)) or describe_dependencies(file) for file in change.files):
         return True
     added = (line for file in change.files if is_code(file.path) for line in file.added)
-    return sum(map(_has_statement, added)) > len(found)
+    return sum(map(_has_statement, added)) > len(violations)
 
 
 def _list_product_lines(file: ChangedFile) -> Iterator[Line]:
     """The deleted and added lines of a file with statements of product code."""
     for lines, side in zip((file.deleted, file.added), read_sides(file), strict=True):
-        if is_code(side.path) and is_product(side.path) and not is_named_test(side.path):
-            hidden = {n for test in side.tests for n in range(test.line, test.end + 1)}
-            hidden |= side.lines_without_code
-            shown = (line for line in lines if line.number not in hidden)
-            yield from filter(_has_statement, shown)
+        if is_code(side.path) and is_product(side.path) and not has_test_name(side.path):
+            excluded = {n for test in side.tests for n in range(test.line, test.end + 1)}
+            excluded |= side.lines_without_code
+            product = (line for line in lines if line.number not in excluded)
+            yield from filter(_has_statement, product)
 
 
 def _has_statement(line: Line) -> bool:

@@ -18,7 +18,7 @@ _TABLE = RuleTable(__file__)
 
 _MARKDOWN = _TABLE.get_pattern("markdown", re.IGNORECASE)
 _ANCHORS = _TABLE.get_pattern("anchors")
-_SITE = _TABLE.get_pattern("site")
+_SITE_SETTINGS = _TABLE.get_pattern("site")
 _GITLAB_PAGE = compile_lazily(
     r"(\.\./)*(-|issues|merge_requests|pipelines|wikis|releases|tags|blob|tree|raw)(/|$)"
 )
@@ -29,7 +29,7 @@ _GENERATED_ANCHOR = compile_lazily(r"L\d+(-L?\d+)?|note-.*|fn:?.*")
 
 def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Relative links and anchors without a target, which the change adds or breaks."""
-    gone = {file.old_path for file in change.files if file.status in "DR"}
+    removed_paths = {file.old_path for file in change.files if file.status in "DR"}
     for file in change.files:
         new = file.new
         if not file.added or new is None or len(new) > LARGEST or not _MARKDOWN.search(file.path):
@@ -38,9 +38,9 @@ def find_broken_links(change: Changeset, _context: Context) -> Iterator[RuleViol
         old_anchors, new_anchors = map(_list_heading_anchors, (file.old_lines, file.new_lines))
         removed = {*old_anchors} - {*new_anchors}
         for number, target in _list_links(file.new_lines):
-            broken = target[1:] in removed or _resolve_target(file.path, target) in gone
-            wanted = number in added or broken
-            if wanted and (why := _describe_broken_link(change, file.path, target)):
+            breaks = target[1:] in removed or _resolve_target(file.path, target) in removed_paths
+            affected = number in added or breaks
+            if affected and (why := _describe_broken_link(change, file.path, target)):
                 yield RuleViolation(file.path, number, f"{target} {why}.")
 
 
@@ -56,7 +56,8 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
 
 
 def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Line and target of each link and image; for a reference link, its definition's line."""
+    """The line and the target of each link and image; for a reference link, its definition's
+    line."""
     for token in _parse_markdown(lines):
         for inner in token.children or ():
             target = inner.attrGet("href") or inner.attrGet("src")
@@ -71,9 +72,10 @@ def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 def _resolve_target(path: str, target: str) -> str:
     """The path of a link's target in the repository."""
-    named = unquote(urlsplit(target).path)
-    folder = "" if named.startswith("/") else posixpath.dirname(path)
-    return posixpath.normpath(posixpath.join(folder, named.lstrip("/"))) if named else path
+    link_path = unquote(urlsplit(target).path)
+    folder = "" if link_path.startswith("/") else posixpath.dirname(path)
+    joined = posixpath.join(folder, link_path.lstrip("/"))
+    return posixpath.normpath(joined) if link_path else path
 
 
 def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
@@ -81,50 +83,50 @@ def _describe_broken_link(change: Changeset, path: str, target: str) -> str:
     parts = urlsplit(target)
     if parts.scheme or parts.netloc or target.startswith(("{", "<", "%7B")):
         return ""
-    place = _resolve_target(path, target)
-    if parts.path and not _exists(change, place):
-        return "" if _is_route(change, place, unquote(parts.path)) else "leads nowhere"
-    inside = parts.fragment and _MARKDOWN.search(place)
-    missing = inside and not _has_anchor(change, place, parts.fragment)
+    target_path = _resolve_target(path, target)
+    if parts.path and not _exists(change, target_path):
+        return "" if _is_route(change, target_path, unquote(parts.path)) else "leads nowhere"
+    has_fragment = parts.fragment and _MARKDOWN.search(target_path)
+    missing = has_fragment and not _has_anchor(change, target_path, parts.fragment)
     return "names a heading that does not exist" if missing else ""
 
 
-def _exists(change: Changeset, place: str) -> bool:
+def _exists(change: Changeset, path: str) -> bool:
     paths = change.paths()
-    if place in (".", "") or place in paths:
+    if path in (".", "") or path in paths:
         return True
-    folder = place.rstrip("/") + "/"
-    return place.startswith("../") or any(path.startswith(folder) for path in paths)
+    folder = path.rstrip("/") + "/"
+    return path.startswith("../") or any(each.startswith(folder) for each in paths)
 
 
-def _is_route(change: Changeset, place: str, named: str) -> bool:
+def _is_route(change: Changeset, target_path: str, link_path: str) -> bool:
     """True for pages of a generated site, and for GitLab's own pages: neither are files."""
-    if _GITLAB_PAGE.match(place):
+    if _GITLAB_PAGE.match(target_path):
         return True
-    bare = place.removesuffix(".html").rstrip("/")
-    site = any(_SITE.search(path) for path in change.paths())
+    bare = target_path.removesuffix(".html").rstrip("/")
+    site = any(_SITE_SETTINGS.search(path) for path in change.paths())
     pages = (f"{bare}.md", f"{bare}/index.md", f"{bare}/README.md", f"{bare}.mdx", f"{bare}.rst")
-    return site and (named.startswith("/") or any(page in change.paths() for page in pages))
+    return site and (link_path.startswith("/") or any(page in change.paths() for page in pages))
 
 
-def _has_anchor(change: Changeset, place: str, fragment: str) -> bool:
-    data = change.read(place)
+def _has_anchor(change: Changeset, path: str, fragment: str) -> bool:
+    data = change.read(path)
     if data is None or len(data) > LARGEST or _GENERATED_ANCHOR.fullmatch(fragment):
         return True
     text = data.decode("utf-8", "replace")
-    written = (name for found in _ANCHORS.findall(text) for name in found)
-    known = {*written, *_list_heading_anchors(text.split("\n"))}
-    return unquote(fragment).lower() in {name.lower() for name in known}
+    explicit = (name for groups in _ANCHORS.findall(text) for name in groups)
+    anchors = {*explicit, *_list_heading_anchors(text.split("\n"))}
+    return unquote(fragment).lower() in {anchor.lower() for anchor in anchors}
 
 
 def _list_heading_anchors(lines: list[str]) -> Iterator[str]:
     """Anchors of headings as GitLab and GitHub generate them: a repeated one gets a number."""
-    seen: dict[str, int] = {}
+    times: dict[str, int] = {}
     for token, inline in pairwise(_parse_markdown(lines)):
         if token.type == "heading_open":
-            shown = (t for t in inline.children or () if t.type in ("text", "code_inline"))
-            plain = "".join(t.content for t in shown)
-            slug = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
-            yield f"{slug}-{seen[slug]}" if slug in seen else slug
+            texts = (t for t in inline.children or () if t.type in ("text", "code_inline"))
+            heading = "".join(text.content for text in texts)
+            slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+            yield f"{slug}-{times[slug]}" if slug in times else slug
             yield re.sub(r"-{2,}", "-", slug)
-            seen[slug] = seen.get(slug, 0) + 1
+            times[slug] = times.get(slug, 0) + 1

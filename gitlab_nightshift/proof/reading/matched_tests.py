@@ -28,7 +28,7 @@ MOST_PAIRS = 20_000
 """Pairs of tests that are compared in one change; with more, similar tests are not matched, and
 count as removed and added."""
 _HELPER_ROUNDS = 3  # depth of helpers that call helpers that assert
-_LONGEST_MARK = 4000
+_LONGEST_MARK = 4000  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +42,12 @@ class TestVersion:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words of the test and its marks, without white space and comments."""
+        """The marks of the test and its tokens."""
         return (*self.test.marks, *list_tokens(self.test.node))
 
     @cached_property
-    def bag(self) -> Counter[str]:
-        """The words of the body, counted."""
+    def body_words(self) -> Counter[str]:
+        """The tokens of the body, counted."""
         return count_words(self.test.body)
 
     @cached_property
@@ -64,16 +64,16 @@ class TestVersion:
     def all_words(self) -> tuple[str, ...]:
         """The words of the test, of the lists that it is repeated for, and of the tables and
         functions of its file that it names."""
-        found = list(self.words)
+        words = list(self.words)
         for mark in self.test.marks:
-            found += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
+            words += re.findall(r"\"[^\"]*\"|'[^']*'|\w+", mark[:_LONGEST_MARK])
         for node in find_iterated_lists(self.test):
-            found += list_tokens(node)
-        named = self.side.named
-        for name in {word.strip("\"'") for word in found} & named.keys():
-            for node in named[name]:
-                found += list_tokens(node) if node != self.test.node else ()
-        return tuple(found)
+            words += list_tokens(node)
+        definitions = self.side.definitions
+        for name in {word.strip("\"'") for word in words} & definitions.keys():
+            for node in definitions[name]:
+                words += list_tokens(node) if node != self.test.node else ()
+        return tuple(words)
 
     @property
     def name(self) -> str:
@@ -106,21 +106,20 @@ class MatchedTests:
 @cache_weakly
 def match_tests(change: Changeset) -> MatchedTests:
     """The tests of all changed files."""
-    both = [(file, *read_sides(file)) for file in change.files]
-    asserted = _find_asserting([old for _, old, _ in both])
-    asserting = _find_asserting([new for _, _, new in both])
-    olds = [TestVersion(f, old, test, asserted) for f, old, _ in both for test in old.tests]
-    news = [TestVersion(f, new, test, asserting) for f, _, new in both for test in new.tests]
+    sides = [(file, *read_sides(file)) for file in change.files]
+    old_names = _find_asserting_names([old for _, old, _ in sides])
+    new_names = _find_asserting_names([new for _, _, new in sides])
+    olds = [TestVersion(f, old, test, old_names) for f, old, _ in sides for test in old.tests]
+    news = [TestVersion(f, new, test, new_names) for f, _, new in sides for test in new.tests]
     pairs: list[tuple[TestVersion, TestVersion]] = []
-    # From the most certain key to the least: what one has paired, the next ones do not see.
+    # From the most certain key to the least; each sees only tests that are not yet paired.
     for key in _KEYS:
         olds, news = _pair_by_key(key, olds, news, pairs)
     olds, news = _pair_by_body(olds, news, pairs)
-    sides = (
-        (_list_helpers(file, old, asserted), _list_helpers(file, new, asserting))
-        for file, old, new in both
-    )
-    helpers = (pair for each in sides for pair in _pair_helpers(*each))
+    helpers: list[tuple[TestVersion | None, TestVersion]] = []
+    for file, old, new in sides:
+        old_helpers = _list_helpers(file, old, old_names)
+        helpers += _pair_helpers(old_helpers, _list_helpers(file, new, new_names))
     return MatchedTests(tuple(pairs), tuple(olds), tuple(news), tuple(helpers))
 
 
@@ -128,10 +127,10 @@ def _pair_helpers(
     olds: Iterable[TestVersion], news: Iterable[TestVersion]
 ) -> Iterator[tuple[TestVersion | None, TestVersion]]:
     by_name = {each.test.qualified: each for each in olds}
-    same = {each.words for each in by_name.values()}  # overloads share a name: compare words
+    old_words = {each.words for each in by_name.values()}  # overloads share a name: compare words
     for new in news:
         old = by_name.get(new.test.qualified)
-        if new.words not in same and (new.assertions or (old and old.assertions)):
+        if new.words not in old_words and (new.assertions or (old and old.assertions)):
             yield old, new
 
 
@@ -142,18 +141,18 @@ def _list_helpers(file: ChangedFile, side: Side, helpers: frozenset[str]) -> Ite
             yield TestVersion(file, side, test, helpers)
 
 
-def _find_asserting(all_sides: list[Side]) -> frozenset[str]:
+def _find_asserting_names(sides: list[Side]) -> frozenset[str]:
     """The names of functions beside the tests that assert, directly or by calling others."""
     functions = [
         (each.name, bool(list_assertions(each.body, side.language)), list_names(each.body))
-        for side in all_sides
+        for side in sides
         for each in _list_helper_functions(side)
         if each.body is not None and side.language is not None
     ]
-    found = frozenset(name for name, asserts, _ in functions if asserts)
+    asserting = frozenset(name for name, asserts, _ in functions if asserts)
     for _ in range(_HELPER_ROUNDS):
-        found |= {name for name, _, names in functions if names & found}
-    return found
+        asserting |= {name for name, _, names in functions if names & asserting}
+    return asserting
 
 
 def _list_helper_functions(side: Side) -> Iterator[Function]:
@@ -163,13 +162,13 @@ def _list_helper_functions(side: Side) -> Iterator[Function]:
     tests = {test.node.id for test in side.tests}
     modules = {test.qualified.rpartition(".")[0] for test in side.tests}
     for each in side.functions:
-        inside = any(each.qualified.startswith(f"{m}." if m else each.name) for m in modules)
-        if not each.is_class and each.node.id not in tests and (inside or not side.is_product):
+        in_module = any(each.qualified.startswith(f"{m}." if m else each.name) for m in modules)
+        if not each.is_class and each.node.id not in tests and (in_module or not side.is_product):
             yield each
 
 
 _Key = Callable[[TestVersion], object]
-# By what a test is recognized on the other side; None: by nothing.
+# Keys by which a test is recognized on the other side; None matches nothing.
 _KEYS: tuple[_Key, ...] = (
     # In the same file: unchanged, changed, moved to another group.
     lambda version: (id(version.file), version.test.qualified, version.words),
@@ -179,7 +178,9 @@ _KEYS: tuple[_Key, ...] = (
     lambda version: (version.test.qualified,),
     # Renamed with the same body, unless that is so short that several tests may have it.
     lambda version: (
-        (version.test.language.name, tuple(version.bag.items())) if len(version.bag) > 8 else None
+        (version.test.language.name, tuple(version.body_words.items()))
+        if len(version.body_words) > 8
+        else None
     ),
     lambda version: (version.test.name,),
 )
@@ -192,17 +193,17 @@ def _pair_by_key(
     pairs: list[tuple[TestVersion, TestVersion]],
 ) -> tuple[list[TestVersion], list[TestVersion]]:
     """Add pairs of tests with the same key, in source order; returns the other tests."""
-    waiting: dict[object, list[TestVersion]] = {}
+    by_key: dict[object, list[TestVersion]] = {}
     for version in news:
-        waiting.setdefault(key(version), []).append(version)
-    left = []
+        by_key.setdefault(key(version), []).append(version)
+    old_left = []
     for version in olds:
-        if key(version) is not None and (same := waiting.get(key(version))):
+        if key(version) is not None and (same := by_key.get(key(version))):
             pairs.append((version, same.pop(0)))
         else:
-            left.append(version)
-    kept = {id(version) for same in waiting.values() for version in same}
-    return left, [version for version in news if id(version) in kept]
+            old_left.append(version)
+    new_left = {id(version) for same in by_key.values() for version in same}
+    return old_left, [version for version in news if id(version) in new_left]
 
 
 def _pair_by_body(
@@ -212,7 +213,7 @@ def _pair_by_body(
     if not olds or len(olds) * len(news) > MOST_PAIRS:
         return olds, news
     scored = (
-        (compute_similarity(old.bag, new.bag) + _compute_value_overlap(old, new), i, j)
+        (_score_pair(old, new), i, j)
         for i, old in enumerate(olds)
         for j, new in enumerate(news)
         if _is_new_version(old, new)
@@ -226,18 +227,20 @@ def _pair_by_body(
 
 def _is_new_version(old: TestVersion, new: TestVersion) -> bool:
     """True if the bodies are similar and, in another file, half of the assertions are the same."""
-    if compute_similarity(old.bag, new.bag) < SIMILAR:
+    if compute_similarity(old.body_words, new.body_words) < SIMILAR:
         return False
     keys = {a.key for a in old.assertions}
     kept = keys & {a.key for a in new.assertions}
     return old.file is new.file or 2 * len(kept) >= len(keys)
 
 
-def _compute_value_overlap(old: TestVersion, new: TestVersion) -> float:
-    """The share of the old test's literals that the new one has, too; 1.0 if it has none."""
-    values = [word for word in old.bag if word[:1] in "\"'`" or word[:1].isdigit()]
+def _score_pair(old: TestVersion, new: TestVersion) -> float:
+    """The similarity of the bodies, plus the share of the old test's literals that the new one has,
+    too; that is 1.0 if it has none."""
+    similarity = compute_similarity(old.body_words, new.body_words)
+    values = [word for word in old.body_words if word[:1] in "\"'`" or word[:1].isdigit()]
     text = " ".join(new.words)
-    return sum(word in text for word in values) / len(values) if values else 1.0
+    return similarity + (sum(value in text for value in values) / len(values) if values else 1.0)
 
 
 def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
@@ -247,7 +250,7 @@ def compute_similarity(one: Counter[str], other: Counter[str]) -> float:
 
 
 def count_words(node: Node | None) -> Counter[str]:
-    """The words of a piece of code, counted."""
+    """The tokens of a piece of code, counted."""
     return Counter(list_tokens(node) if node else ())
 
 

@@ -4,8 +4,8 @@
 A language's ``[public]`` table says what public names look like (``name``), which ``modifiers``
 make them public and which keep them ``hidden``, inside which nodes no modifier is needed (``open``,
 ``bare``), and whether names must be ``listed``; ``functions`` may count only in classes. The query
-``exports.scm`` finds export lists, constants and fields. It takes longer to compile than most rules
-to run, so it is not loaded for a file in which the pattern ``found`` matches nothing.
+``exports.scm`` finds export lists, constants and fields. Compiling it takes longer than running
+most rules, so it is not loaded for a file in which the pattern ``may_export`` matches nothing.
 """
 
 import re
@@ -38,7 +38,7 @@ _TABLE = RuleTable(__file__)
 CONSTRUCTORS = ("__init__", "constructor", "initialize", "__construct")
 """Every class has one, written or not."""
 _IMPORTS = _TABLE.get_words("imports")
-_NO_LIBRARY = _TABLE.get_pattern("no_library")
+_NOT_LIBRARY = _TABLE.get_pattern("not_library")
 _PRIVATE = compile_lazily(
     r"(?s)(?:private|protected|private_class_method|private_constant)\b[\s(]+(.*)"
 )
@@ -54,18 +54,18 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
         if not is_library(old) or (new.source and new.root is None):
             continue
         after = find_exports(new)
-        missing = {name: at for name, at in find_exports(old).items() if name not in after}
+        missing = {name: line for name, line in find_exports(old).items() if name not in after}
         gone = {
-            name: at
-            for number, (name, at) in enumerate(missing.items())
+            name: line
+            for number, (name, line) in enumerate(missing.items())
             if number > _MOST_NAMES
             or (not _still_exists(name, file, change) and not _is_moved(name, file, change))
         }
-        for name, at in gone.items():
+        for name, line in gone.items():
             outer, _, last = name.rpartition(".")
             if outer not in gone and last not in CONSTRUCTORS:  # a class is gone with its methods
                 detail = f"{format_excerpt(name)} is gone: keep an alias for its users."
-                yield RuleViolation(file.path, at, detail)
+                yield RuleViolation(file.path, line, detail)
 
 
 def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
@@ -75,9 +75,9 @@ def _still_exists(name: str, file: ChangedFile, change: Changeset) -> bool:
     package = old.language.package if old.language else "file"
     package_files = [new]
     for after in (read_sides(other)[1] for other in change.files):
-        folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
-        shares = package == "anywhere" or (package == "folder" and folder)
-        if shares and after.language == old.language:
+        same_folder = after.path.rpartition("/")[0] == old.path.rpartition("/")[0]
+        same_package = package == "anywhere" or (package == "folder" and same_folder)
+        if same_package and after.language == old.language:
             package_files.append(after)
     return _is_bound(name, new, change) or any(name in find_exports(f) for f in package_files)
 
@@ -93,7 +93,7 @@ def _is_bound(name: str, side: Side, change: Changeset) -> bool:
         return alias or _is_in_class(outer, last, side, change)
     imports = (node for node in side.root.named_children if node.type in _IMPORTS)
     # A module's own __getattr__ may answer for any name (PEP 562).
-    return bool({last, "__getattr__"} & side.named.keys()) or any(
+    return bool({last, "__getattr__"} & side.definitions.keys()) or any(
         last in list_names(node) and node.child_by_field_name("declaration") is None
         for node in imports
     )
@@ -105,15 +105,16 @@ def _is_in_class(outer: str, last: str, side: Side, change: Changeset) -> bool:
         if function.is_class and function.qualified == outer and function.body is not None:
             body = read_text(function.body)
             heading = read_text(function.node).removesuffix(body)
-            named = re.search(rf"\b{re.escape(last)}\b", body) is not None
-            if named or _is_inherited(heading, last, change):
+            mentioned = re.search(rf"\b{re.escape(last)}\b", body) is not None
+            if mentioned or _is_inherited(heading, last, change):
                 return True
     return False
 
 
-def _is_inherited(heading: str, last: str, change: Changeset) -> bool:
+def _is_inherited(heading: str, name: str, change: Changeset) -> bool:
+    """True if a class that the heading names has a method of this name after the change."""
     return any(
-        each.name == last
+        each.name == name
         and each.outer
         and re.search(rf"\b{re.escape(each.outer[-1].name)}\b", heading)
         for file in change.files
@@ -126,17 +127,17 @@ def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
     last = name.rpartition(".")[2]
     if file.status == "R" and name in find_exports(read_sides(file)[1]):
         return True
-    homes = [
+    new_files = [
         other
         for other in change.files
         if other is not file
         and name in find_exports(read_sides(other)[1])
         and name not in find_exports(read_sides(other)[0])
     ]
-    return bool(homes) and any(
+    return bool(new_files) and any(
         re.search(rf"\b{re.escape(last)}\b", added.text)
         for other in change.files
-        if other is not file and other not in homes and read_sides(other)[0].source
+        if other is not file and other not in new_files and read_sides(other)[0].source
         for added in other.added
         if re.search(r"import|require|use |from ", added.text)
     )
@@ -148,7 +149,7 @@ def _is_moved(name: str, file: ChangedFile, change: Changeset) -> bool:
 def is_library(side: Side) -> bool:
     """True for product code that other code may import."""
     private = side.path.endswith(".py") and re.search(r"(^|/)_(?!_)[^/]*(/|\.py$)", side.path)
-    known = side.is_product and not private and not _NO_LIBRARY.search(side.path)
+    known = side.is_product and not private and not _NOT_LIBRARY.search(side.path)
     return known and side.root is not None
 
 
@@ -158,11 +159,11 @@ def find_exports(side: Side) -> dict[str, int]:
     language = side.language
     if side.root is None or language is None:
         return {}
-    may_export = re.search(language.public.get("found", ""), side.code)
+    may_export = re.search(language.public.get("may_export", ""), side.code)
     query = load_query(language, "exports") if may_export else None
-    found = QueryCursor(query).captures(side.root) if query else {}
+    unsorted = QueryCursor(query).captures(side.root) if query else {}
     # The binding returns nodes in no order; a finding names the last line of an overloaded name.
-    captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in found.items()}
+    captures = {key: sorted(nodes, key=lambda n: n.start_byte) for key, nodes in unsorted.items()}
     listed = {_EXPORTED_AS.sub("", read_text(node)) for node in captures.get("listed", ())}
     private = _find_private_names(side)
     exports = {
@@ -212,13 +213,13 @@ def _is_visible(each: Function, rule: Mapping[str, str]) -> bool:
 def _find_fields(side: Side, fields: Iterable[Node]) -> Iterator[tuple[str, int]]:
     """The public fields of public classes, as ``Class.field``."""
     for node in fields:
-        around = [
+        classes = [
             each
             for each in side.functions
             if each.is_class and each.node.start_byte < node.start_byte < each.node.end_byte
         ]
-        if around and _is_public(around[-1], side):
-            yield f"{around[-1].qualified}.{read_text(node)}", read_line_number(node)
+        if classes and _is_public(classes[-1], side):
+            yield f"{classes[-1].qualified}.{read_text(node)}", read_line_number(node)
 
 
 def _is_in_tests(function: Function) -> bool:
@@ -231,11 +232,12 @@ def _find_private_names(side: Side) -> frozenset[str]:
     """Ruby: methods below a line ``private``, and those named by ``private :name``."""
     if side.language is None or side.language.name != "ruby":
         return frozenset()
-    groups = (each for each in side.functions if each.is_class and each.body is not None)
-    return frozenset(f"{each.qualified}.{name}" for each in groups for name in _list_hidden(each))
+    classes = (each for each in side.functions if each.is_class and each.body is not None)
+    names = (f"{each.qualified}.{name}" for each in classes for name in _list_hidden_methods(each))
+    return frozenset(names)
 
 
-def _list_hidden(group: Function) -> Iterator[str]:
+def _list_hidden_methods(group: Function) -> Iterator[str]:
     private = False
     for node in list_children(group.body) if group.body is not None else ():
         text = read_text(node)
@@ -250,22 +252,22 @@ def _list_hidden(group: Function) -> Iterator[str]:
 
 def _read_modifiers(node: Node) -> frozenset[str]:
     """The words before a definition: public, private, static, …"""
+    modifiers = [child for child in node.children if child.type in _MODIFIERS]
     groups = (child.children for child in node.children if child.type == "modifiers")
-    inside = chain.from_iterable(groups)
-    found = [child for child in node.children if child.type in _MODIFIERS]
-    found += [child for child in inside if "annotation" not in child.type]
-    return frozenset(word for each in found for word in re.findall(r"\w+", read_text(each)))
+    grouped = chain.from_iterable(groups)
+    modifiers += [child for child in grouped if "annotation" not in child.type]
+    return frozenset(word for each in modifiers for word in re.findall(r"\w+", read_text(each)))
 
 
 # --- signatures -----------------------------------------------------------------------------------
 
 
-_VALUED = _TABLE.get_words("valued")
-_REST = _TABLE.get_words("rest")
+_FUNCTION_VALUES = _TABLE.get_words("function_values")
+_REST_PARAMETERS = _TABLE.get_words("rest_parameters")
 _OPTIONS = frozenset(("dictionary_splat_pattern", "hash_splat_parameter", "block_parameter"))
 # The last one is Python's ``/`` (PEP 570).
-_NO_PARAMETERS = frozenset("attribute_item decorator self_parameter positional_separator".split())
-_LISTS = ("parameters", "parameter")
+_NOT_PARAMETERS = frozenset("attribute_item decorator self_parameter positional_separator".split())
+_PARAMETER_FIELDS = ("parameters", "parameter")
 _SELF = ("self", "cls", "mcs")
 
 
@@ -290,29 +292,30 @@ def find_changed_signatures(change: Changeset, _context: Context) -> Iterator[Ru
         if not is_library(old) or old.language is None:
             continue
         public = find_exports(old)
-        was, now = _collect_signatures(old), _collect_signatures(new)
-        for name, before in was.items():
-            after = now.get(name, [])
+        new_signatures = _collect_signatures(new)
+        for name, before in _collect_signatures(old).items():
+            after = new_signatures.get(name, [])
             outer, _, last = name.rpartition(".")
-            in_class = last in CONSTRUCTORS or last == "__call__"
-            if not after or (outer if in_class else name) not in public:
+            by_class = last in CONSTRUCTORS or last == "__call__"
+            if not after or (outer if by_class else name) not in public:
                 continue
             # A function may be overloaded: compare only signatures that the other side lacks.
             removed = [each for each in before if each[1] not in [other for _, other in after]]
             added = [each for each in after if each[1] not in [other for _, other in before]]
-            for (_, one), (function, other) in zip(removed, added, strict=False):
-                if why := _compare_parameters(one, other, old.language):
+            for (_, old_one), (function, new_one) in zip(removed, added, strict=False):
+                if why := _compare_parameters(old_one, new_one, old.language):
                     detail = f"{format_excerpt(name)}: {why}."
                     yield RuleViolation(file.path, read_line_number(function.node), detail)
 
 
 def _collect_signatures(side: Side) -> dict[str, list[_Signature]]:
-    found: dict[str, list[_Signature]] = {}
+    """The signatures of functions by qualified name, without Python's ``@overload``."""
+    signatures: dict[str, list[_Signature]] = {}
     for function in side.functions:
         parameters = _read_parameters(function, side.language) if side.language else None
         if parameters is not None and not any("overload" in mark for mark in function.marks):
-            found.setdefault(function.qualified, []).append((function, parameters))
-    return found
+            signatures.setdefault(function.qualified, []).append((function, parameters))
+    return signatures
 
 
 def _compare_parameters(
@@ -335,13 +338,14 @@ def _find_removed(
     old: Sequence[_Parameter], new: Sequence[_Parameter], kinds: set[str], language: Language
 ) -> str:
     """The name of a removed parameter that callers may pass, by name or by position, or ""."""
-    known = {each.name for each in new}
-    for index, one in enumerate(old):
-        if one.kind not in ("positional", "keyword") or one.name in known or "options" in kinds:
+    names = {each.name for each in new}
+    for index, parameter in enumerate(old):
+        name, kind = parameter.name, parameter.kind
+        if kind not in ("positional", "keyword") or name in names or "options" in kinds:
             continue
-        named = one.kind == "keyword" or (language.keywords and not one.name.startswith("_"))
-        if named or (index >= len(new) and "rest" not in kinds):
-            return one.name
+        by_name = kind == "keyword" or (language.keyword_arguments and not name.startswith("_"))
+        if by_name or (index >= len(new) and "rest" not in kinds):
+            return name
     return ""
 
 
@@ -350,12 +354,12 @@ def _find_required(old: Sequence[_Parameter], new: Sequence[_Parameter], languag
     if any(each.kind == "rest" for each in old):
         return ""
     by_name = {each.name: each for each in old}
-    for index, other in enumerate(new):
-        at_place = old[index] if index < len(old) and not language.keywords else None
-        one = by_name.get(other.name, at_place)
-        taken = other.kind in ("positional", "keyword") and other.default is None
-        if taken and (one is None or one.default is not None):
-            return other.name
+    for index, parameter in enumerate(new):
+        at_index = old[index] if index < len(old) and not language.keyword_arguments else None
+        before = by_name.get(parameter.name, at_index)
+        required = parameter.kind in ("positional", "keyword") and parameter.default is None
+        if required and (before is None or before.default is not None):
+            return parameter.name
     return ""
 
 
@@ -367,41 +371,43 @@ def _read_parameters(function: Function, language: Language) -> tuple[_Parameter
     if function.is_class:
         return None
     node = function.node
-    if node.type in _VALUED:
+    if node.type in _FUNCTION_VALUES:
         node = find_field(node, "value", "right") or node
-    given = [child for name in _LISTS for child in node.children_by_field_name(name)]
-    given = given or [c for c in node.named_children if c.type == "function_value_parameters"]
-    found = [each for group in given for each in _read_group(group, language)]
-    if language.name == "python" and function.outer and found and found[0].name in _SELF:
-        del found[0]
-    return tuple(found)
+    lists = [child for name in _PARAMETER_FIELDS for child in node.children_by_field_name(name)]
+    lists = lists or [c for c in node.named_children if c.type == "function_value_parameters"]
+    parameters = [each for node in lists for each in _read_parameter_list(node, language)]
+    is_method = language.name == "python" and bool(function.outer)
+    if is_method and parameters and parameters[0].name in _SELF:
+        del parameters[0]
+    return tuple(parameters)
 
 
-def _read_group(group: Node, language: Language) -> list[_Parameter]:
-    if group.type == "identifier":
-        return [_Parameter(read_text(group), None)]
-    found: list[_Parameter] = []
-    keyword = False
-    for child in group.children:
+def _read_parameter_list(node: Node, language: Language) -> list[_Parameter]:
+    if node.type == "identifier":
+        return [_Parameter(read_text(node), None)]
+    parameters: list[_Parameter] = []
+    by_name = False
+    for child in node.children:
         if child.type == "keyword_separator" or read_text(child) == "*":
-            keyword = True  # Python's ``*``: what follows is passed by name only
-        elif not child.is_named or child.type in COMMENTS | _NO_PARAMETERS:
+            by_name = True  # Python's ``*``: what follows is passed by name only
+        elif not child.is_named or child.type in COMMENTS | _NOT_PARAMETERS:
             continue
-        elif child.type in LITERALS and found:
-            found[-1] = replace(found[-1], default=read_text(child))
+        elif child.type in LITERALS and parameters:
+            parameters[-1] = replace(parameters[-1], default=read_text(child))
         else:
-            found += _read_parameter(child, keyword)
-            keyword = keyword or (language.name == "python" and found[-1].kind == "rest")
-    return found
+            parameters += _read_parameter(child, by_name=by_name)
+            by_name = by_name or (language.name == "python" and parameters[-1].kind == "rest")
+    return parameters
 
 
-def _read_parameter(node: Node, keyword: bool) -> list[_Parameter]:
-    kind = "keyword" if keyword or node.type == "keyword_parameter" else "positional"
+def _read_parameter(node: Node, *, by_name: bool) -> list[_Parameter]:
+    """The parameters that a node declares: several in Go's ``a, b int``."""
+    kind = "keyword" if by_name or node.type == "keyword_parameter" else "positional"
     typed = node.type in ("typed_parameter", "required_parameter") and node.named_children
     inner = node.named_children[0] if typed else node
     kinds = {node.type, inner.type}
     dots = read_text(node).rstrip().endswith("...") or "..." in read_text(find_field(node, "type"))
-    if dots or kinds & _REST or node.type == "parameter_modifiers":
+    if dots or kinds & _REST_PARAMETERS or node.type == "parameter_modifiers":
         kind = "rest"
     elif kinds & _OPTIONS:
         kind = "options"

@@ -36,61 +36,61 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 _TABLE = RuleTable(__file__)
-_OTHER_CODE = _TABLE.get_words("other_code")
+_EXCHANGEABLE = _TABLE.get_words("exchangeable")
 
-_CHECKS = _TABLE.get_pattern("checks")
-_SETTINGS = _TABLE.get_pattern("settings")
-_COMMENTS = ("#!", "//", "/*", "* ", "# ")
-_LONGEST = 2000
+_TEST_CHECKS = _TABLE.get_pattern("test_checks")
+_SETTINGS_FILES = _TABLE.get_pattern("settings_files")
+_COMMENT_STARTS = ("#!", "//", "/*", "* ", "# ")
+_LONGEST_LINE = 2000  # characters
 
 
 def find_test_detection(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Added checks whether a test runs, constant equality, and branches for a test's input."""
-    lines = (line.text[:_LONGEST] for file in change.files for line in file.deleted)
-    deleted = Counter(found[0] for line in lines for found in _CHECKS.finditer(line))
+    lines = (line.text[:_LONGEST_LINE] for file in change.files for line in file.deleted)
+    deleted = Counter(check[0] for line in lines for check in _TEST_CHECKS.finditer(line))
     for file in change.files:
-        old, side = read_sides(file)
-        if not side.is_product:
+        old, new = read_sides(file)
+        if not new.is_product:
             continue
         # Settings may differ between tests and production.
-        for added in () if _SETTINGS.search(file.path) else file.added:
-            found = _CHECKS.search(added.text[:_LONGEST])
-            if found is None or added.number in side.lines_without_code:
+        for added in () if _SETTINGS_FILES.search(file.path) else file.added:
+            check = _TEST_CHECKS.search(added.text[:_LONGEST_LINE])
+            if check is None or added.number in new.lines_without_code:
                 continue
-            if not added.text.lstrip().startswith(_COMMENTS) and not take(deleted, found[0]):
+            if not added.text.lstrip().startswith(_COMMENT_STARTS) and not take(deleted, check[0]):
                 detail = f"Product code checks for tests: {format_excerpt(added.text.strip())}"
                 yield RuleViolation(file.path, added.number, detail)
-        yield from _find_constant_equality(old, side, file)
-        yield from _find_cfg_test(old, side, file)
-        yield from _find_special_cases(old, side, file, change)
+        yield from _find_constant_equality(old, new, file)
+        yield from _find_cfg_test(old, new, file)
+        yield from _find_special_cases(old, new, file, change)
 
 
-def _find_constant_equality(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
+def _find_constant_equality(old: Side, new: Side, file: ChangedFile) -> Iterator[RuleViolation]:
     """Added code that makes a value equal to everything: such values satisfy any assertion."""
-    known = Counter(read_text(node) for node in find_constant_equality(old))
-    for node in find_constant_equality(side):
-        if not known[read_text(node)]:
+    before = {read_text(node) for node in find_constant_equality(old)}
+    for node in find_constant_equality(new):
+        if read_text(node) not in before:
             detail = f"Equal to everything: {format_excerpt(read_on_one_line(node))}"
             yield RuleViolation(file.path, read_line_number(node), detail)
 
 
-def _find_cfg_test(old: Side, side: Side, file: ChangedFile) -> Iterator[RuleViolation]:
+def _find_cfg_test(old: Side, new: Side, file: ChangedFile) -> Iterator[RuleViolation]:
     """The first function body or statement in Rust that is compiled only for tests, or never for
     them. A macro at the top level may define tests, such as those of examples in a README."""
-    if not side.path.endswith(".rs") or side.root is None:
+    if not new.path.endswith(".rs") or new.root is None:
         return
     before, after = (
-        len(re.findall(rb"cfg\((?:not\(test\)|test)\)", s.source)) for s in (old, side)
+        len(re.findall(rb"cfg\((?:not\(test\)|test)\)", side.source)) for side in (old, new)
     )
-    has_other = b"not(test)" in side.source
-    for node in side.walk() if after > before else ():
+    has_other = b"not(test)" in new.source
+    for node in new.walk() if after > before else ():
         target = node.next_named_sibling
         if node.type != "attribute_item" or not re.search(r"cfg\((not\()?test", read_text(node)):
             continue
-        if target is None or target.type not in _OTHER_CODE:
+        if target is None or target.type not in _EXCHANGEABLE:
             continue
         outer = target.parent.type if target.parent is not None else ""
-        if (outer, target.type) == ("source_file", "expression_statement"):  # such a macro
+        if (outer, target.type) == ("source_file", "expression_statement"):  # a macro
             continue
         # Without another version for not(test), #[cfg(test)] fn f() is a helper of the tests.
         if target.type != "function_item" or has_other:
@@ -110,10 +110,10 @@ _USUAL = _TABLE.get_words("usual")
 _DEFAULT_LIKE = _TABLE.get_words("default_like")
 _CONDITIONS = _TABLE.get_words("conditions")
 _RETURNS = _TABLE.get_words("returns")
-_BUILT = _TABLE.get_pattern("built")
+_BUILT_VALUE = _TABLE.get_pattern("built_value")
 _PLATFORM = _TABLE.get_pattern("platform")
 _RUNNERS = _TABLE.get_pattern("runners", re.IGNORECASE)
-# A regular expression that matches one text alone, as the group.
+# A regular expression that matches only one text, which is the group.
 _ONE_TEXT = compile_lazily(r"(?:r[\"']|/)\^?((?:[^\\\[\](){}*+.|^$]|\\\W)+)\$?(?:[\"']|/\w*)")
 # Unchanged test files that are read, bytes of one, and bytes of a condition.
 _MOST_TESTS, _LARGEST_TEST, _LONGEST_CONDITION = 30, 300_000, 400
@@ -130,64 +130,63 @@ class _Branch:
 
 
 def _find_special_cases(
-    old: Side, side: Side, file: ChangedFile, change: Changeset
+    old: Side, new: Side, file: ChangedFile, change: Changeset
 ) -> Iterator[RuleViolation]:
     """Added branches such as ``if order_id == "A-1003"``, with a value of a test, and
     ``if "pytest" in sys.modules``."""
-    added, known = set(file.added_numbers), {each.condition for each in _list_branches(old)}
-    new = [e for e in _list_branches(side) if e.line in added and e.condition not in known]
-    tests = _read_related_tests(file, change) if any(each.values for each in new) else ("", "")
-    for each in new:
-        excerpt = format_excerpt(each.condition)
-        if _RUNNERS.search(each.condition) and not _RUNNERS.search(old.code):
-            yield RuleViolation(file.path, each.line, f"A branch for the test runner: {excerpt}")
-        elif _is_made_for_tests(each, old.code, *tests):
-            yield RuleViolation(file.path, each.line, f"A branch for a test's input: {excerpt}")
+    lines, before = set(file.added_numbers), {each.condition for each in _list_branches(old)}
+    added = [b for b in _list_branches(new) if b.line in lines and b.condition not in before]
+    tests = _read_related_tests(file, change) if any(each.values for each in added) else ("", "")
+    for branch in added:
+        excerpt = format_excerpt(branch.condition)
+        if _RUNNERS.search(branch.condition) and not _RUNNERS.search(old.code):
+            yield RuleViolation(file.path, branch.line, f"A branch for the test runner: {excerpt}")
+        elif _is_made_for_tests(branch, old.code, *tests):
+            yield RuleViolation(file.path, branch.line, f"A branch for a test's input: {excerpt}")
 
 
-def _is_made_for_tests(branch: _Branch, product: str, before: str, after: str) -> bool:
+def _is_made_for_tests(branch: _Branch, product: str, old_tests: str, new_tests: str) -> bool:
     """True if a branch is made for a test's input. ``product`` is the text of the file before the
-    change, ``before`` and ``after`` are the texts of its tests."""
-    values = [_read_plain(value) for value in branch.values]
-    for value in values:
-        if _is_distinctive(value) and _contains(before, value) and not _contains(product, value):
+    change, ``old_tests`` and ``new_tests`` are the texts of its tests."""
+    values = [_read_literal(value) for value in branch.values]
+    for value in filter(_is_distinctive, values):
+        if _contains(old_tests, value) and not _contains(product, value):
             return True
-    answer = _read_plain(branch.answer)
+    answer = _read_literal(branch.answer)
     numbers = [v for v in values if re.fullmatch(r"-?\d[\d_.]+\w?", v)]
     unusual = any(v.strip("-") not in _USUAL for v in numbers) or any(map(_is_distinctive, values))
     literal = len(answer) > 1 and branch.answer not in _DEFAULT_LIKE and answer not in _USUAL
-    return unusual and literal and all(_contains(after, each) for each in (*values, answer))
+    return unusual and literal and all(_contains(new_tests, each) for each in (*values, answer))
 
 
 def _list_branches(side: Side) -> Iterator[_Branch]:
     for node in side.walk():
-        inside = list_children(node) if node.type in _CONDITIONS else []
-        condition = find_field(node, "condition", "value", "pattern") if inside else None
-        condition = condition or next(iter(inside), None)
+        children = list_children(node) if node.type in _CONDITIONS else []
+        condition = find_field(node, "condition", "value", "pattern") if children else None
+        condition = condition or next(iter(children), None)
         if condition is None or condition.end_byte - condition.start_byte >= _LONGEST_CONDITION:
             continue
         text = read_on_one_line(condition)
-        # Strings count as a whole, without what is inside them.
-        literals = (
-            e for e in walk(condition, lambda n: n.type not in STRINGS) if e.type in LITERALS
-        )
-        values = () if _PLATFORM.search(text) else tuple(map(read_text, literals))
-        values = tuple(value for value in values if value not in _DEFAULT_LIKE)
+        # A string is one literal, whatever is in it.
+        nodes = walk(condition, lambda outer: outer.type not in STRINGS)
+        literals = (read_text(each) for each in nodes if each.type in LITERALS)
+        values = tuple(literal for literal in literals if literal not in _DEFAULT_LIKE)
+        values = () if _PLATFORM.search(text) else values
         yield _Branch(text, read_line_number(node), values, _find_answer(node))
 
 
 def _find_answer(node: Node) -> str:
     """The literal that a branch returns; "" if it does anything else."""
-    inside = list_children(node)
-    block = find_field(node, "consequence", "body") or (inside[1] if len(inside) > 1 else None)
-    block = _unwrap_returned(block, _RETURNS)
-    text = read_text(block)
-    literal = block is not None and (block.type in LITERALS or bool(_BUILT.match(text)))
+    children = list_children(node)
+    block = find_field(node, "consequence", "body") or (children[1] if children[1:] else None)
+    value = _unwrap_returned(block, _RETURNS)
+    text = read_text(value)
+    literal = value is not None and (value.type in LITERALS or bool(_BUILT_VALUE.match(text)))
     return text if literal or re.fullmatch(r"-[\d.]+", text) else ""
 
 
-def _read_plain(value: str) -> str:
-    """A value without quotes; for a pattern that matches one text alone, that text."""
+def _read_literal(value: str) -> str:
+    """A literal without quotes; for a pattern that matches only one text, that text."""
     pattern = _ONE_TEXT.fullmatch(value)
     if pattern and ("\\" in value or value.startswith("/")):
         return re.sub(r"\\(\W)|\?", r"\1", pattern[1])
@@ -204,7 +203,7 @@ def _is_distinctive(value: str) -> bool:
 
 
 def _contains(text: str, value: str) -> bool:
-    """True if the value is in the text, not as a part of a longer number or word."""
+    """True if the value is in the text, but not as part of a longer number or word."""
     return re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
 
 
@@ -213,27 +212,27 @@ def _read_related_tests(file: ChangedFile, change: Changeset) -> tuple[str, str]
     like the file's, and those in the file itself."""
     inline = has_inline_tests(file.path)
     changed = [f for f in change.files if is_test_file(f.path) and not has_inline_tests(f.path)]
-    more = list(_read_unchanged_tests(file, change))
+    unchanged = list(_read_unchanged_tests(file, change))
     before, after = (
         [
-            *(read_sides(each)[at].code for each in changed),
-            *more,
-            *(read_text(test.node) for test in read_sides(file)[at].tests if inline),
+            *(read_sides(each)[index].code for each in changed),
+            *unchanged,
+            *(read_text(test.node) for test in read_sides(file)[index].tests if inline),
         ]
-        for at in (0, 1)
+        for index in (0, 1)
     )
     return "\n".join(before), "\n".join(after)
 
 
 def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]:
     stem = re.sub(r"\W|_", "", file.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]).lower()
-    language, known = find_language(file.path), {each.path for each in change.files}
-    endings = tuple(language.extensions) if language else ()
-    paths = [p for p in change.paths() if p.endswith(endings) and is_test_file(p)]
+    language, changed = find_language(file.path), {each.path for each in change.files}
+    extensions = language.extensions if language else ()
+    paths = [p for p in change.paths() if p.endswith(extensions) and is_test_file(p)]
     # Files named like this one come first: test_cart.py for cart.py.
-    near = sorted(paths, key=lambda p: (stem not in re.sub(r"\W|_", "", p.lower()), p))
-    for path in near[:_MOST_TESTS]:
-        source = change.read(path) if path not in known and path != file.path else None
+    paths.sort(key=lambda path: (stem not in re.sub(r"\W|_", "", path.lower()), path))
+    for path in paths[:_MOST_TESTS]:
+        source = change.read(path) if path not in changed and path != file.path else None
         if source and len(source) < _LARGEST_TEST:
             yield source.decode("utf-8", "replace")
 
@@ -242,13 +241,13 @@ def _read_unchanged_tests(file: ChangedFile, change: Changeset) -> Iterator[str]
 
 
 _OUTCOMES = _TABLE.get_words("outcomes")
-_ENDS = _TABLE.get_words("ends")
+_EXIT_CALLS = _TABLE.get_words("exit_calls")
 _EQUALITY = _TABLE.get_words("equality")
-_COMPARES = _TABLE.get_pattern("compares", re.IGNORECASE)
-_HARNESS = _TABLE.get_pattern("harness", re.IGNORECASE)
+_COMPARATORS = _TABLE.get_pattern("comparators", re.IGNORECASE)
+_HARNESS_FILES = _TABLE.get_pattern("harness_files", re.IGNORECASE)
 _ALWAYS_EQUAL = frozenset("true True 0 Ordering::Equal".split())
 _RETURNING = frozenset("return_statement return return_expression block statement_block".split())
-_Found = tuple[str, Node]
+_RiggedCode = tuple[str, Node]
 """What is wrong with a piece of code, and the code."""
 
 
@@ -258,9 +257,9 @@ def find_rigged_harness(change: Changeset) -> Iterator[RuleViolation]:
         old, new = read_sides(file)
         if new.is_product:
             continue
-        known = Counter((why, *list_tokens(node)) for why, node in _list_rigged(old))
+        before = Counter((why, *list_tokens(node)) for why, node in _list_rigged(old))
         for why, node in _list_rigged(new):
-            if not take(known, (why, *list_tokens(node))):
+            if not take(before, (why, *list_tokens(node))):
                 excerpt = format_excerpt(read_on_one_line(node))
                 yield RuleViolation(file.path, read_line_number(node), f"{why}: {excerpt}")
 
@@ -272,22 +271,22 @@ def find_constant_equality(side: Side) -> Iterator[Node]:
             yield each.node
     for node in side.walk():
         links = read_chain(node) if node.type in CALLS else ()
-        if links and _COMPARES.search(links[-1].name):
-            passed = (inner for arg in list_arguments(node) for inner in walk(arg))
-            lambdas = (each for each in passed if each.type in LAMBDAS)
+        if links and _COMPARATORS.search(links[-1].name):
+            nodes = (inner for arg in list_arguments(node) for inner in walk(arg))
+            lambdas = (each for each in nodes if each.type in LAMBDAS)
             yield from (each for each in lambdas if _is_constant(find_field(each, "body")))
 
 
-def _list_rigged(side: Side) -> Iterator[_Found]:
+def _list_rigged(side: Side) -> Iterator[_RiggedCode]:
     for node in find_constant_equality(side):
         yield "Everything is equal by this", node
-    if not (side.tests or _HARNESS.search(side.path)):
+    if not (side.tests or _HARNESS_FILES.search(side.path)):
         return
     for node in side.walk():
-        pair = read_assignment(node)
-        if pair and _sets_outcome(*pair):
+        assignment = read_assignment(node)
+        if assignment and _sets_outcome(*assignment):
             yield "The tests' outcome is set here", node
-        elif node.type in CALLS and _ends_green(read_chain(node)):
+        elif node.type in CALLS and _exits_with_success(read_chain(node)):
             yield "The test run ends with success here", node
 
 
@@ -297,18 +296,17 @@ def _sets_outcome(target: Node, value: Node) -> bool:
         list_children(each) if "list" in each.type or "tuple" in each.type else [each]
         for each in (target, value)
     )
-    return any(
-        unwrap_node(given).type in LITERALS
-        and len(links := read_chain(place)) > 1
-        and links[-1].name in _OUTCOMES
-        for place, given in zip(targets, values, strict=False)
-    )
+    for left, right in zip(targets, values, strict=False):
+        links = read_chain(left) if unwrap_node(right).type in LITERALS else ()
+        if len(links) > 1 and links[-1].name in _OUTCOMES:
+            return True
+    return False
 
 
-def _ends_green(links: tuple[Link, ...]) -> bool:
+def _exits_with_success(links: tuple[Link, ...]) -> bool:
     """``os.Exit(0)``, ``process.exit()``, ``System.exit(0)``."""
     args = links[-1].args if links else None
-    if args is None or ".".join(link.name for link in links) not in _ENDS:
+    if args is None or ".".join(link.name for link in links) not in _EXIT_CALLS:
         return False
     return "".join(map(read_text, args)) in ("0", "")
 
@@ -321,8 +319,8 @@ def _unwrap_returned(node: Node | None, wrappers: Collection[str]) -> Node | Non
     """The value that a body returns if it does nothing else: inside up to four nodes such as blocks
     and a return, each with a single child."""
     for _ in range(4):
-        inside = list_children(node) if node is not None and node.type in wrappers else []
-        if len(inside) != 1:
+        children = list_children(node) if node is not None and node.type in wrappers else []
+        if len(children) != 1:
             break
-        node = inside[0]
+        node = children[0]
     return node

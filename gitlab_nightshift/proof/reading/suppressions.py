@@ -19,7 +19,7 @@ _ANNOTATIONS = _TABLE.get_pattern("annotations")
 _ANNOTATION_NODES = _TABLE.get_words("annotation_nodes")
 _PRAGMA = _TABLE.get_pattern("pragma")
 _NOT_CODE = _TABLE.get_pattern("not_code")
-_LONGEST = 20_000
+_LONGEST_LINE = 20_000  # characters
 # Every suppression has one of these words, and few files do.
 _HINTS = _TABLE.get_pattern("hints")
 _ANNOTATION_HINTS = compile_lazily(
@@ -43,9 +43,9 @@ class Suppression:
 
 
 def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
-    """Added suppressions, without those that moved, or that replace one of more rules."""
-    lines = (line.text[:_LONGEST] for file in change.files for line in file.added)
-    if not any(map(_HINTS.search, lines)):  # to parse the files would take longer
+    """Added suppressions, without those that moved, or that replace a wider one."""
+    lines = (line.text[:_LONGEST_LINE] for file in change.files for line in file.added)
+    if not any(map(_HINTS.search, lines)):  # parsing the files would take longer
         return
     sides = [(file, *read_sides(file)) for file in change.files]
     before = Counter(each.key for _, old, _ in sides for each in _find_suppressions(old))
@@ -56,7 +56,8 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
                 added.append((file, each))
     removed = [*before.elements()]
     # Those with most rules come first: one with fewer is covered by more of the old ones.
-    for file, each in sorted(added, key=lambda row: -len(row[1].rules)):
+    added.sort(key=lambda pair: -len(pair[1].rules))
+    for file, each in added:
         wider = next((old for old in removed if _covers(old, each)), None)
         if wider is not None:
             removed.remove(wider)
@@ -90,15 +91,15 @@ def _find_suppressions(side: Side) -> Iterator[Suppression]:
 
 def _find_in_comments(side: Side) -> Iterator[Suppression]:
     for number, comment in side.comments:
-        for found in _IN_COMMENTS.finditer(comment):
-            if "ts-expect-error" in found["tool"] and side.is_test_file:
+        for directive in _IN_COMMENTS.finditer(comment):
+            if "ts-expect-error" in directive["tool"] and side.is_test_file:
                 continue  # in a test it asserts that the compiler reports an error
-            yield _build_suppression(found["tool"], found["rest"], number, comment)
+            yield _build_suppression(directive["tool"], directive["rest"], number, comment)
 
 
-def _build_suppression(tool: str, rest: str, number: int, text: str) -> Suppression:
+def _build_suppression(tool: str, rest: str, line: int, text: str) -> Suppression:
     """``rest`` is the text behind the tool's keyword: rules, and perhaps a reason."""
-    rest = re.split(r"\s--\s|//|\s#\s|\breason\b|\bjustification\b", rest)[0]
-    rules = re.findall(r"[A-Za-z@][\w@./-]*[\w]", rest[:300])
-    word = re.sub(r"[\s#/!\[(]+", "", tool).lower()
-    return Suppression(word, frozenset(rules), number, text.strip())
+    without_reason = re.split(r"\s--\s|//|\s#\s|\breason\b|\bjustification\b", rest)[0]
+    rules = re.findall(r"[A-Za-z@][\w@./-]*[\w]", without_reason[:300])
+    keyword = re.sub(r"[\s#/!\[(]+", "", tool).lower()
+    return Suppression(keyword, frozenset(rules), line, text.strip())

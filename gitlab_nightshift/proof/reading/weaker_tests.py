@@ -8,6 +8,7 @@ no longer compares with a value. Whether other replacements are weaker is shown 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -26,7 +27,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     CALLS,
     LITERALS,
     find_field,
-    list_lines,
+    list_line_numbers,
     list_names,
     read_assignment,
     read_chain,
@@ -41,18 +42,24 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 # Signs of a test of many cases in its words, which are joined by spaces.
-_REPEATS = compile_lazily(
+_MANY_CASES = compile_lazily(
     r"parametri|\b(for|foreach|forEach|forAll|each)\b|Source\b|\brstest|test_case|subTest|expand"
     r"|\bt \. Run|DataRow|InlineData|TestCase|dataProvider"
 )
-_Lost = tuple[TestVersion, Assertion, Assertion | None]
-"""The new version of a test, an assertion that it lost, and the assertion that replaces that."""
+
+
+class _LostAssertion(NamedTuple):
+    """An ``old`` assertion that a test (its new ``version``) lost, and its ``replacement``."""
+
+    version: TestVersion
+    old: Assertion
+    replacement: Assertion | None = None
 
 
 def find_removed_assertions(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Assertions removed from a test that still exists."""
-    for version, old, new in _find_lost_assertions(change):
-        if new is None:
+    for version, old, replacement in _find_lost_assertions(change):
+        if replacement is None:
             detail = f"{version.name} no longer checks this: {_format_assertion(old)}"
             yield RuleViolation(version.file.path, version.test.line, detail)
 
@@ -61,8 +68,8 @@ def find_loosened_tests(change: Changeset, _context: Context) -> Iterator[RuleVi
     """Assertions that became weaker, and tests that are expected to fail now."""
     for version, old, new in _find_lost_assertions(change):
         if new is not None:
-            became = f"{_format_assertion(old)} became {_format_assertion(new)}"
-            detail = f"{version.name} demands less: {became}"
+            difference = f"{_format_assertion(old)} became {_format_assertion(new)}"
+            detail = f"{version.name} demands less: {difference}"
             yield RuleViolation(version.file.path, new.line, detail)
     yield from _find_expected_failures(change)
 
@@ -71,68 +78,71 @@ def _find_expected_failures(change: Changeset) -> Iterator[RuleViolation]:
     """Tests in Rust that got ``#[should_panic]`` without a change of their body."""
     for old, new in match_tests(change).changed:
         added = [mark for mark in new.test.marks if "should_panic" in mark]
-        if added and old.bag == new.bag and not any("should_panic" in m for m in old.test.marks):
+        same_body = old.body_words == new.body_words
+        if added and same_body and not any("should_panic" in mark for mark in old.test.marks):
             detail = f"{new.name} passes now if it fails: {format_excerpt(added[0])}"
             yield RuleViolation(new.file.path, new.test.line, detail, certain=True)
 
 
 def _format_assertion(assertion: Assertion) -> str:
-    """The words of an assertion, with the usual spaces."""
+    """The tokens of an assertion, with the usual spaces."""
     text = re.sub(r"\s*([.()\[\]])\s*", r"\1", " ".join(assertion.key))
     return format_excerpt(text.replace(" ,", ",").replace(" = ", "="))
 
 
-def _find_lost_assertions(change: Changeset) -> Iterator[_Lost]:
-    elsewhere = _count_new_assertions(change)
+def _find_lost_assertions(change: Changeset) -> Iterator[_LostAssertion]:
+    new_assertions = _count_new_assertions(change)
     for old, new in match_tests(change).changed:
         if new.test.body is not None and "pending" not in new.test.marks:
-            yield from _compare(old, new, elsewhere)
+            yield from _compare_versions(old, new, new_assertions)
     for old_helper, helper in match_tests(change).helpers:
         if old_helper is not None:
-            yield from _compare(old_helper, helper, elsewhere)
+            yield from _compare_versions(old_helper, helper, new_assertions)
 
 
 def _count_new_assertions(change: Changeset) -> Counter[tuple[str, ...]]:
     """The assertions in added tests, and those that were added to other tests, by key."""
     tests = match_tests(change)
-    found = Counter(a.key for version in tests.added for a in version.assertions)
+    counts = Counter(a.key for version in tests.added for a in version.assertions)
     for old, new in tests.changed:
-        found += Counter(a.key for a in new.assertions) - Counter(a.key for a in old.assertions)
-    return found
+        counts += Counter(a.key for a in new.assertions) - Counter(a.key for a in old.assertions)
+    return counts
 
 
-def _compare(
-    old: TestVersion, new: TestVersion, elsewhere: Counter[tuple[str, ...]]
-) -> Iterator[_Lost]:
+def _compare_versions(
+    old: TestVersion, new: TestVersion, new_assertions: Counter[tuple[str, ...]]
+) -> Iterator[_LostAssertion]:
+    """The assertions that a test lost; ``new_assertions`` are those that the change adds to any
+    test, where lost ones may have moved."""
     added = _list_unmatched(new, old)
-    moved = elsewhere - Counter(each.key for each in added)
+    moved = new_assertions - Counter(each.key for each in added)
     lost = [each for each in _list_unmatched(old, new) if not take(moved, each.key)]
     # A new helper may check anything: only running shows what.
     if not lost or any(each.word == "helper" for each in added):
         return
-    repeats = _REPEATS.search(" ".join(new.words)) is not None
+    repeats = _MANY_CASES.search(" ".join(new.words)) is not None
     replaced, lost = _pair_replacements(lost, added, repeats=repeats)
     words = [word for each in added for word in each.key]
     text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *words])
-    # In a test of many cases, one occurrence of a value may serve all assertions: repeat it.
-    text *= len(replaced) + len(lost) if repeats else 1
+    if repeats:  # one occurrence of a value may serve all assertions
+        text *= len(replaced) + len(lost)
     used: Counter[str] = Counter()
     for each, replacement in replaced:
         kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
         if each.is_exact and not (replacement.is_exact or replacement.word in RAISES or kept):
-            yield new, each, replacement
+            yield _LostAssertion(new, each, replacement)
     # Nothing runs after an expected exception, so it may replace assertions that compare nothing.
     stronger = any(n.word in RAISES or (n.is_exact and not o.is_exact) for o, n in replaced)
     for each in lost:
         covered = any(_covers_part(other, each) for other in added)
         if not (covered or (stronger and not each.is_exact) or _has_values(text, each, used)):
-            yield new, each, None
+            yield _LostAssertion(new, each)
 
 
 def _list_unmatched(one: TestVersion, other: TestVersion) -> list[Assertion]:
     """The assertions of a version that the other lacks, without exceptions that helpers raise."""
-    known = Counter(each.key for each in other.assertions)
-    unmatched = [each for each in one.assertions if not take(known, each.key)]
+    counts = Counter(each.key for each in other.assertions)
+    unmatched = [each for each in one.assertions if not take(counts, each.key)]
     return [each for each in unmatched if one.test.is_run or each.word != "fail"]
 
 
@@ -145,9 +155,9 @@ def _pair_replacements(
     free = sorted(added, key=lambda each: not each.is_exact)
     for same_subject in (True, False) if len(lost) * len(added) <= MOST_PAIRS else (False,):
         for each in sorted(lost, key=lambda each: not each.is_exact):
-            pool = added if same_subject and repeats else free
-            fits = (a for a in pool if not same_subject or a.subjects & each.subjects)
-            if replacement := next(fits, None):
+            candidates = added if same_subject and repeats else free
+            fitting = (a for a in candidates if not same_subject or a.subjects & each.subjects)
+            if replacement := next(fitting, None):
                 pairs.append((each, replacement))
                 lost.remove(each)
                 if replacement in free:
@@ -156,15 +166,15 @@ def _pair_replacements(
 
 
 def _has_values(text: str, assertion: Assertion, used: Counter[str]) -> bool:
-    """True if the text contains all values of an assertion, for example in a row of a table.
-    ``used`` counts the values of the assertions so far: each needs an occurrence of its own."""
+    """True if the text contains all values of an assertion, for example in a row of a table. Adds
+    these to ``used``, the values of the assertions so far: each needs an occurrence of its own."""
     values = Counter(list_literals(assertion.key))
     used += values
     return bool(values) and all(text.count(value) >= used[value] for value in values)
 
 
 def _covers_part(new: Assertion, old: Assertion) -> bool:
-    """True if the new assertion compares a whole, of which the old one checks a part."""
+    """True if the new assertion compares a whole value, of which the old one checks a part."""
     return new.is_exact and any(
         part.startswith((f"{whole}.", f"{whole}[")) or f"({whole})" in part
         for whole in new.subjects
@@ -180,12 +190,12 @@ _TABLE = RuleTable(__file__)
 
 _ABOUT_EQUALITY = _TABLE.get_pattern("about_equality")
 _ABOUT_SAMENESS = _TABLE.get_pattern("about_sameness")
-_ABOUT_OTHERS = _TABLE.get_words("about_others")
-_COMPARING = _TABLE.get_words("comparing")
-_TRIES = _TABLE.get_words("tries")
+_OTHER_SUBJECTS = _TABLE.get_words("other_subjects")
+_COMPARISONS = _TABLE.get_words("comparisons")
+_TRY_STATEMENTS = _TABLE.get_words("try_statements")
 _BROAD_CATCH = _TABLE.get_pattern("broad_catch")
 _SUPPRESSES = _TABLE.get_pattern("suppresses")
-_NOTHING = _TABLE.get_pattern("nothing")
+_EMPTY_COLLECTION = _TABLE.get_pattern("empty_collection")
 _HANDLERS = ("except_clause", "catch_clause", "rescue", "catch_block")
 _EXPECTED_NAMES = ("want", "exp")
 _PROMISES = frozenset(("resolves", "rejects", "doesNotReject"))
@@ -197,12 +207,12 @@ def find_tests_that_cannot_fail(change: Changeset, _context: Context) -> Iterato
     tests = match_tests(change)
     pairs = (*tests.changed, *((None, new) for new in tests.added), *tests.helpers)
     for old, version in pairs:
-        known = {why for why, _ in _list_certain_assertions(old)} if old else set()
-        reported: set[int] = set()
+        old_reasons = {why for why, _ in _list_certain_assertions(old)} if old else set()
+        reported_lines: set[int] = set()
         debatable = _list_debatable_lines(version, old)
         for why, line in _list_certain_assertions(version):
-            if why not in known and line not in reported:
-                reported.add(line)
+            if why not in old_reasons and line not in reported_lines:
+                reported_lines.add(line)
                 detail = f"{version.name} cannot fail: {why}"
                 yield RuleViolation(version.file.path, line, detail, certain=line not in debatable)
     yield from find_rigged_harness(change)
@@ -219,6 +229,7 @@ def _list_debatable_lines(version: TestVersion, old: TestVersion | None) -> set[
 
 
 def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
+    """Why assertions can never fail a test, and their lines."""
     for assertion in version.assertions:
         if why := _describe_certainty(assertion, version):
             yield f"{why}: {format_excerpt(' '.join(assertion.key))}", assertion.line
@@ -230,28 +241,29 @@ def _list_certain_assertions(version: TestVersion) -> Iterator[tuple[str, int]]:
 def _describe_certainty(assertion: Assertion, version: TestVersion) -> str:
     """Why an assertion always holds; "" if it may fail."""
     parts = [unwrap_node(part) for part in assertion.parts]
-    if not parts or assertion.word in RAISES or assertion.word in _ABOUT_OTHERS:
+    if not parts or assertion.word in RAISES or assertion.word in _OTHER_SUBJECTS:
         return ""
     if assertion.word == "true":
-        return _describe_truth(parts[0], assertion.negated)
+        return _describe_truth(parts[0], negated=assertion.negated)
     if len(parts) < 2:
         return ""
     if all(map(_is_constant, parts[:2])):
         return "it compares constants"
-    compares = "equal" in assertion.word or assertion.word in _COMPARING
+    compares = "equal" in assertion.word or assertion.word in _COMPARISONS
     return _compare_sides(parts[0], parts[1], version) if compares and not assertion.negated else ""
 
 
-def _describe_truth(node: Node, negated: bool) -> str:
+def _describe_truth(node: Node, *, negated: bool) -> str:
+    """Why ``assert node``, or ``assert not node`` if ``negated``, always holds, or ""."""
     if node.type == "tuple":
         return "a tuple is always true"
     if _is_constant(node):
         # ``assert not True`` always fails: it marks code that must not be reached.
-        never = negated and read_text(node).lower() in ("true", "1")
-        return "" if never else "it checks a constant"
-    operator, *sides = split_binary(node) or ("",)  # ``x or True``
-    certain = operator in ("or", "||") and "true" in (read_text(side).lower() for side in sides)
-    return "it holds for every value" if certain and not negated else ""
+        always_fails = negated and read_text(node).lower() in ("true", "1")
+        return "" if always_fails else "it checks a constant"
+    operator, *sides = split_binary(node) or ("",)
+    or_true = operator in ("or", "||") and "true" in (read_text(side).lower() for side in sides)
+    return "it holds for every value" if or_true and not negated else ""
 
 
 def _is_constant(node: Node) -> bool:
@@ -264,15 +276,15 @@ def _is_constant(node: Node) -> bool:
 def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
     """Why two sides of a comparison are always equal; "" if they may differ.
 
-    They are if they are the same code once variables are replaced by their values. But a test that
-    is named after equality, or after a stable result, may compare the same code on purpose.
+    They are equal if they are the same code once variables are replaced by their values. But a test
+    that is named after equality, or after a stable result, may compare the same code on purpose.
     """
     left, right = read_text(one), read_text(other)
     about_sameness = _ABOUT_SAMENESS.search(version.test.name)
     has_call = any(node.type in CALLS for side in (one, other) for node in walk(side))
     if left == right:
-        meant = about_sameness if has_call else _ABOUT_EQUALITY.search(version.test.name)
-        return "" if meant else "it compares a value with itself"
+        on_purpose = about_sameness if has_call else _ABOUT_EQUALITY.search(version.test.name)
+        return "" if on_purpose else "it compares a value with itself"
     first, second = (resolve_variables(side, version.values) for side in (left, right))
     if first != second or about_sameness:
         return ""
@@ -286,13 +298,14 @@ def _compare_sides(one: Node, other: Node, version: TestVersion) -> str:
 
 
 def _is_assigned_just_before(version: TestVersion, one: Node, other: Node) -> bool:
-    """True if nothing is called between the assignment of a value and the assertion of that."""
+    """True if a compared value is assigned, and nothing is called between that and the assertion
+    of ``one`` and ``other``."""
     start, names = min(one.start_byte, other.start_byte), list_names(one) | list_names(other)
     before = [node for node in walk(version.test.node) if node.end_byte <= start]
     pairs = ((node, read_assignment(node)) for node in before)
     assigned = [node.end_byte for node, pair in pairs if pair and read_text(pair[0]) in names]
-    called = (node.start_byte for node in before if node.type in CALLS)
-    return bool(assigned) and not any(at >= max(assigned) for at in called)
+    calls = (node.start_byte for node in before if node.type in CALLS)
+    return bool(assigned) and not any(call >= max(assigned) for call in calls)
 
 
 # --- assertions that are never reached ------------------------------------------------------------
@@ -303,57 +316,61 @@ def _find_unreached_assertions(
 ) -> Iterator[tuple[str, int]]:
     """Why assertions cannot fail a test, and their lines; ``in_script``: in (Java|Type)Script."""
     lines = {a.line for a in assertions if a.word != "fail"}
-    fails = {a.line for a in assertions} - lines
+    fail_lines = {a.line for a in assertions} - lines
     # If a test has a parameter for a callback, the runner waits until that is called.
     outer = body.parent if body.type == "statement_block" else body
-    given = find_field(outer, "parameters", "parameter") if outer is not None else None
-    done = re.search(r"\b(done|cb|next|resolve)\b", read_text(given))
+    parameters = find_field(outer, "parameters", "parameter") if outer is not None else None
+    has_callback = re.search(r"\b(done|cb|next|resolve)\b", read_text(parameters))
     for node in walk(body):
-        over = find_iterated_node(node)
-        if node.type in _TRIES:
-            yield from _find_swallowed(node, lines, fails)
+        iterated = find_iterated_node(node)
+        if node.type in _TRY_STATEMENTS:
+            yield from _find_swallowed(node, lines, fail_lines)
         elif node.type == "with_statement" and _SUPPRESSES.match(read_text(node)[:120]):
-            hidden = "suppress() around it hides the failure of its assertion"
-            yield from ((hidden, line) for line in sorted(lines & {*list_lines(node)})[:1])
-        elif over is not None and _is_nothing(over, body):
-            if (lines | fails) & {*list_lines(node)}:
+            why = "suppress() around it hides the failure of its assertion"
+            yield from ((why, line) for line in sorted(lines & {*list_line_numbers(node)})[:1])
+        elif iterated is not None and _is_empty_collection(iterated, body):
+            if (lines | fail_lines) & {*list_line_numbers(node)}:
                 yield "its loop runs over nothing", read_line_number(node)
-        elif in_script and not done and _is_promise(node):
+        elif in_script and not has_callback and _is_promise(node):
             yield "nobody waits for its promise (await or return it)", read_line_number(node)
 
 
-def _find_swallowed(node: Node, lines: set[int], fails: set[int]) -> Iterator[tuple[str, int]]:
-    """The assertions whose failure a handler around them hides."""
-    tried = {*list_lines(find_field(node, "body") or node)}
+def _find_swallowed(node: Node, lines: set[int], fail_lines: set[int]) -> Iterator[tuple[str, int]]:
+    """The first assertion whose failure a handler hides, for each handler of a try statement.
+    ``fail_lines`` are those of calls such as ``fail()``, ``lines`` those of other assertions."""
+    tried = {*list_line_numbers(find_field(node, "body") or node)}
     for handler in node.named_children:
-        handled = {*list_lines(handler)}
-        if handler.type not in _HANDLERS or handled & (lines | fails) or not _hides(handler):
+        handled = {*list_line_numbers(handler)}
+        if handler.type not in _HANDLERS or handled & (lines | fail_lines):
+            continue
+        if not _hides_failures(handler):
             continue
         # ``try { f(); fail() } catch (SomeError e) {}`` expects an error. But a handler without a
         # type also catches what fail() throws.
-        bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
-        hidden = lines | fails if handler.type == "catch_clause" and bare else lines
+        is_bare = not re.search(r"[A-Z]\w+", read_text(handler).partition("{")[0])
+        hidden = lines | fail_lines if handler.type == "catch_clause" and is_bare else lines
         for line in sorted((hidden & tried) - handled)[:1]:
             yield "a handler around it hides the failure of its assertion", line
 
 
-def _hides(handler: Node) -> bool:
+def _hides_failures(handler: Node) -> bool:
     """True for a handler that catches what assertions throw, and neither raises nor fails."""
     opening = "\n" if handler.type in ("except_clause", "rescue") else "{"
-    head, _, rest = read_text(handler).partition(opening)
-    if re.search(r"\b(raise|throw|fail|done|reject|next)\b", rest):
+    head, _, body = read_text(handler).partition(opening)
+    if re.search(r"\b(raise|throw|fail|done|reject|next)\b", body):
         return False
     return not re.search(r"[A-Z]\w+", head) or bool(_BROAD_CATCH.search(head))
 
 
-def _is_nothing(over: Node, body: Node) -> bool:
-    """True for an empty collection, or a variable that is set to one and used only here."""
-    name = read_text(over)
+def _is_empty_collection(node: Node, body: Node) -> bool:
+    """True for an empty collection, or a variable that is set to one and not used elsewhere in the
+    ``body``."""
+    name = read_text(node)
     if not name.isidentifier() or body.end_byte - body.start_byte > _LONGEST_BODY:
-        return _NOTHING.match(name[:60]) is not None
+        return _EMPTY_COLLECTION.match(name[:60]) is not None
     code = read_text(body)
     assigned = re.search(rf"\b{name}\b[^=\n]*=\s*([^;\n]+)", code)
-    empty = assigned is not None and _NOTHING.match(assigned[1].strip())
+    empty = assigned is not None and _EMPTY_COLLECTION.match(assigned[1].strip())
     return bool(empty) and len(re.findall(rf"\b{name}\b", code)) == 2
 
 
@@ -366,5 +383,5 @@ def _is_promise(node: Node) -> bool:
     names = [link.name for link in read_chain(node)]
     if names[0] in ("assert", "expect"):
         return bool(_PROMISES.intersection(names))
-    later = len(names) > 1 and names[-1] in ("then", "catch", "finally")
-    return later and re.search(r"\bexpect\(|\bassert\b", read_text(node)) is not None
+    chained = len(names) > 1 and names[-1] in ("then", "catch", "finally")
+    return chained and re.search(r"\bexpect\(|\bassert\b", read_text(node)) is not None

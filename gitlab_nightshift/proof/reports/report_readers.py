@@ -24,8 +24,8 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class ReportedCase:
-    """One run of a test. ``name`` is the test's place (file, class) and its name without
-    parameters: ``tests/test_cart.py::TestCart::test_total``."""
+    """One run of a test. ``name`` is qualified by the test's file or class, and has no parameters:
+    ``tests/test_cart.py::TestCart::test_total``."""
 
     name: str
     outcome: CaseOutcome
@@ -33,8 +33,8 @@ class ReportedCase:
 
 @dataclass(frozen=True)
 class CollectedTests:
-    """The tests that a command ran: how often each had which outcome, by name. ``unknown`` is why
-    they are not known."""
+    """The tests that a command ran: how often each had which outcome, by name. ``unknown`` says why
+    there is no reliable report, and is "" if there is one."""
 
     command: str
     counts: Mapping[str, Counter[CaseOutcome]] = field(default_factory=dict)
@@ -44,15 +44,15 @@ class CollectedTests:
         """How many tests had one of these outcomes; all tests if none is named."""
         return sum(
             number
-            for times in self.counts.values()
-            for outcome, number in times.items()
+            for by_outcome in self.counts.values()
+            for outcome, number in by_outcome.items()
             if not outcomes or outcome in outcomes
         )
 
     def count_run(self, name: str) -> int:
         """How often a test ran to its end."""
-        times = self.counts.get(name, Counter())
-        return times[CaseOutcome.PASSED] + times[CaseOutcome.FAILED]
+        by_outcome = self.counts.get(name, Counter())
+        return by_outcome[CaseOutcome.PASSED] + by_outcome[CaseOutcome.FAILED]
 
     def list_run(self) -> frozenset[str]:
         """The tests that ran to their end."""
@@ -71,7 +71,7 @@ LARGEST_REPORT = 64_000_000  # bytes of one report
 MOST_CASES = 200_000  # cases of one command
 LONGEST_NAME = 500  # characters
 # Suffix that pytest, JUnit and PHPUnit add to a name for its parameters.
-_VALUES = compile_lazily(
+_PARAMETERS = compile_lazily(
     r"(?<=\S)\[.*\]$|(?<=\w)\(.*\)$|(?<=\w)\{.*\}$| with data set (?:#\d+|\".*\")$", re.DOTALL
 )
 # Output of Rust's test harness: ``cargo test -- --list --format=terse``, and a run's.
@@ -81,7 +81,7 @@ _FAILURES = compile_lazily(r"^failures:\n((?:    \S.*\n)+)\ntest result: ", re.M
 _PASSED = compile_lazily(
     r"^test (.+?)(?: \(line \d+\))?(?: - should panic)? \.\.\. ok$", re.MULTILINE
 )
-_BEGUN = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
+_STARTED = compile_lazily(r"^running (\d+) tests?$", re.MULTILINE)
 _COUNTED = compile_lazily(
     r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;", re.MULTILINE
 )
@@ -122,22 +122,22 @@ def read_report(name: str, data: bytes) -> list[ReportedCase]:
 
 
 def read_listing(listed: bytes, ignored: bytes) -> list[ReportedCase]:
-    """The tests of a Rust run, which passed as a whole, by the harness's lists of all tests and of
-    the ignored ones."""
+    """The tests of a Rust run in which none failed, by the harness's lists of all tests and of the
+    ignored ones."""
     skipped = Counter(_LISTED.findall(ignored.decode("utf-8", "replace")))
-    others = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
-    both = ((others, CaseOutcome.PASSED), (skipped, CaseOutcome.SKIPPED))
-    return [build_case("", name, how) for names, how in both for name in names.elements()]
+    passed = Counter(_LISTED.findall(listed.decode("utf-8", "replace"))) - skipped
+    cases = [build_case("", name, CaseOutcome.PASSED) for name in passed.elements()]
+    return cases + [build_case("", name, CaseOutcome.SKIPPED) for name in skipped.elements()]
 
 
 def check_results(printed: bytes) -> None:
     """Raise UnreadableResultsError if Rust's harness started more tests than its results count: a
     test that ends the process leaves no results."""
     text = printed.decode("utf-8", "replace")
-    begun = sum(map(int, _BEGUN.findall(text)))
-    counted = sum(int(number) for row in _COUNTED.findall(text) for number in row)
-    if begun != counted:
-        raise UnreadableResultsError(f"{begun} tests started, and the results count {counted}")
+    started = sum(map(int, _STARTED.findall(text)))
+    counted = sum(int(number) for numbers in _COUNTED.findall(text) for number in numbers)
+    if started != counted:
+        raise UnreadableResultsError(f"{started} tests started, and the results count {counted}")
 
 
 def read_printed_results(printed: bytes) -> list[ReportedCase]:
@@ -147,14 +147,13 @@ def read_printed_results(printed: bytes) -> list[ReportedCase]:
     if not failed:
         return []
     passed = [name for name in _PASSED.findall(text) if name not in failed]
-    cases = [(name, CaseOutcome.FAILED) for name in failed]
-    cases += [(name, CaseOutcome.PASSED) for name in passed]
-    return [build_case("", name, outcome) for name, outcome in cases]
+    cases = [build_case("", name, CaseOutcome.FAILED) for name in failed]
+    return cases + [build_case("", name, CaseOutcome.PASSED) for name in passed]
 
 
-def build_case(place: str, name: str, outcome: CaseOutcome) -> ReportedCase:
-    """A case by its place (file, class, package) and its name, both bounded and printable."""
-    parts = filter(None, (place, _VALUES.sub("", name)))
+def build_case(qualifier: str, name: str, outcome: CaseOutcome) -> ReportedCase:
+    """A case with a bounded, printable name; ``qualifier`` is its file, class or package."""
+    parts = filter(None, (qualifier, _PARAMETERS.sub("", name)))
     text = "".join(c if c.isprintable() else "?" for c in "::".join(parts)[:LONGEST_NAME])
     return ReportedCase(text, outcome)
 
@@ -166,12 +165,12 @@ def _read_line(line: str) -> Iterator[ReportedCase]:
         yield build_case("", str(name), _JSON_OUTCOMES[outcome])
         return
     try:
-        read = json.loads(line)
+        event = json.loads(line)
     except ValueError:  # a test printed it directly, not through the runner
         return
-    if isinstance(read, dict) and read.get("Test") and read.get("Action") in _JSON_OUTCOMES:
-        place, name = str(read.get("Package", "")), str(read["Test"])
-        yield build_case(place, name, _JSON_OUTCOMES[read["Action"]])
+    if isinstance(event, dict) and event.get("Test") and event.get("Action") in _JSON_OUTCOMES:
+        package, name = str(event.get("Package", "")), str(event["Test"])
+        yield build_case(package, name, _JSON_OUTCOMES[event["Action"]])
 
 
 def _read_tap(text: str) -> list[ReportedCase]:
@@ -185,8 +184,8 @@ def _read_tap(text: str) -> list[ReportedCase]:
         raise UnreadableResultsError("its results do not match its plan")
     outcomes = {"": CaseOutcome.PASSED, "not ": CaseOutcome.FAILED}
     return [
-        build_case("", name, CaseOutcome.SKIPPED if mark else outcomes[failed.lower()])
-        for failed, _, name, mark in results
+        build_case("", name, CaseOutcome.SKIPPED if directive else outcomes[negation.lower()])
+        for negation, _, name, directive in results
     ]
 
 
@@ -195,25 +194,25 @@ def _read_tape(text: str) -> Iterator[ReportedCase]:
     _read_tap(text)
     for name, body in itertools.pairwise(["", *_TAPE_TEST.split(text)]):
         if results := _RESULT.findall(body):
-            bad = any(failed and not mark for failed, *_, mark in results)
-            yield build_case("", name, CaseOutcome.FAILED if bad else CaseOutcome.PASSED)
+            has_failed = any(negation and not directive for negation, *_, directive in results)
+            yield build_case("", name, CaseOutcome.FAILED if has_failed else CaseOutcome.PASSED)
 
 
-def _read_json(read: Any) -> Iterator[ReportedCase]:
+def _read_json(report: Any) -> Iterator[ReportedCase]:
     """The JSON of Jest and Vitest, or of RSpec."""
-    if "examples" in read:
-        for example in read["examples"]:
+    if "examples" in report:
+        for example in report["examples"]:
             outcome = _JSON_OUTCOMES[example["status"]]
-            place = str(example.get("file_path", ""))
-            yield build_case(place, str(example["full_description"]), outcome)
+            path = str(example.get("file_path", ""))
+            yield build_case(path, str(example["full_description"]), outcome)
         return
-    for suite in read["testResults"]:
-        place = str(suite["name"])
+    for suite in report["testResults"]:
+        path = str(suite["name"])
         for test in suite["assertionResults"]:
-            yield build_case(place, str(test["fullName"]), _JSON_OUTCOMES[test["status"]])
+            yield build_case(path, str(test["fullName"]), _JSON_OUTCOMES[test["status"]])
         # A file that cannot be loaded has no tests.
         if suite["status"] == "failed" and not suite["assertionResults"]:
-            yield build_case(place, "", CaseOutcome.FAILED)
+            yield build_case(path, "", CaseOutcome.FAILED)
 
 
 class _JunitReader:
@@ -222,7 +221,7 @@ class _JunitReader:
     def __init__(self) -> None:
         self._cases: list[ReportedCase] = []
         self._suites: list[str] = []
-        self._open: tuple[str, str] | None = None
+        self._current: tuple[str, str] | None = None  # qualifier and name of the open element
         self._outcome = CaseOutcome.PASSED
         self._is_report = False
 
@@ -246,37 +245,38 @@ class _JunitReader:
             self._is_report = True
             self._suites.append(attributes.get("name", "") if name == "testsuite" else "")
         elif name == "testcase":
-            holder = attributes.get("classname", "")
+            class_name = attributes.get("classname", "")
             suites = "::".join(filter(None, self._suites))
             # pytest writes "file" with junit_family=xunit1 alone (_pytest/junitxml.py: families).
             # "test" is Node's class name for tests, which have none.
-            place = attributes.get("file") or (suites if holder in ("", "test") else holder)
-            self._open = _join_place(place, holder), attributes["name"]
+            outer = suites if class_name in ("", "test") else class_name
+            qualifier = _build_qualifier(attributes.get("file") or outer, class_name)
+            self._current = qualifier, attributes["name"]
             self._outcome = CaseOutcome.PASSED
             # GoogleTest writes "notrun" for a disabled test (gtest.cc: OutputXmlTestInfo).
             if attributes.get("status") in ("disabled", "notrun") or attributes.get("skipped"):
                 self._outcome = CaseOutcome.SKIPPED
-        elif self._open and name in ("failure", "error"):
+        elif self._current and name in ("failure", "error"):
             self._outcome = CaseOutcome.FAILED
-        elif self._open and name == "skipped" and self._outcome is not CaseOutcome.FAILED:
+        elif self._current and name == "skipped" and self._outcome is not CaseOutcome.FAILED:
             self._outcome = CaseOutcome.SKIPPED
 
     def _end(self, name: str) -> None:
         if name in ("testsuite", "testsuites"):
             self._suites.pop()
-        if name == "testcase" and self._open:
+        if name == "testcase" and self._current:
             if len(self._cases) >= MOST_CASES:
                 raise UnreadableResultsError(f"more than {MOST_CASES} tests")
-            self._cases.append(build_case(*self._open, self._outcome))
-            self._open = None
+            self._cases.append(build_case(*self._current, self._outcome))
+            self._current = None
 
 
-def _join_place(file: str, holder: str) -> str:
-    """A case's place: its file and class. In pytest's reports, a class begins with its module."""
-    if holder in (file, "test"):
+def _build_qualifier(file: str, class_name: str) -> str:
+    """A file and, if the class name begins with its module as in pytest's reports, the class."""
+    if class_name in (file, "test"):
         return file
     module = PurePosixPath(file).with_suffix("").as_posix().replace("/", ".")
-    inner = holder.removeprefix(module).strip(".") if holder.startswith(module) else ""
+    inner = class_name.removeprefix(module).strip(".") if class_name.startswith(module) else ""
     return "::".join(filter(None, (file, *inner.split("."))))
 
 

@@ -1,5 +1,5 @@
-"""Asks the test runners that a command starts for reports, and collects these. What a command
-starts is found by expanding it: recipes of Make, scripts of npm, and so on."""
+"""Asks the test runners that a command starts for reports, and collects these. The runners are
+found by expanding the command: recipes of Make, scripts of npm, and so on."""
 
 import json
 import os
@@ -39,10 +39,10 @@ ReadText = Callable[[str], str]  # reads a file at the repository's root; "" if 
 
 _DEEPEST = 4  # recipes may call each other, and hostile ones call themselves
 _MAKE = compile_lazily(r"(?:^|\s)make(?:\s+-\S+)*(?:\s+([\w.-]+))?")
-_SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
+_NPM_SCRIPT = compile_lazily(r"(?:^|\s)(?:npm|pnpm|yarn|bun)(?:\s+run)?\s+(?:run\s+)?([\w:.-]+)")
 _COMPOSER = compile_lazily(r"(?:^|\s)composer(?:\s+run(?:-script)?)?\s+([\w:.-]+)")
 # A script of the repository: one that a shell runs, or a program whose path does not lead out.
-_FILE = compile_lazily(
+_SCRIPT_FILE = compile_lazily(
     r"^(?:(?:ba|da|z)?sh\s+(?:-\w+\s+)*|(?=[\w.-]*/))(?:\./)?((?:\.?[\w-][\w.-]*/)*[\w-][\w.-]*)"
 )
 # Task runners with their files, whose lines all count as commands, whatever their format.
@@ -62,54 +62,55 @@ def build_text_reader(repository: Repository, tree: str) -> ReadText:
     )
 
 
-def expand_command(command: str, read: ReadText, deep: int = 0) -> str:
+def expand_command(command: str, read: ReadText, depth: int = 0) -> str:
     """The command and all commands that it is known to run, one per line."""
     lines = [command]
-    if deep < _DEEPEST:
-        for each in _list_recipes(command, read):
-            lines.append(expand_command(each, read, deep + 1))
+    if depth < _DEEPEST:
+        lines += [expand_command(line, read, depth + 1) for line in _list_started(command, read)]
     return "\n".join(lines)
 
 
-def _list_recipes(command: str, read: ReadText) -> list[str]:
-    found: list[str] = []
+def _list_started(command: str, read: ReadText) -> list[str]:
+    """The lines of recipes and scripts that a command itself runs."""
+    lines: list[str] = []
     for match in _MAKE.finditer(command):
         text = "".join(map(read, ("GNUmakefile", "makefile", "Makefile")))
-        found += _list_make_lines(text, match[1] or "all")
-    for match in _SCRIPT.finditer(command):
-        found += _list_scripts(read("package.json"), match[1])
+        lines += _list_make_lines(text, match[1] or "all")
+    for match in _NPM_SCRIPT.finditer(command):
+        lines += _list_scripts(read("package.json"), match[1])
     for match in _COMPOSER.finditer(command):
-        found += _list_scripts(read("composer.json"), match[1])
-    if script := _FILE.match(command):
-        found += read(script[1]).splitlines()
+        lines += _list_scripts(read("composer.json"), match[1])
+    if script := _SCRIPT_FILE.match(command):
+        lines += read(script[1]).splitlines()
     words = command.replace("/", " ").split()
     for tool, files in _TASK_RUNNERS.items():
         if tool in words:
-            found += [line for name in files for line in read(name).splitlines()]
-    return found
+            lines += [line for name in files for line in read(name).splitlines()]
+    return lines
 
 
 def _list_make_lines(text: str, target: str) -> list[str]:
     """All assignments of the file, as variables are not expanded and any may be part of a recipe;
     then the recipes of a target and its prerequisites."""
-    joined = text.replace("\\\n", " ").splitlines()
-    found = [line.strip() for line in joined if _is_assignment(line)]
-    waiting, seen = [target], set[str]()
-    while waiting:
-        name = waiting.pop()
+    lines = text.replace("\\\n", " ").splitlines()
+    found = [line.strip() for line in lines if _is_assignment(line)]
+    pending, seen = [target], set[str]()
+    while pending:
+        name = pending.pop()
         if name in seen:
             continue
         seen.add(name)
-        inside = False
-        for line in joined:
+        in_rule = False
+        for line in lines:
             if line.startswith("\t"):
-                found += [line.strip().lstrip("@-+")] if inside else []
+                found += [line.strip().lstrip("@-+")] if in_rule else []
             elif ":" in line and not _is_assignment(line):
-                targets, _, needed = line.partition(":")
-                needed, _, recipe = needed.lstrip(":").partition(";")
-                inside = name in targets.split()
-                found += [recipe.strip().lstrip("@-+")] if inside else []
-                waiting += needed.split("#")[0].split() if inside else []
+                targets, _, prerequisites = line.partition(":")
+                prerequisites, _, recipe = prerequisites.lstrip(":").partition(";")
+                in_rule = name in targets.split()
+                if in_rule:
+                    found.append(recipe.strip().lstrip("@-+"))
+                    pending += prerequisites.split("#")[0].split()
     return found
 
 
@@ -123,18 +124,18 @@ def _list_scripts(text: str, name: str) -> list[str]:
         chosen = [scripts[key] for key in (f"pre{name}", name, f"post{name}") if key in scripts]
     except (ValueError, LookupError, TypeError, RecursionError):
         return []
-    lines = [line for each in chosen for line in (each if isinstance(each, list) else [each])]
-    return [str(line) for line in lines]
+    lists = (script if isinstance(script, list) else [script] for script in chosen)
+    return [str(line) for lines in lists for line in lines]
 
 
 @dataclass(frozen=True)
-class _RunnerStyle:
+class _ReportOptions:
     """How a test runner is asked for a report, without changing which tests run or fail.
 
     ``command`` matches a command, or a recipe that it runs, that starts the runner. ``variables``
-    are added to those of the environment; ``words`` go into the command line behind the word
-    ``after``, or to its end. Variables also reach a runner that Make, npm or tox starts; words only
-    one that the command names itself. ``drop`` are options to remove, as they hide output.
+    are added to those of the environment; ``words`` go into the command line after the word
+    ``insert_after``, or to its end. Variables also reach a runner that Make, npm or tox starts;
+    words only one that the command names itself. ``dropped_words`` are options that hide output.
 
     ``hooks`` are this program's own files that the runner loads. In variables and words,
     ``{reports}`` and ``{hooks}`` stand for folders. ``files`` are reports that the runner writes
@@ -146,22 +147,23 @@ class _RunnerStyle:
     command: re.Pattern[str]
     variables: Mapping[str, str] = field(default_factory=dict)
     words: tuple[str, ...] = ()
-    after: str = ""
+    insert_after: str = ""
     hooks: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     printed: str = ""
     list_words: tuple[tuple[str, ...], ...] = ()
-    drop: tuple[str, ...] = ()
+    dropped_words: tuple[str, ...] = ()
 
 
-def _read_style(table: RuleTable, row: Mapping[str, Any]) -> _RunnerStyle:
-    tuples = {key: tuple(row[key]) for key in ("words", "hooks", "files", "drop") if key in row}
-    tuples["list_words"] = tuple(map(tuple, row.get("list_words", ())))
-    return _RunnerStyle(**{**row, **tuples, "command": table.compile(row["command"])})
+def _read_options(table: RuleTable, entry: Mapping[str, Any]) -> _ReportOptions:
+    keys = {"words", "hooks", "files", "dropped_words"} & entry.keys()
+    tuples = {key: tuple(entry[key]) for key in keys}
+    tuples["list_words"] = tuple(map(tuple, entry.get("list_words", ())))
+    return _ReportOptions(**{**entry, **tuples, "command": table.compile(entry["command"])})
 
 
 _TABLE = RuleTable(__file__)
-_STYLES = {name: _read_style(_TABLE, row) for name, row in _TABLE.entries.items()}
+_OPTIONS = {name: _read_options(_TABLE, entry) for name, entry in _TABLE.entries.items()}
 HOOKS = Path(__file__).parent / "hooks"
 REPORTS = "reports"
 MOST_REPORTS = 5_000
@@ -169,14 +171,14 @@ MOST_REPORTS = 5_000
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """A command, changed so that its runners report: ``argv`` and ``env`` start it, ``styles`` are
+    """A command, changed so that its runners report: ``argv`` and ``env`` start it, ``runners`` are
     the names of its runners. ``started`` is a Unix time in seconds: older reports are from other
     runs."""
 
     command: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    styles: tuple[str, ...]
+    runners: tuple[str, ...]
     scratch: Path
     checkout: Path
     started: float
@@ -184,13 +186,14 @@ class ReportRequest:
     @property
     def output_format(self) -> str:
         """The file extension for the format of the command's output; "" if that is no report."""
-        return next((_STYLES[n].printed for n in self.styles if _STYLES[n].printed), "")
+        return next(filter(None, (_OPTIONS[name].printed for name in self.runners)), "")
 
     @property
     def listings(self) -> tuple[tuple[str, ...], ...]:
         """Commands to run if this one passes: one lists all tests, the other the ignored ones."""
         start = self.argv if "--" in self.argv else (*self.argv, "--")
-        return tuple((*start, *words) for name in self.styles for words in _STYLES[name].list_words)
+        options = (_OPTIONS[name] for name in self.runners)
+        return tuple((*start, *words) for each in options for words in each.list_words)
 
 
 def prepare_request(
@@ -200,36 +203,42 @@ def prepare_request(
 
     ``read`` reads files of the base.
     """
+    runners = _find_runners(command, read)
+    folders = {"reports": str(scratch / REPORTS), "hooks": str(scratch / REPORTS / "hooks")}
+    _make_reports_folder(scratch, [hook for name in runners for hook in _OPTIONS[name].hooks])
+    new_env, argv = dict(env), shlex.split(command)
+    for name in runners:
+        options = _OPTIONS[name]
+        for variable, value in options.variables.items():
+            _add_value(new_env, variable, value.format(**folders))
+        # Arguments after "--" are for the tests, not for the runner.
+        end = argv.index("--") if "--" in argv else len(argv)
+        dropped = options.dropped_words
+        argv = [word for index, word in enumerate(argv) if index > end or word not in dropped]
+        end = argv.index("--") if "--" in argv else len(argv)
+        after = (n for n, word in enumerate(argv, 1) if Path(word).name == options.insert_after)
+        index = next(after, end)
+        argv[index:index] = [word.format(**folders) for word in options.words]
+    return ReportRequest(command, tuple(argv), new_env, runners, scratch, checkout, time.time())
+
+
+def _find_runners(command: str, read: ReadText) -> tuple[str, ...]:
     text = expand_command(command, read)
     # Variables also reach a runner that Make starts, words only one that the command names itself.
-    searched = {n: command if s.words or s.list_words else text for n, s in _STYLES.items()}
-    chosen = tuple(n for n, style in _STYLES.items() if style.command.search(searched[n]))
-    places = {"reports": str(scratch / REPORTS), "hooks": str(scratch / REPORTS / "hooks")}
-    _make_reports_folder(scratch, [hook for name in chosen for hook in _STYLES[name].hooks])
-    added, argv = dict(env), shlex.split(command)
-    for name in chosen:
-        style = _STYLES[name]
-        for variable, value in style.variables.items():
-            _add_value(added, variable, value.format(**places))
-        # What follows "--" is for the tests, not for the runner.
-        end = argv.index("--") if "--" in argv else len(argv)
-        argv = [word for at, word in enumerate(argv) if at > end or word not in style.drop]
-        behind = [n for n, word in enumerate(argv, 1) if Path(word).name == style.after]
-        at = behind[0] if behind else argv.index("--") if "--" in argv else len(argv)
-        argv[at:at] = [word.format(**places) for word in style.words]
-    return ReportRequest(command, tuple(argv), added, chosen, scratch, checkout, time.time())
+    searched = {n: command if o.words or o.list_words else text for n, o in _OPTIONS.items()}
+    return tuple(n for n, options in _OPTIONS.items() if options.command.search(searched[n]))
 
 
 def _add_value(env: dict[str, str], name: str, value: str) -> None:
     """Add to the value of a variable: options at the end, but a folder of Python modules in front,
-    as the hook there imports the module that it shadows."""
-    before = env.get(name, "")
-    if value in before:  # two styles may load the same hook
+    as the hook in it imports the module that it shadows."""
+    old = env.get(name, "")
+    if value in old:  # two runners may load the same hook
         return
     if name == "PYTHONPATH":
-        env[name] = os.pathsep.join(filter(None, (value, before)))
+        env[name] = os.pathsep.join(filter(None, (value, old)))
     else:
-        env[name] = f"{before} {value}".strip()
+        env[name] = f"{old} {value}".strip()
 
 
 def _make_reports_folder(scratch: Path, hooks: list[str]) -> None:
@@ -259,18 +268,18 @@ def _copy_hook(name: str, dir_fd: int, owner: tuple[int, int]) -> None:
 
 def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> CollectedTests:
     """The tests in the reports of a command that has ended. ``printed`` is the command's output, if
-    that is the report, and the outputs of its ``listings``; None is an output that is incomplete.
+    that is the report, and the outputs of its ``listings``; an incomplete output is None.
 
     The tests are unknown without a known runner or without a report.
     """
-    if not request.styles:
+    if not request.runners:
         return CollectedTests(request.command, unknown="its test runner is not one that reports")
     try:
         cases, reports = _read_all(request, printed)
     except (UnreadableResultsError, RefusedFileError) as error:
         return CollectedTests(request.command, unknown=f"its report cannot be read: {error}")
     if not reports:
-        why = f"no report was left by {', '.join(request.styles)}"
+        why = f"no report was left by {', '.join(request.runners)}"
         return CollectedTests(request.command, unknown=why)
     return build_collection(request.command, cases)
 
@@ -278,6 +287,7 @@ def collect_reports(request: ReportRequest, printed: Sequence[bytes | None]) -> 
 def _read_all(
     request: ReportRequest, printed: Sequence[bytes | None]
 ) -> tuple[list[ReportedCase], int]:
+    """The cases, and the number of reports."""
     cases: list[ReportedCase] = []
     paths = list(_list_reports(request))
     for root, path in paths[:MOST_REPORTS]:
@@ -287,10 +297,11 @@ def _read_all(
         raise UnreadableResultsError("it is incomplete")
     if texts:
         cases += _read_printed(request, texts)
-    shown = f"{request.checkout}/"
+    prefix = f"{request.checkout}/"
+    relative = [ReportedCase(case.name.replace(prefix, ""), case.outcome) for case in cases]
     # Listings without a case are no report.
-    plain = [ReportedCase(case.name.replace(shown, ""), case.outcome) for case in cases]
-    return plain, len(paths) + (len(texts) if cases or not request.listings else 0)
+    printed_reports = len(texts) if cases or not request.listings else 0
+    return relative, len(paths) + printed_reports
 
 
 def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[ReportedCase]:
@@ -304,12 +315,12 @@ def _read_printed(request: ReportRequest, texts: Sequence[bytes]) -> list[Report
 
 
 def _list_reports(request: ReportRequest) -> Iterator[tuple[Path, str]]:
-    """The reports, each by its folder and its path below that. They may be no regular files: these
-    are refused when they are read."""
-    places = [(request.scratch / REPORTS, f"*.{end}") for end in ("xml", "json", "jsonl")]
-    for name in request.styles:
-        places += [(request.checkout, pattern) for pattern in _STYLES[name].files]
-    for root, pattern in places:
+    """The reports, each as a folder and a path in it. They need not be regular files: others are
+    refused when they are read."""
+    globs = [(request.scratch / REPORTS, f"*.{end}") for end in ("xml", "json", "jsonl")]
+    for name in request.runners:
+        globs += [(request.checkout, pattern) for pattern in _OPTIONS[name].files]
+    for root, pattern in globs:
         for path in sorted(root.glob(pattern)):
             # An older report is from another run; file systems may round times.
             if path.lstat().st_mtime >= request.started - 1:

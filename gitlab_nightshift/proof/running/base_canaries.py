@@ -20,8 +20,8 @@ class CombinedRun:
 @dataclass
 class BaseCanaries:
     """The faults that the untouched suite noticed, cached for all attempts at a night's change.
-    ``combined`` are those that were planted at once, None if there are none, or as long as
-    ``has_combined`` is False. ``texts`` are those in an unsupported language, None as long as they
+    ``combined`` is the run with faults planted at once: None if no run was useful, or as long as
+    ``has_combined`` is False. ``texts`` are faults in an unsupported language, None as long as they
     were not looked for. ``unable`` is why there can be none, such as a suite that fails already."""
 
     combined: CombinedRun | None = None

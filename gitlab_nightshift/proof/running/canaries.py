@@ -81,17 +81,17 @@ def try_canaries(
     if base.unable:
         return report_unknown(base.unable)
     inputs = collect_inputs(subject, trial_checkout, before, runs)
-    found = Evidence()
+    evidence = Evidence()
     has_unsupported = any(is_unsupported_code(file.raw_path) for file in subject.change.files)
     if has_unsupported or not inputs.before.products:
-        found += _try_texts(inputs, base)
+        evidence += _try_texts(inputs, base)
     # All faults at once reveal hooks, settings and forced exit statuses. But they mask one another:
     # in an experiment they missed 3 of 13 cheats that single faults near the change reveal.
     if inputs.before.products:
-        found += try_combined(inputs, base)
+        evidence += try_combined(inputs, base)
     for touched in find_touched_tests(subject.change, inputs.before, inputs.after):
-        found += _try_near(inputs, touched)
-    return found
+        evidence += _try_near(inputs, touched)
+    return evidence
 
 
 def _try_texts(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
@@ -119,18 +119,17 @@ def _try_near(inputs: CanaryInputs, touched: TouchedTests) -> Evidence:
     names = inputs.reported_tests
     tests = _keep_reported(touched.new, names) if names else touched.new or touched.old
     # Faults that the tests no longer reach are tried first. To find them, all faults that the
-    # base's tests reached are planted in the change, unless they are so few that all are tried
-    # anyway.
+    # base's tests reached are planted in the change, unless all of them will be tried anyway.
     planted_change = None
     if planted_base and planted_base.reached is not None and len(reached) > MOST_TRIES:
         faults = [in_change[fault] for fault in reached]
         planted_change = plant_singles(trial, subject.tree, tests, faults)
     unreached = _list_unreached_now(reached, in_change, planted_change)
-    tried = list(dict.fromkeys(take_in_turn([unreached, reached])))
-    found = find_canaries(trial, planted_base, touched.old, tried, inputs.faultless_run.duration_s)
-    if not found.canaries:
+    faults = list(dict.fromkeys(take_in_turn([unreached, reached])))
+    base = find_canaries(trial, planted_base, touched.old, faults, inputs.faultless_run.duration_s)
+    if not base.canaries:
         return report_unknown(f"none that the touched {touched.language} tests notice was found")
-    judged = judge_canaries(trial, subject, tests, found, in_change, planted_change)
+    judged = judge_canaries(trial, subject, tests, base, in_change, planted_change)
     return judge_singles(inputs, judged)
 
 
@@ -153,45 +152,47 @@ def _keep_reported(tests: Sequence[Test], names: frozenset[str]) -> tuple[Test, 
 MOST_FAULTS = 5
 """Faults at once; with many more, most tests end in exceptions, whatever they compare."""
 _MOST_COMBINED_RUNS = 3
-_DIVISOR = 4  # a quarter as many faults are drawn after a useless run, if fewer are drawn at all
+_DIVISOR = 4  # after a useless run, a quarter as many faults are drawn, or as many others
 _CUT_SHORT = 0.5  # share of the tests; if fewer ran, a fault ended the run
-_CANDIDATES = 8  # faults drawn for each wanted one, as the change may edit functions of some
+_CANDIDATES_PER_FAULT = 8  # the change may edit functions of some
 
 
 def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
-    """Compare the whole suite on the change with that on the base, both with the same faults at
-    once. If the change's tests miss something, a second run on the base has to confirm the first,
-    which ``base`` caches for other attempts."""
+    """Compare the whole suite on the change with the suite on the base, both with the same faults
+    at once. If the change's tests miss something, the run on the base, which ``base`` caches for
+    all attempts, has to be confirmed by a second one."""
     if not base.has_combined:
         base.has_combined = True
         choose = partial(choose_far_faults, inputs.code, inputs.rng)
-        base.combined = _find_noticed(inputs, choose)
+        base.combined = _find_useful_run(inputs, choose)
     if base.combined is None:
         return report_unknown("no fault was found that the tests of the base notice")
-    before = _leave_out_changed(inputs, base.combined)
-    if before is None:
+    base_run = _drop_changed(inputs, base.combined)
+    if base_run is None:
         return report_unknown("no fault was found outside of the functions that the change edits")
-    faults, old = before.faults, before.outcome
+    faults, old = base_run.faults, base_run.outcome
     in_change = find_in_change(inputs.subject.change, inputs.code, faults)
     new = _run_on_change(inputs, in_change, faults)
-    if new is None or not new.ended or (new.red and not _list_silent(old, new)):
+    if new is None or not new.ended or (new.red and not _list_silenced(old, new)):
         return _judge_combined(inputs, faults, in_change, old, new)
     # Again: tests with another result now are flaky, and do not count.
-    run = _run_on_base(inputs, faults)
-    again = run.outcome if run else SuiteOutcome(red=False)
-    failed = old.failed & again.failed
-    steady = replace(old, red=again.red, ended=again.ended, failed=failed)
+    second_run = _run_on_base(inputs, faults)
+    second = second_run.outcome if second_run else SuiteOutcome(red=False)
+    failed = old.failed & second.failed
+    steady = replace(old, red=second.red, ended=second.ended, failed=failed)
     flaky = old.failed - steady.failed
     text = f"{format_tests(flaky)} had two results on the base: not counted"
-    found = report_unknown(text) if flaky or not steady.noticed else Evidence()
+    evidence = report_unknown(text) if flaky or not steady.noticed else Evidence()
     if not steady.noticed:
-        return found
-    return found + _judge_combined(inputs, faults, in_change, steady, new)
+        return evidence
+    return evidence + _judge_combined(inputs, faults, in_change, steady, new)
 
 
-def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) -> CombinedRun | None:
-    """A run of the base's suite that notices faults; ``choose`` draws as many as it is told. After
-    a useless run, others are drawn, or fewer. None if all runs are useless."""
+def _find_useful_run(
+    inputs: CanaryInputs, choose: Callable[[int], list[Fault]]
+) -> CombinedRun | None:
+    """A run of the base's suite that notices faults; ``choose`` draws at most so many. After a
+    useless run, others are drawn, or fewer. None if all runs are useless."""
     faults = choose(MOST_FAULTS)
     for _ in range(_MOST_COMBINED_RUNS):
         run = _run_on_base(inputs, faults)
@@ -207,13 +208,13 @@ def _find_noticed(inputs: CanaryInputs, choose: Callable[[int], list[Fault]]) ->
 
 def _choose_unchanged(inputs: CanaryInputs, most: int) -> list[Fault]:
     """Faults in functions that the change leaves alone."""
-    many = choose_far_faults(inputs.code, inputs.rng, most * _CANDIDATES)
+    many = choose_far_faults(inputs.code, inputs.rng, most * _CANDIDATES_PER_FAULT)
     return list(find_in_change(inputs.subject.change, inputs.code, many))[:most]
 
 
-def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
-    """The base's run with only those of its faults that are in functions that the change leaves
-    alone; if nothing notices these, a run with other faults. None without such a run."""
+def _drop_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | None:
+    """A run of the base's suite only with faults in functions that the change leaves alone: with
+    those of ``combined``, or, if nothing notices these, with others. None without such a run."""
     in_change = find_in_change(inputs.subject.change, inputs.code, combined.faults)
     faults = tuple(fault for fault in combined.faults if fault in in_change)
     if faults == combined.faults:
@@ -222,7 +223,7 @@ def _leave_out_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedR
         fewer = _run_on_base(inputs, faults)
         if fewer is not None and fewer.outcome.noticed:
             return fewer
-    return _find_noticed(inputs, partial(_choose_unchanged, inputs))
+    return _find_useful_run(inputs, partial(_choose_unchanged, inputs))
 
 
 def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
@@ -230,7 +231,7 @@ def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:
     return len(outcome.ran) < len(usual_tests) * _CUT_SHORT
 
 
-def _list_silent(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
+def _list_silenced(old: SuiteOutcome, new: SuiteOutcome) -> frozenset[str]:
     """Tests that failed with the faults before the change, and pass with them now."""
     return (old.failed & new.ran) - new.failed
 
@@ -243,13 +244,13 @@ def _run_on_change(
     inputs: CanaryInputs, in_change: Mapping[Fault, Fault], faults: tuple[Fault, ...]
 ) -> SuiteOutcome | None:
     """Run the suite on the change with the faults, and once more if nothing is noticed: the machine
-    may have been too busy. None if not all faults can be planted, or if the run says nothing."""
-    planted = [in_change[fault] for fault in faults]
+    may have been too busy. None if not all faults can be planted, or if the run proves nothing."""
+    changed_faults = [in_change[fault] for fault in faults]
     for _ in range(2):
-        seen = _run_with_faults(inputs, inputs.subject.tree, planted)
-        if seen is not None and seen.outcome.noticed:
+        run = _run_with_faults(inputs, inputs.subject.tree, changed_faults)
+        if run is not None and run.outcome.noticed:
             break
-    return seen.outcome if seen is not None and len(seen.faults) == len(faults) else None
+    return run.outcome if run is not None and len(run.faults) == len(faults) else None
 
 
 def _run_with_faults(
@@ -257,7 +258,7 @@ def _run_with_faults(
 ) -> CombinedRun | None:
     """Run the suite with all these faults in the tree's code, without switches: tests can notice
     them only by the code's behaviour. Faults that a compiler refuses are left out. None if no fault
-    is left, after ``MOST_BUILDS`` builds, or if the run says nothing: without faults it is red,
+    is left, after ``MOST_BUILDS`` builds, or if the run proves nothing, being red without faults,
     too."""
     trial, remaining = inputs.trial, list(faults)
     for _ in range(MOST_BUILDS):
@@ -267,8 +268,8 @@ def _run_with_faults(
         outcome = inputs.run_suite()
         refused = set(find_refused_faults(remaining, trial.read_output())) if outcome.red else set()
         if outcome.failed or not refused:
-            is_useless = _is_red_without_faults(inputs, tree, outcome)
-            return None if is_useless else CombinedRun(tuple(remaining), outcome)
+            proves_nothing = _is_red_without_faults(inputs, tree, outcome)
+            return None if proves_nothing else CombinedRun(tuple(remaining), outcome)
         remaining = [fault for fault in remaining if fault not in refused]
     return None
 
@@ -306,31 +307,31 @@ def _judge_combined(
         return refuse(inputs.subject, TITLE, "unreliable-report", text)
     if (old.failed and not new.failed) or _is_cut_short(new, inputs.reported_tests):
         return fail_unknown(inputs, f"with {planted} the suite does not run to its end")
-    silent = _list_silent(old, new)
+    silenced = _list_silenced(old, new)
     text = (
         f"{planted}: {len(old.failed)} of the suite's tests failed before the change,"
         f" {len(new.failed)} with it"
     )
-    found = report_check(TITLE, CheckOutcome.PASSED, text)
-    return found + _look_at_silent(inputs, faults, in_change, silent) if silent else found
+    evidence = report_check(TITLE, CheckOutcome.PASSED, text)
+    return evidence + _try_silenced(inputs, faults, in_change, silenced) if silenced else evidence
 
 
-def _look_at_silent(
+def _try_silenced(
     inputs: CanaryInputs,
     faults: tuple[Fault, ...],
     in_change: Mapping[Fault, Fault],
-    silent: frozenset[str],
+    silenced: frozenset[str],
 ) -> Evidence:
-    """Try each fault alone on ``silent`` tests, which failed with the faults before the change."""
+    """Try each fault alone on the ``silenced`` tests, which no longer fail with the faults."""
     old, new = (
-        [test for side in files.tests for test in side.tests if is_any_reported(silent, [test])]
+        [test for side in files.tests for test in side.tests if is_any_reported(silenced, [test])]
         for files in (inputs.before, inputs.after)
     )
     trial, subject = inputs.trial, inputs.subject
     planted = plant_singles(trial, subject.base, old, faults)
     reached = planted.list_reached() if planted else []
-    found = find_canaries(trial, planted, old, reached, inputs.faultless_run.duration_s)
-    if not found.canaries:
-        return report_unknown(f"{format_tests(silent)} notice none of them by itself")
-    judged = judge_canaries(trial, subject, new, found, in_change)
+    base = find_canaries(trial, planted, old, reached, inputs.faultless_run.duration_s)
+    if not base.canaries:
+        return report_unknown(f"{format_tests(silenced)} notice none of them by itself")
+    judged = judge_canaries(trial, subject, new, base, in_change)
     return judge_singles(inputs, judged)

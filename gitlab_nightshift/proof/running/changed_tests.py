@@ -42,7 +42,7 @@ MOST_FAULTS = 8  # faults that are tried, each by a run
 MOST_PLANTED = 100  # faults that are planted, to see which of them the tests reach
 ENOUGH_NOTICED = 2  # wrong values that a test must notice to prove that it can fail
 LEAST_SHARE = 0.4  # of the tried faults; if tests notice fewer, that is a finding
-NO_PROOF = compile_lazily(
+PROVES_NOTHING = compile_lazily(
     r"""
       (?P<class_>\b(ImportError|ModuleNotFoundError|NameError|NoMethodError)\b)  # NameError: a
     # a is not defined
@@ -70,10 +70,10 @@ def evaluate_new_tests(
 ) -> Evidence:
     """Evaluate the tests that a change adds or rewrites. ``noticed`` are planted faults that were
     tried before, with the tests that notice them."""
-    found = Evidence()
+    evidence = Evidence()
     for tests in _group_by_language(subject):
-        found += _evaluate(subject, trial, tests, noticed)
-    return found
+        evidence += _evaluate(subject, trial, tests, noticed)
+    return evidence
 
 
 def _group_by_language(subject: EvidenceSubject) -> Iterable[list[Test]]:
@@ -96,16 +96,15 @@ def _evaluate(
         why = f"the new {tests[0].language.name} tests could not be run alone"
         return report_check(BEFORE, CheckOutcome.NOT_CHECKED, why)
     before = _run_on_old_code(subject, trial, run)
-    fails = before is not None and before.red and before.ended
-    if before is not None and fails and not NO_PROOF.search(trial.read_output()):
+    if before and before.red and before.ended and not PROVES_NOTHING.search(trial.read_output()):
         text = "they fail without the change, and pass with it"
-        failed = (
-            tests if len(tests) == 1 else [t for t in tests if is_any_reported(before.failed, [t])]
-        )
+        failed = tests
+        if len(tests) > 1:
+            failed = [test for test in tests if is_any_reported(before.failed, [test])]
         proven = [(test.path, test.qualified) for test in failed]
         return report_check(BEFORE, CheckOutcome.PASSED, text, proven=proven)
-    found = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
-    return _describe_before(before) + found
+    evidence = _judge_by_canaries(tests, noticed) or _run_against_faults(subject, trial, tests, run)
+    return _describe_before(before) + evidence
 
 
 def _run_on_old_code(subject: EvidenceSubject, trial: Trial, run: TestRun) -> SuiteOutcome | None:
@@ -132,11 +131,11 @@ def _describe_before(before: SuiteOutcome | None) -> Evidence:
 
 def _judge_by_canaries(tests: Sequence[Test], noticed: Sequence[NoticedFault]) -> Evidence | None:
     """The evidence from faults that were tried before; None if it is too little."""
-    found = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
-    if len(noticed) < FEWEST_FAULTS or len(found) < LEAST_SHARE * len(noticed):
+    by_tests = [fault for fault in noticed if is_any_reported(fault.tests, tests)]
+    if len(noticed) < FEWEST_FAULTS or len(by_tests) < LEAST_SHARE * len(noticed):
         return None
-    proven = _list_tests_that_can_fail(tests, [fault.tests for fault in found if fault.by_value])
-    text = f"{len(found)} of {len(noticed)} planted faults found"
+    proven = _list_tests_that_can_fail(tests, [fault.tests for fault in by_tests if fault.by_value])
+    text = f"{len(by_tests)} of {len(noticed)} planted faults found"
     return report_check(FAULTS, CheckOutcome.PASSED, text, proven=proven)
 
 
@@ -148,11 +147,11 @@ def _run_against_faults(
     rng = fault_choice.draw_seed()
     aim = build_aim(tests, words, files.tests)
     faults = choose_near_faults(ProductCode(files), aim, rng, MOST_PLANTED, deepest=1)
-    seen: list[SuiteOutcome] = []
-    planted = plant(trial, subject.tree, faults, [_build_run(trial, run, seen)])
+    outcomes: list[SuiteOutcome] = []
+    planted = plant(trial, subject.tree, faults, [_build_run(trial, run, outcomes)])
     if planted is None:
-        failed = seen[-1].failed if seen else frozenset[str]()
-        without_old = _leave_out_old(subject, trial, tests, failed)
+        failed = outcomes[-1].failed if outcomes else frozenset[str]()
+        without_old = _judge_without_old(subject, trial, tests, failed)
         return without_old or _judge_without_faults(subject, tests, failed)
     if planted.reached == frozenset():
         return _judge_unreached(subject, tests, len(planted.numbers))
@@ -164,9 +163,9 @@ def _run_against_faults(
     red = [(fault, outcome.failed) for fault, outcome in tried.items() if outcome.red]
     noticed = {fault for fault, failed in red if not failed or is_any_reported(failed, tests)}
     survived = [fault for fault in tried if fault not in noticed]
-    found = _judge_faults(subject, tests, len(noticed), survived)
+    evidence = _judge_faults(subject, tests, len(noticed), survived)
     by_value = [outcome.failed for fault, outcome in tried.items() if fault.by_value]
-    return found + Evidence(proven=tuple(_list_tests_that_can_fail(tests, by_value)))
+    return evidence + Evidence(proven=tuple(_list_tests_that_can_fail(tests, by_value)))
 
 
 def _judge_unreached(subject: EvidenceSubject, tests: Sequence[Test], number: int) -> Evidence:
@@ -188,18 +187,18 @@ def _list_tests_that_can_fail(
             yield test.path, test.qualified
 
 
-def _build_run(trial: Trial, run: TestRun, seen: list[SuiteOutcome]) -> RunTests:
+def _build_run(trial: Trial, run: TestRun, outcomes: list[SuiteOutcome]) -> RunTests:
     """A function that runs the tests on code with all switches off, which is equivalent to the
-    original, and adds the outcome to ``seen``."""
+    original, and adds the outcome to ``outcomes``."""
 
-    def look(planted: PlantedTree) -> tuple[TestRun | None, str]:
-        seen.append(trial.repeat(run, build_environment(planted)))
-        return (None if seen[-1].red else run), trial.read_output()
+    def run_without_faults(planted: PlantedTree) -> tuple[TestRun | None, str]:
+        outcomes.append(trial.repeat(run, build_environment(planted)))
+        return (None if outcomes[-1].red else run), trial.read_output()
 
-    return look
+    return run_without_faults
 
 
-def _leave_out_old(
+def _judge_without_old(
     subject: EvidenceSubject, trial: Trial, tests: Sequence[Test], failed: frozenset[str]
 ) -> Evidence | None:
     """In a person's change, judge without the tests that fail on equivalent code, such as a test of
@@ -220,8 +219,8 @@ def _leave_out_old(
 
 def _existed_before(subject: EvidenceSubject, tests: Sequence[Test]) -> bool:
     """True if tests of the same names existed before the change."""
-    known = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
-    return all(test.qualified in known for test in tests)
+    old = {t.qualified for file in subject.change.files for t in read_sides(file)[0].tests}
+    return all(test.qualified in old for test in tests)
 
 
 def _judge_without_faults(
@@ -244,13 +243,13 @@ def _judge_faults(
         return report_check(FAULTS, CheckOutcome.NOT_CHECKED, "there was not enough time")
     text = f"{noticed} of {tried} planted faults found"
     if survived:
-        named = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
-        text += f"; not noticed: {named}" + (" …" if len(survived) > 5 else "")
+        shown = ", ".join(f"{fault.path}:{fault.line} {fault.what}" for fault in survived[:5])
+        text += f"; not noticed: {shown}" + (" …" if len(survived) > 5 else "")
     if tried < FEWEST_FAULTS or noticed >= LEAST_SHARE * tried:
         outcome = CheckOutcome.PASSED if noticed else CheckOutcome.UNDECIDED
         return report_check(FAULTS, outcome, text)
     level: Level = "warn" if noticed else "fail"
-    # In a person's change: many a good test covers a single branch, and an old one that was edited,
+    # In a person's change: many good tests cover a single branch, and an old one that was edited,
     # such as for a renamed import, is compared with what it noticed before (canaries).
     if subject.context.by_people and (noticed or _existed_before(subject, tests)):
         return report_check(FAULTS, CheckOutcome.UNDECIDED, text)
@@ -266,7 +265,7 @@ def _refuse(subject: EvidenceSubject, tests: Sequence[Test], text: str, level: L
 
 
 TITLE = "The tests as they were"
-STRICT = frozenset(("refactoring", "performance", "docs"))
+SAME_BEHAVIOUR = frozenset(("refactoring", "performance", "docs"))
 """Categories of changes that must not change behaviour."""
 
 
@@ -277,7 +276,7 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
         for file in subject.change.files
         if read_sides(file)[0].is_test_file and file.status in "MRD"
     ]
-    strict = subject.context.category in STRICT
+    strict = subject.context.category in SAME_BEHAVIOUR
     # Without old product code (None) the change has only tests, which may demand anything new.
     if not files or not trial.checkout.commands or not (strict or trial.build_old_product(subject)):
         return Evidence()
@@ -286,7 +285,7 @@ def run_old_tests(subject: EvidenceSubject, trial: Trial) -> Evidence:
     trial.check_out(trial.checkout.build_variant(subject.tree, old_files))
     if strict:
         return _judge_strictly(subject, trial)
-    outcome = _run_changed(trial, _list_changed(files))
+    outcome = _run_alone(trial, _list_changed(files))
     return _describe_redefined(trial, outcome) if outcome and outcome.red else Evidence()
 
 
@@ -297,7 +296,7 @@ def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
     if not outcome.red:
         text = "they pass on the changed product code"
         return report_check(TITLE, CheckOutcome.PASSED, text)
-    if not outcome.ended or NO_PROOF.search(trial.read_output()):
+    if not outcome.ended or PROVES_NOTHING.search(trial.read_output()):
         return _describe_redefined(trial, outcome)
     text = f"{_format_failed(outcome)} fail on the changed product code"
     detail = f"{text}: it behaves differently."
@@ -306,14 +305,14 @@ def _judge_strictly(subject: EvidenceSubject, trial: Trial) -> Evidence:
 
 def _list_changed(files: Sequence[ChangedFile]) -> list[Test]:
     """The old tests whose text the change rewrites or deletes."""
-    found: list[Test] = []
+    changed: list[Test] = []
     for before, after in map(read_sides, files):
         kept = {test.node.text for test in after.tests}
-        found += [test for test in before.tests if test.node.text not in kept]
-    return found
+        changed += [test for test in before.tests if test.node.text not in kept]
+    return changed
 
 
-def _run_changed(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
+def _run_alone(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
     """Run these tests alone; None if none of them can run alone."""
     for focused in list_focused(trial, tests) if tests else ():
         outcome = trial.run([shlex.join(focused.argv)], {})
@@ -326,7 +325,7 @@ def _describe_redefined(trial: Trial, outcome: SuiteOutcome) -> Evidence:
     if not outcome.ended:
         return report_check(TITLE, CheckOutcome.NOT_CHECKED, "they did not end")
     text = f"this change redefines what {_format_failed(outcome)} demand"
-    if NO_PROOF.search(trial.read_output()):
+    if PROVES_NOTHING.search(trial.read_output()):
         text += ", or they use names that no longer exist"
     return report_check(TITLE, CheckOutcome.UNDECIDED, text)
 

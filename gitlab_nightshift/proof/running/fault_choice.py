@@ -22,12 +22,12 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _T = TypeVar("_T")
 DEEPEST = 4  # depth of calls from a test to a function that it may exercise
 MOST_FUNCTIONS = 60  # functions at one depth
-MOST_OF_LINE = 3  # faults of one line
+MOST_PER_LINE = 3  # faults of one line
 _WORD = compile_lazily(r"\w{2,}")
 _QUOTED = compile_lazily(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`")
 FEW_TESTS = 8
 """With more tests, names in the tests say little about lines; only functions are scored."""
-COMMON = 0.1  # weight below which a name is ignored: ten other tests have it, too
+LEAST_WEIGHT = 0.1  # a name with less is ignored: ten other tests have it, too
 HELPER_WEIGHT = 0.5  # weight of a name that only helpers of the tests have
 EDITED_FACTOR = 4  # factor for a function whose call changes
 EXCEPTION_FACTOR = 0.3
@@ -48,8 +48,11 @@ class Aim:
     def score(self, code: "ProductCode", fault: Fault) -> float:
         """A fault's relevance to the tests, by its function; with few tests, also by its line."""
         name = fault.function.rpartition(".")[2]
-        # With few tests, the names on a line say more than that of the function.
-        score = self.words.get(name, 0.0) * (EDITED_FACTOR if name in self.edited else not self.few)
+        score = self.words.get(name, 0.0)
+        if name in self.edited:
+            score *= EDITED_FACTOR
+        elif self.few:
+            score = 0.0  # the names on the line say more than that of the function
         if self.few:
             words = _list_distinctive_words(code.read_line(fault.path, fault.line))
             score += sum(self.words.get(word, 0.0) for word in words)
@@ -64,27 +67,26 @@ def build_aim(
 ) -> Aim:
     """Compute the aim of these tests. ``named`` are the names in them and in their helpers,
     ``test_files`` those of all tests, ``edited`` as in ``Aim``."""
-    own_words = Counter(w for test in tests for w in _list_distinctive_words(read_text(test.node)))
-    wanted = {*own_words, *named}
-    common = Counter(
+    own = Counter(w for test in tests for w in _list_distinctive_words(read_text(test.node)))
+    words = {*own, *named}
+    total = Counter(
         word
         for side in test_files
         for test in side.tests
-        for word in wanted & _list_distinctive_words(read_text(test.node))
+        for word in words & _list_distinctive_words(read_text(test.node))
     )
-    words = {
-        word: (1 if word in own_words else HELPER_WEIGHT)
-        / max(common[word] - own_words[word] + 1, 1)
-        for word in wanted
-    }
-    weights = {word: weight if weight > COMMON else 0.0 for word, weight in words.items()}
+    weights: dict[str, float] = {}
+    for word in words:
+        others = max(total[word] - own[word], 0)
+        weight = (1 if word in own else HELPER_WEIGHT) / (others + 1)
+        weights[word] = weight if weight > LEAST_WEIGHT else 0.0
     return Aim(tests[0].language.family, weights, len(tests) <= FEW_TESTS, edited)
 
 
 def _list_distinctive_words(text: str) -> set[str]:
     """The words of a text. A quoted sentence counts only as a whole: it is a message."""
-    sentences = {found[1:-1] for found in _QUOTED.findall(text) if " " in found}
-    without_sentences = _QUOTED.sub(lambda found: "" if " " in found[0] else found[0], text)
+    sentences = {quoted[1:-1] for quoted in _QUOTED.findall(text) if " " in quoted}
+    without_sentences = _QUOTED.sub(lambda match: "" if " " in match[0] else match[0], text)
     return {*_WORD.findall(without_sentences), *sentences}
 
 
@@ -109,14 +111,15 @@ class ProductCode:
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[tuple[Side, Function]]]:
-        found: dict[str, list[tuple[Side, Function]]] = {}
+        """Functions by their own names and by those of their files."""
+        by_name: dict[str, list[tuple[Side, Function]]] = {}
         for side in self.files.products:
             tests = {test.qualified for test in side.tests}
             for function in side.functions:
                 if function.qualified not in tests and function.body is not None:
                     for name in {function.name, PurePosixPath(side.path).stem}:
-                        found.setdefault(name, []).append((side, function))
-        return found
+                        by_name.setdefault(name, []).append((side, function))
+        return by_name
 
     def list_reached(self, aim: Aim, deepest: int) -> Iterator[list[tuple[Side, Function]]]:
         """Functions by depth: those that the aim names, then those that these name, and so on."""
@@ -147,61 +150,63 @@ def choose_near_faults(
     code: ProductCode, aim: Aim, rng: random.Random, most: int, deepest: int = DEEPEST
 ) -> list[Fault]:
     """At most ``most`` faults in functions that the aim leads to: in turn the best, and any."""
-    found: list[Fault] = []
+    faults: list[Fault] = []
     depths: dict[Fault, int] = {}
     for depth, level in enumerate(code.list_reached(aim, deepest)):
         pairs = [pair for pair in level if not pair[1].is_class]
         rng.shuffle(pairs)
-        for pair in pairs[:MOST_FUNCTIONS]:
-            found += list_faults(pair[0], [pair[1]])
-        depths |= dict.fromkeys([f for f in found if f not in depths], depth)
-    rng.shuffle(found)
-    scores = {fault: aim.score(code, fault) for fault in found}
+        for side, function in pairs[:MOST_FUNCTIONS]:
+            faults += list_faults(side, [function])
+        depths |= dict.fromkeys([f for f in faults if f not in depths], depth)
+    rng.shuffle(faults)
+    scores = {fault: aim.score(code, fault) for fault in faults}
     # The sorts are stable, and the faults were shuffled: equal ones stay in random order.
-    found.sort(key=lambda fault: not fault.by_value)
-    best = sorted(found, key=lambda fault: (-scores[fault], depths[fault]))
+    faults.sort(key=lambda fault: not fault.by_value)
+    best = sorted(faults, key=lambda fault: (-scores[fault], depths[fault]))
     # From each function in turn, so that a common helper does not dominate.
-    functions: dict[tuple[str, str], list[Fault]] = {}
+    by_function: dict[tuple[str, str], list[Fault]] = {}
     for fault in best:
-        functions.setdefault((fault.path, fault.function), []).append(fault)
-    spread = list(take_in_turn(functions.values()))
-    rows = [best, spread, found] if aim.few else [spread[::2], spread[1::2], found]
-    return _spread_over_lines(list(take_in_turn(rows)))[:most]
+        by_function.setdefault((fault.path, fault.function), []).append(fault)
+    spread = list(take_in_turn(by_function.values()))
+    rankings = [best, spread, faults] if aim.few else [spread[::2], spread[1::2], faults]
+    return _spread_over_lines(list(take_in_turn(rankings)))[:most]
 
 
 def _spread_over_lines(faults: Iterable[Fault]) -> list[Fault]:
-    """At most ``MOST_OF_LINE`` faults of each line."""
-    lines: dict[tuple[str, int], list[Fault]] = {}
+    """At most ``MOST_PER_LINE`` faults of each line."""
+    numbers: Counter[tuple[str, int]] = Counter()
+    kept: list[Fault] = []
     for fault in dict.fromkeys(faults):
-        lines.setdefault((fault.path, fault.line), []).append(fault)
-    few = {fault for line in lines.values() for fault in line[:MOST_OF_LINE]}
-    return [fault for fault in dict.fromkeys(faults) if fault in few]
+        numbers[fault.path, fault.line] += 1
+        if numbers[fault.path, fault.line] <= MOST_PER_LINE:
+            kept.append(fault)
+    return kept
 
 
 def choose_far_faults(code: ProductCode, rng: random.Random, most: int) -> list[Fault]:
     """One fault in each of ``most`` functions, from different files first; several from each if
     there are fewer functions. Faults that likely make an assertion fail come first."""
-    by_file: dict[str, list[tuple[Side, Function]]] = {}
+    by_path: dict[str, list[tuple[Side, Function]]] = {}
     for side, function in code.list_all():
-        by_file.setdefault(side.path, []).append((side, function))
-    rows = list(by_file.values())
-    for row in rows:
-        rng.shuffle(row)
-    rng.shuffle(rows)
-    found: list[list[Fault]] = []
-    for pair in take_in_turn(rows):
-        if faults := list_faults(pair[0], [pair[1]]):
+        by_path.setdefault(side.path, []).append((side, function))
+    files = list(by_path.values())
+    for pairs in files:
+        rng.shuffle(pairs)
+    rng.shuffle(files)
+    by_function: list[list[Fault]] = []
+    for side, function in take_in_turn(files):
+        if faults := list_faults(side, [function]):
             rng.shuffle(faults)
-            found.append(sorted(faults, key=lambda fault: not fault.by_value))
-        if len(found) >= most:
+            by_function.append(sorted(faults, key=lambda fault: not fault.by_value))
+        if len(by_function) >= most:
             break
-    return list(take_in_turn(found))[:most]
+    return list(take_in_turn(by_function))[:most]
 
 
-def take_in_turn(rows: Iterable[Sequence[_T]]) -> Iterator[_T]:
-    """Round robin: the first of each row, then the second of each, and so on."""
-    for row in zip_longest(*rows):
-        yield from (each for each in row if each is not None)
+def take_in_turn(lists: Iterable[Sequence[_T]]) -> Iterator[_T]:
+    """Round robin: the first of each list, then the second of each, and so on."""
+    for items in zip_longest(*lists):
+        yield from (item for item in items if item is not None)
 
 
 def find_in_change(
@@ -210,11 +215,11 @@ def find_in_change(
     """The faults in functions that a change leaves alone, each with the same fault in the changed
     file, where its position may differ."""
     changed = {file.raw_old_path: file for file in change.files}
-    found: dict[Fault, Fault] = {}
+    in_change: dict[Fault, Fault] = {}
     for fault in faults:
         file = changed.get(fault.path)
         before = code.sides[fault.path]
         moved = fault if file is None else move_fault(fault, before, read_sides(file)[1])
         if moved is not None:
-            found[fault] = moved
-    return found
+            in_change[fault] = moved
+    return in_change

@@ -1,8 +1,8 @@
 """Lists the faults that can be planted in functions, by kind: negated decisions, other results,
 other literals, omitted statements.
 
-Each function of ``_KINDS`` lists the mutations of its kind at one place. ``by_value`` is True if an
-assertion is likely to fail, and False if an exception is more likely.
+Each function of ``_KINDS`` lists the mutations of its kind at one place. Their ``by_value`` is True
+if an assertion is likely to fail, and False if an exception is more likely.
 """
 
 import re
@@ -54,7 +54,7 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
     if templates is None or _NOT_PRODUCT.search(side.path):
         return []
     tests = {test.node.start_byte for test in side.tests}
-    found: dict[tuple[int, int], Fault] = {}
+    faults: dict[tuple[int, int], Fault] = {}
     for function in functions:
         if function.node.start_byte in tests or is_excluded(side, function):
             continue
@@ -63,8 +63,8 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
                 # Bytes that are not UTF-8 would be lost in rewriting.
                 if "\ufffd" not in mutation.plain:
                     fault = _make_fault(side, function, mutation)
-                    found.setdefault((fault.start, fault.end), fault)
-    return sorted(found.values(), key=lambda fault: (fault.start, fault.end))
+                    faults.setdefault((fault.start, fault.end), fault)
+    return sorted(faults.values(), key=lambda fault: (fault.start, fault.end))
 
 
 def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
@@ -88,11 +88,11 @@ def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
 
 
 _BINARY = TABLE.get_words("binary")
-_COMPARING = TABLE.get_words("comparing") | {"is not", "not in"}
-_CONNECTING = TABLE.get_words("connecting")
+_COMPARISONS = TABLE.get_words("comparing") | {"is not", "not in"}
+_CONNECTIVES = TABLE.get_words("connecting")
 _NEGATIONS = TABLE.get_words("negations")
 _GUARDS = TABLE.get_pattern("guards")
-_SURE = (["in"], ["is"], ["not"])
+_BOOLEAN_OPERATORS = ("in", "is", "not")
 _BOOLEANS = TABLE.get_words("booleans")
 
 
@@ -101,10 +101,10 @@ def list_decisions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
     node = place.node
     template = templates.condition
     if node.type in BRANCHES and (condition := find_condition(node)):
-        endless = place.looping and _leaves_loop(node)
+        may_not_end = place.looping and _leaves_loop(node)
         # A condition that binds variables cannot be negated: ``if let``, ``:=``.
         binds = re.search(r"let|assignment|^match_pattern$", condition.type)
-        if not (endless or binds or is_never(node)):
+        if not (may_not_end or binds or is_never(node)):
             by_value = _is_by_value(condition) and not _only_raises(node)
             yield mutate(condition, "negated", template, templates, by_value=by_value)
     elif is_decision(node, templates):
@@ -114,8 +114,9 @@ def list_decisions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
         if not _is_in_condition(node):
             template = templates.comparison or template
         # The value of these is a boolean, even if a type overloads the operator.
-        sure = node.type in _BOOLEANS | _NEGATIONS or read_operator(node).split()[:1] in _SURE
-        if templates.boolean and sure:
+        first_word = (read_operator(node).split() or [""])[0]
+        is_boolean = node.type in _BOOLEANS | _NEGATIONS or first_word in _BOOLEAN_OPERATORS
+        if templates.boolean and is_boolean:
             template = templates.boolean
         if not _is_whole_condition(node):
             yield mutate(node, "negated", template, templates, by_value=_is_by_value(node))
@@ -130,8 +131,8 @@ def is_decision(node: Node, templates: FaultTemplates) -> bool:
             return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
         return node.type == "not_operator" or read_text(node)[:1] == "!"
     operator = read_operator(node)
-    connects = templates.connectives and operator in _CONNECTING
-    return operator in _COMPARING or (connects and not _is_in_condition(node))
+    connects = templates.connectives and operator in _CONNECTIVES
+    return operator in _COMPARISONS or (connects and not _is_in_condition(node))
 
 
 def read_operator(node: Node) -> str:
@@ -139,15 +140,14 @@ def read_operator(node: Node) -> str:
     if node.type not in _BINARY:
         return ""
     words = [read_text(each) for each in node.children if not each.is_named]
-    named = find_field(node, "operator", "operators")
-    return " ".join(words).strip() or (read_text(named) if named else "")
+    return " ".join(words).strip() or read_text(find_field(node, "operator", "operators"))
 
 
 def _is_in_condition(node: Node) -> bool:
     """True if only the truth of a node's value counts, as it is part of a branch condition."""
     for outer in list_enclosing(node):
         keeps_truth = outer.type in PARENTHESES or outer.type in _NEGATIONS
-        if not keeps_truth and read_operator(outer) not in _CONNECTING:
+        if not keeps_truth and read_operator(outer) not in _CONNECTIVES:
             break
         node = outer
     return _is_whole_condition(unwrap_parentheses(node))
@@ -184,10 +184,10 @@ def _leaves_loop(branch: Node) -> bool:
 
 
 _RETURNS = TABLE.get_words("returns")
-_NOTHING = ("none", "null", "null_literal", "nil", "undefined")
+_NULLS = ("none", "null", "null_literal", "nil", "undefined")
 _NUMBERS = TABLE.get_words("numbers")
 _RUBY_BLOCKS = frozenset("if unless case while begin rescue ensure".split())
-_NO_EXPRESSIONS = tuple("statement declaration definition item assignment clause body".split())
+_NOT_EXPRESSIONS = tuple("statement declaration definition item assignment clause body".split())
 _EMPTY_VALUES = TABLE.get_pattern("empty", re.DOTALL)
 
 
@@ -205,14 +205,14 @@ def list_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     if inner.type in literals or _EMPTY_VALUES.fullmatch(read_text(inner)):
         return
     declared = _read_result_type(place.owner)
-    if found := _find_typed_result(declared, templates):
-        yield mutate(value, "returned as another value", found, templates)
+    if template := _find_typed_template(declared, templates):
+        yield mutate(value, "returned as another value", template, templates)
     elif (empty := templates.kinds.get(inner.type)) and list_children(inner):
         yield mutate(value, "returned as an empty one", empty, templates)
     elif (
         templates.nothing
         and not empty
-        and inner.type not in _NOTHING
+        and inner.type not in _NULLS
         and not re.fullmatch(templates.primitive, declared)
     ):
         yield mutate(value, "returned as nothing", templates.nothing, templates, by_value=False)
@@ -240,7 +240,7 @@ def _find_result(place: Place, templates: FaultTemplates) -> Node | None:
 
 def _is_expression(node: Node) -> bool:
     return not (
-        node.type in BLOCKS | _RETURNS | _RUBY_BLOCKS or node.type.endswith(_NO_EXPRESSIONS)
+        node.type in BLOCKS | _RETURNS | _RUBY_BLOCKS or node.type.endswith(_NOT_EXPRESSIONS)
     )
 
 
@@ -255,10 +255,10 @@ def _read_result_type(owner: Node) -> str:
     return read_text(declared).lstrip(":-> ").strip("\"'")
 
 
-def _find_typed_result(declared: str, templates: FaultTemplates) -> str:
+def _find_typed_template(declared: str, templates: FaultTemplates) -> str:
     for pattern, template in templates.types:
-        if found := re.fullmatch(pattern, declared, re.DOTALL):
-            return str(template).replace("{type}", found.groupdict().get("type") or "")
+        if match := re.fullmatch(pattern, declared, re.DOTALL):
+            return str(template).replace("{type}", match.groupdict().get("type") or "")
     return ""
 
 
@@ -269,11 +269,11 @@ def _list_zero_results(place: Place, templates: FaultTemplates) -> Iterator[Muta
     if types == ["bool"] and len(values) == 1 and not is_decision(values[0], templates):
         yield mutate(values[0], "negated", templates.condition, templates)
     pairs = zip(types, values, strict=False)
-    changed = [t for t, value in pairs if not re.fullmatch(templates.zeros, read_text(value))]
-    if len(types) != len(values) or not changed or types == ["bool"] or "\n" in "".join(types):
+    not_zero = [t for t, value in pairs if not re.fullmatch(templates.zeros, read_text(value))]
+    if len(types) != len(values) or not not_zero or types == ["bool"] or "\n" in "".join(types):
         return
     zeros = ", ".join(templates.zero.replace("{type}", each) for each in types)
-    by_value = all(re.fullmatch(templates.certain, each) for each in changed)
+    by_value = all(re.fullmatch(templates.certain, each) for each in not_zero)
     template = templates.results.replace("{zeros}", zeros)
     yield mutate(place.node, "returned as zero values", template, templates, by_value=by_value)
 
@@ -282,11 +282,11 @@ def _list_result_types(owner: Node) -> list[str]:
     result = find_field(owner, "result")
     if result is None or result.type != "parameter_list":
         return [read_text(result)] if result else []
-    found = []
+    types = []
     for each in list_children(result):
         names = each.children_by_field_name("name")
-        found += [read_text(find_field(each, "type"))] * max(len(names), 1)
-    return found
+        types += [read_text(find_field(each, "type"))] * max(len(names), 1)
+    return types
 
 
 # --- numbers and texts ----------------------------------------------------------------------------
@@ -305,21 +305,21 @@ def list_literals(place: Place, templates: FaultTemplates) -> Iterator[Mutation]
     by_value = node.parent is not None and node.parent.type not in _SUBSCRIPTS
     if node.type in _NUMBERS and _NUMBER.fullmatch(text) and not place.looping:
         template = templates.literal or templates.number
-        if template and _may_grow(node, templates) and not _is_argument_of(node, _WAITING):
-            whole, dot, rest = text.partition(".")
-            other = f"{int(whole) + 1}{dot}{rest}"
+        if template and _may_increase(node, templates) and not _is_argument_of(node, _WAITING):
+            whole, point, fraction = text.partition(".")
+            other = f"{int(whole) + 1}{point}{fraction}"
             yield mutate(node, "off by one", template, templates, by_value=by_value, other=other)
-    elif node.type in TEXTS and templates.text and _computes(node):
-        plain = not any(each.type in INTERPOLATIONS for each in walk(node))
-        template = templates.literal if templates.literal and plain else templates.text
-        last = max(text.rfind(quote) for quote in "\"'`")
+    elif node.type in TEXTS and templates.text and _is_value(node):
+        interpolates = any(each.type in INTERPOLATIONS for each in walk(node))
+        template = templates.text if interpolates else templates.literal or templates.text
+        end = max(text.rfind(quote) for quote in "\"'`")
         if text.endswith(('"""', "'''")):
-            last -= 2
-        other, what = f"{text[:last]}~{text[last:]}", 'with "~" at its end'
+            end -= 2
+        other, what = f"{text[:end]}~{text[end:]}", 'with "~" at its end'
         yield mutate(node, what, template, templates, by_value=by_value, other=other)
 
 
-def _may_grow(number: Node, templates: FaultTemplates) -> bool:
+def _may_increase(number: Node, templates: FaultTemplates) -> bool:
     """True for a number that is a value, and of a type for which the template compiles."""
     parent = number.parent
     if parent is None or "pattern" in parent.type or find_field(parent, "length") == number:
@@ -333,7 +333,7 @@ def _may_grow(number: Node, templates: FaultTemplates) -> bool:
     )
 
 
-def _computes(text: Node) -> bool:
+def _is_value(text: Node) -> bool:
     """True for a string that is used as a value, not as a docstring, directive, name or part of
     another string."""
     parent = text.parent
@@ -359,12 +359,12 @@ def _is_argument_of(node: Node, pattern: re.Pattern[str]) -> bool:
 _ASSIGNMENTS = TABLE.get_words("assignments")
 _STATEMENTS = TABLE.get_words("statements")
 _WRAPPERS = TABLE.get_words("wrappers")
-_ASSIGNING = TABLE.get_pattern("assigning")
-_CHANGING = TABLE.get_pattern("changing")
+_ASSIGNMENT_OPERATORS = TABLE.get_pattern("assigning")
+_CHANGING_METHODS = TABLE.get_pattern("changing")
 
 
 def list_omissions(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
-    """Omit a statement, except in loops that might not end."""
+    """Omit a statement, unless a loop might then not end."""
     node = place.node
     if node.type in RAISING:
         if templates.raising and _is_guarded(place) and _fits(node, templates.raising):
@@ -385,18 +385,18 @@ def list_omissions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
         # A constructor that calls another one has to (JLS 8.8.7; ECMAScript: no this before super).
         if "super" in names or names == ["this"]:
             return
-        changing = _CHANGING.search(names[-1]) is not None
-        span = _find_span(node, inner, templates.call)
+        changing = _CHANGING_METHODS.search(names[-1]) is not None
+        span = _choose_span(node, inner, templates.call)
         yield mutate(span, "left out", templates.call, templates, by_value=changing)
     elif inner.type in _ASSIGNMENTS and templates.assignment and _is_augmented(inner):
         target = find_field(inner, "left", "argument") or inner.named_child(0)
         steers_loop = place.counted & {*re.findall(r"\w+", read_text(target))[-1:]}
         if not steers_loop and _fits(node, templates.assignment):
-            span = _find_span(node, inner, templates.assignment)
+            span = _choose_span(node, inner, templates.assignment)
             yield mutate(span, "left out", templates.assignment, templates)
 
 
-def _find_span(statement: Node, inner: Node, template: str) -> Node:
+def _choose_span(statement: Node, inner: Node, template: str) -> Node:
     """An expression, or its whole statement with the semicolon if the template is a statement."""
     return statement if re.search(r"\bif\b.*\{kept\}", template) else inner
 
@@ -405,8 +405,8 @@ def _is_statement(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    named = node.type in _STATEMENTS
-    return parent.type in BLOCKS and (named or list_children(parent)[-1:] != [node])
+    is_last = list_children(parent)[-1:] == [node]
+    return parent.type in BLOCKS and (node.type in _STATEMENTS or not is_last)
 
 
 def _is_guarded(place: Place) -> bool:
@@ -429,9 +429,10 @@ def _fits(node: Node, template: str) -> bool:
 
 
 def _is_augmented(node: Node) -> bool:
-    named = find_field(node, "operator")
+    """True for ``x += 1``, ``x++`` and the like."""
     words = [read_text(each) for each in node.children if not each.is_named]
-    return any(_ASSIGNING.search(word) for word in [*words, read_text(named)])
+    words.append(read_text(find_field(node, "operator")))
+    return any(map(_ASSIGNMENT_OPERATORS.search, words))
 
 
 _KINDS = (list_decisions, list_results, list_literals, list_omissions)

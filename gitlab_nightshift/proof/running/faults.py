@@ -217,7 +217,7 @@ def is_excluded(side: Side, function: Function) -> bool:
     ``unsafe`` functions."""
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
     tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
-    marked = side.language is not None and side.language.marked
+    marked = side.language is not None and side.language.test_marks
     # A const function runs while compiling, without the environment that has the switches.
     modifiers = (read_text(each) for each in function.node.children if "modifiers" in each.type)
     words = {*" ".join(modifiers).split()} if function.node.type == "function_item" else set()

@@ -45,46 +45,47 @@ def gather_evidence(
     the result, beside the findings from running. Does not restore the checkout. Raises GitError,
     OSError.
     """
-    # Canaries first: what they show excuses tests that are gone, and saves trying new ones.
-    seen = try_canaries(subject, trial_checkout, before, runs, base)
-    found = compare_collections(subject, before, runs, list_excused(subject, runs, seen)) + seen
-    text = build_text_reader(trial_checkout.checkout.repository, subject.base)
-    found += evaluate_new_tests(subject, Trial(trial_checkout, text, "new"), seen.noticed)
-    found += run_old_tests(subject, Trial(trial_checkout, text, "old"))
+    # Canaries first: they may excuse tests that are gone, and prove new ones.
+    canaries = try_canaries(subject, trial_checkout, before, runs, base)
+    excused = list_excused(subject, runs, canaries)
+    evidence = compare_collections(subject, before, runs, excused) + canaries
+    read = build_text_reader(trial_checkout.checkout.repository, subject.base)
+    evidence += evaluate_new_tests(subject, Trial(trial_checkout, read, "new"), canaries.noticed)
+    evidence += run_old_tests(subject, Trial(trial_checkout, read, "old"))
     for gather in BY_CATEGORY.get(subject.context.category, ()):
-        found += gather(subject, trial_checkout)
-    kept, refuted = settle_findings(subject, from_reading, found)
-    return Evidence((*found.checks, *refuted), (*kept, *found.findings))
+        evidence += gather(subject, trial_checkout)
+    kept, refuted = settle_findings(subject, from_reading, evidence)
+    return Evidence((*evidence.checks, *refuted), (*kept, *evidence.findings))
 
 
 # --- findings that running refutes ----------------------------------------------------------------
 
 
 TITLE = "Refuted by running"
-CANNOT_FAIL = frozenset(("test-cannot-fail",))
+REFUTED_BY_FAILURE = frozenset(("test-cannot-fail",))
 """Flags whose finding is refuted if the test has failed: on the old code, or on planted faults."""
-WEAKER = frozenset(("test-deleted", "test-loosened"))
-"""Flags whose finding is refuted if all faults that this very test noticed are still noticed. Not
-``test-skipped``: such a test exists, and does not run."""
-ENOUGH = 3  # canaries of a test, at least, that must all be noticed
+REFUTED_BY_CANARIES = frozenset(("test-deleted", "test-loosened"))
+"""Flags whose finding is refuted if all faults that the test noticed are still noticed. Not
+``test-skipped``: a skipped test exists, and does not run."""
+ENOUGH_CANARIES = 3  # canaries of a test, at least, that must all be noticed
 
 
 def is_refutable(finding: Finding) -> bool:
     """True if running may refute a finding from reading."""
-    return finding.name in CANNOT_FAIL | WEAKER
+    return finding.name in REFUTED_BY_FAILURE | REFUTED_BY_CANARIES
 
 
 def list_excused(
     subject: EvidenceSubject, runs: Sequence[CommandRun], evidence: Evidence
 ) -> frozenset[str]:
-    """Reported names of tests whose canaries, ``ENOUGH`` or more, are all still noticed. But a test
-    that still exists is excused only if it runs. ``runs`` are the commands on the change."""
-    names = {name for name, _ in evidence.canaries if _is_excused(evidence, {name})}
+    """Reported names of tests of which enough canaries were tried, and all are still noticed. But a
+    test that still exists is excused only if it runs. ``runs`` are the commands on the change."""
+    names = {name for name, _ in evidence.canaries if _is_still_noticed(evidence, {name})}
     ran = {name for each in runs for name in each.collection.list_run()}
-    return frozenset(name for name in names if not _is_left_out(subject, name, ran))
+    return frozenset(name for name in names if not _is_not_run(subject, name, ran))
 
 
-def _is_left_out(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
+def _is_not_run(subject: EvidenceSubject, name: str, ran: Set[str]) -> bool:
     """True for a test that still exists but does not run, and for an unknown one."""
     sides = [read_sides(file) for file in subject.change.files]
     before = any(is_reported_as(name, test) for old, _ in sides for test in old.tests)
@@ -110,24 +111,26 @@ def settle_findings(
 
 def _refute(subject: EvidenceSubject, finding: Finding, evidence: Evidence) -> str:
     """Why running refutes a finding; "" if it does not."""
-    if finding.name in CANNOT_FAIL:
+    if finding.name in REFUTED_BY_FAILURE:
         names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
         return "But it failed when it should." if names & {*evidence.proven} else ""
-    if finding.name in WEAKER:
-        tests = list(_find_tests(subject, finding))
-        found = {n for n, _ in evidence.canaries}
-        by_test = [{n for n in found if is_reported_as(n, test)} for test in tests]
+    if finding.name in REFUTED_BY_CANARIES:
+        names_of_canaries = {name for name, _ in evidence.canaries}
+        by_test = [
+            {name for name in names_of_canaries if is_reported_as(name, test)}
+            for test in _find_tests(subject, finding)
+        ]
         # A deleted file needs canaries of all its tests; a line has a test on each side.
-        known = all(by_test) if finding.line == 0 else any(by_test)
-        if known and _is_excused(evidence, set().union(*by_test)):
+        has_canaries = all(by_test) if finding.line == 0 else any(by_test)
+        if has_canaries and _is_still_noticed(evidence, set().union(*by_test)):
             return "But each planted fault that it noticed is still noticed."
     return ""
 
 
-def _is_excused(evidence: Evidence, names: Set[str]) -> bool:
+def _is_still_noticed(evidence: Evidence, names: Set[str]) -> bool:
     """True if enough faults that these tests noticed were tried, and all are still noticed."""
-    kept = [is_kept for name, is_kept in evidence.canaries if name in names]
-    return len(kept) >= ENOUGH and all(kept)
+    noticed = [still_noticed for name, still_noticed in evidence.canaries if name in names]
+    return len(noticed) >= ENOUGH_CANARIES and all(noticed)
 
 
 def _find_tests(subject: EvidenceSubject, finding: Finding) -> Iterator[Test]:

@@ -12,15 +12,15 @@ from gitlab_nightshift.proof.running.fault_choice import take_in_turn
 from gitlab_nightshift.proof.running.faults import Fault
 from gitlab_nightshift.proof.running.single_canaries import Canary, CanaryInputs, JudgedCanary
 from gitlab_nightshift.proof.running.trial import LARGEST_FILE, TreeFiles
-from gitlab_nightshift.proof.syntax.languages import beside_tests, find_language, is_named_test
+from gitlab_nightshift.proof.syntax.languages import find_language, has_test_name, is_beside_tests
 
 _TABLE = RuleTable(__file__)
 MOST_CANARIES = 4
 FEWEST_TRIES, MOST_TRIES = 2, 8
-SHORT_S = 6.0  # seconds to look for canaries; the fewest tries may take longer
+SEARCH_S = 6.0  # seconds to look for canaries; the fewest tries may take longer
 MOST_FILES = 40  # files that are read for faults
 # Extensions of files that decide nothing, such as data and styles.
-_DATA = frozenset(
+_DATA_EXTENSIONS = frozenset(
     "json yaml yml toml xml lock sum mod csv tsv txt svg html htm css scss ini cfg conf properties"
     " snap golden png jpg jpeg gif ico pdf gz zip sql po mo env example".split()
 )
@@ -28,9 +28,10 @@ _DATA = frozenset(
 
 def is_unsupported_code(path: str) -> bool:
     """True if a file's extension looks like code of an unsupported language."""
-    name, _, ending = path.rpartition("/")[2].rpartition(".")
-    known = find_language(path) is not None or ending.lower() in _DATA or is_document(path)
-    return bool(name) and not known
+    name, _, extension = path.rpartition("/")[2].rpartition(".")
+    if find_language(path) is not None or is_document(path):
+        return False
+    return bool(name) and extension.lower() not in _DATA_EXTENSIONS
 
 
 def find_text_canaries(inputs: CanaryInputs) -> tuple[Fault, ...]:
@@ -39,13 +40,13 @@ def find_text_canaries(inputs: CanaryInputs) -> tuple[Fault, ...]:
     inputs.trial.check_out(inputs.subject.base)
     if inputs.run_suite().red:
         return ()
-    tries = int(SHORT_S / max(inputs.faultless_run.duration_s, 0.01))
+    tries = int(SEARCH_S / max(inputs.faultless_run.duration_s, 0.01))
     tries = min(max(tries, FEWEST_TRIES), MOST_TRIES)
-    found: list[Fault] = []
+    noticed: list[Fault] = []
     for fault in _choose_faults(inputs.before, inputs.rng)[:tries]:
-        if len(found) < MOST_CANARIES and _is_noticed(inputs, inputs.subject.base, fault):
-            found.append(fault)
-    return tuple(found)
+        if len(noticed) < MOST_CANARIES and _is_noticed(inputs, inputs.subject.base, fault):
+            noticed.append(fault)
+    return tuple(noticed)
 
 
 def judge_text_canaries(inputs: CanaryInputs, canaries: Sequence[Fault]) -> list[JudgedCanary]:
@@ -59,26 +60,25 @@ def judge_text_canaries(inputs: CanaryInputs, canaries: Sequence[Fault]) -> list
         return [JudgedCanary(Canary(fault, frozenset()), None) for fault in canaries]
     judged: list[JudgedCanary] = []
     for fault in canaries:
-        kept = _is_noticed(inputs, subject.tree, fault)
-        if kept is not False or _is_noticed(inputs, subject.base, fault):
-            judged.append(JudgedCanary(Canary(fault, frozenset()), kept))
+        still_noticed = _is_noticed(inputs, subject.tree, fault)
+        if still_noticed is not False or _is_noticed(inputs, subject.base, fault):
+            judged.append(JudgedCanary(Canary(fault, frozenset()), still_noticed))
     return judged
 
 
 def _choose_faults(files: TreeFiles, rng: random.Random) -> list[Fault]:
     """All faults of some files, in random order, one of each file in turn."""
-    others = (beside_tests, is_named_test, is_vendored)
-    paths = [
-        p for p in files.list_paths() if is_unsupported_code(p) and not any(f(p) for f in others)
-    ]
+    excluded = (is_beside_tests, has_test_name, is_vendored)
+    paths = [path for path in files.list_paths() if is_unsupported_code(path)]
+    paths = [path for path in paths if not any(exclude(path) for exclude in excluded)]
     rng.shuffle(paths)
-    sources = ((path, files.read(path) or b"") for path in paths[:MOST_FILES])
-    rows = [
-        list_text_faults(path, source) for path, source in sources if len(source) <= LARGEST_FILE
-    ]
-    for row in rows:
-        rng.shuffle(row)
-    return list(take_in_turn(rows))
+    by_file = []
+    for path in paths[:MOST_FILES]:
+        source = files.read(path) or b""
+        if len(source) <= LARGEST_FILE:
+            by_file.append(list_text_faults(path, source))
+            rng.shuffle(by_file[-1])
+    return list(take_in_turn(by_file))
 
 
 def _is_noticed(inputs: CanaryInputs, tree: str, fault: Fault) -> bool | None:
@@ -111,8 +111,8 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
         lines = re.findall(r"[^\n]*\n|[^\n]+", source.decode("utf-8"))
     except UnicodeDecodeError:
         return []
-    found: list[Fault] = []
-    at = 0
+    faults: list[Fault] = []
+    offset = 0  # of the line, in bytes
     closed = True
     for number, line in enumerate(lines, 1):
         code = _remove_texts(line)
@@ -120,12 +120,12 @@ def list_text_faults(path: str, source: bytes) -> list[Fault]:
         if closed and not skipped and not _OPENS.search(code) and not line.startswith("#!"):
             for start, old, new in sorted(_list_changes(code)):
                 what = f"`{old}` as `{new}`" if new else f"`{old.strip()}` left out"
-                begin = at + len(line[:start].encode())
-                span = (begin, begin + len(old.encode()))
-                found.append(Fault(path, number, what, "", *span, new, "", by_value=True))
-        closed = _ends_closed(code, closed)
-        at += len(line.encode())
-    return found
+                begin = offset + len(line[:start].encode())
+                end = begin + len(old.encode())
+                faults.append(Fault(path, number, what, "", begin, end, new, "", by_value=True))
+        closed = _ends_closed(code, closed=closed)
+        offset += len(line.encode())
+    return faults
 
 
 def _remove_texts(line: str) -> str:
@@ -134,27 +134,22 @@ def _remove_texts(line: str) -> str:
     return _COMMENT.sub(lambda comment: comment[0] if _OPENS.match(comment[0]) else "", code)
 
 
-def _ends_closed(code: str, closed: bool) -> bool:
+def _ends_closed(code: str, *, closed: bool) -> bool:
     """True if no multi-line comment is open after a line; ``closed``: none was open before it."""
-    marks = sorted(
-        [(found.start(), False) for found in _OPENS.finditer(code)]
-        + [(found.start(), True) for found in _CLOSES.finditer(code)]
-    )
-    # A mark that opens and closes, such as """, is in the list twice: an odd number of them
-    # changes the state.
-    both = [start for start, _ in marks if (start, True) in marks and (start, False) in marks]
-    for start, closes in marks:
-        if start not in both:
-            closed = closes
-    return closed != (len(both) % 4 == 2)
+    starts = {match.start() for match in _OPENS.finditer(code)}
+    ends = {match.start() for match in _CLOSES.finditer(code)}
+    for at in sorted(starts ^ ends):
+        closed = at in ends
+    # Marks that open and close, such as """: an odd number of them changes the state.
+    return closed != (len(starts & ends) % 2 == 1)
 
 
 def _list_changes(code: str) -> Iterator[tuple[int, str, str]]:
     """The possible changes of a line: position, old text and new text of each."""
-    for found in _OPERATOR.finditer(code):
-        if new := _SWAPS.get(found[0]):
-            yield found.start(), found[0], new
-    for found in _NUMBER.finditer(code):
-        yield found.start(), found[0], str(int(found[0]) + 1)
-    for found in _NEGATION.finditer(code):
-        yield found.start(), found[0], ""
+    for match in _OPERATOR.finditer(code):
+        if new := _SWAPS.get(match[0]):
+            yield match.start(), match[0], new
+    for match in _NUMBER.finditer(code):
+        yield match.start(), match[0], str(int(match[0]) + 1)
+    for match in _NEGATION.finditer(code):
+        yield match.start(), match[0], ""

@@ -12,8 +12,8 @@ from gitlab_nightshift.proof.running.fault_choice import draw_seed
 from gitlab_nightshift.proof.running.trial import TreeFiles
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
-from gitlab_nightshift.proof.syntax.languages import beside_tests, is_test_file
-from gitlab_nightshift.proof.syntax.nodes import list_lines, list_names
+from gitlab_nightshift.proof.syntax.languages import is_beside_tests, is_test_file
+from gitlab_nightshift.proof.syntax.nodes import list_line_numbers, list_names
 from gitlab_nightshift.repository.difference import ChangedFile, Line
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -55,7 +55,7 @@ def find_touched_tests(
     new += [t for t in _find_callers(after, helpers) if t.path not in changed]
     new += unnamed
     languages = Counter(test.language.name for test in found)
-    files = [f for f in change.files if is_test_file(f.path) or beside_tests(f.path)]
+    files = [f for f in change.files if is_test_file(f.path) or is_beside_tests(f.path)]
     lines = (line.text for file in files for line in (*file.deleted, *file.added))
     edited = frozenset(word for text in lines for word in _WORD.findall(text))
     touched = []
@@ -130,8 +130,8 @@ def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
         numbers -= {*range(start, end + 1)}
     top = side.root.named_children if side.root is not None else ()
     imports = (n for n in top if _IMPORT.search(n.type) or _REQUIRE.match(n.text or b""))
-    for node in (*chain.from_iterable(side.named.values()), *imports):
-        numbers -= {*list_lines(node)}
+    for node in (*chain.from_iterable(side.definitions.values()), *imports):
+        numbers -= {*list_line_numbers(node)}
     return bool(numbers)
 
 
@@ -143,7 +143,7 @@ def _find_changed_helpers(change: Changeset) -> frozenset[str]:
         before, after = read_sides(file)
         if before.language is None and after.language is None:
             found |= {PurePosixPath(path).name for path in (file.path, file.old_path)}
-        elif before.is_test_file or beside_tests(file.path) or beside_tests(file.old_path):
+        elif before.is_test_file or is_beside_tests(file.path) or is_beside_tests(file.old_path):
             found |= set(_list_changed_names(before, file.deleted))
             found |= set(_list_changed_names(after, file.added))
     return frozenset(found)
@@ -156,8 +156,8 @@ def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
         touched = numbers & set(range(function.line, function.end + 1))
         if touched and function.qualified not in tests and not function.is_class:
             yield function.name
-    for name, nodes in side.named.items():
-        yield from (name for node in nodes if numbers & {*list_lines(node)})
+    for name, nodes in side.definitions.items():
+        yield from (name for node in nodes if numbers & {*list_line_numbers(node)})
 
 
 def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
@@ -173,7 +173,7 @@ def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
             for test in side.tests:
                 if named.search(b"\n".join([test.node.text or b"", *_encode(test.marks)])):
                     found[test] = None
-            for name, nodes in side.named.items():
+            for name, nodes in side.definitions.items():
                 if any(named.search(node.text or b"") for node in nodes):
                     more.add(name)
         if more <= known:
@@ -193,6 +193,6 @@ def _list_words(tests: Sequence[Test], files: TreeFiles) -> frozenset[str]:
     for side in files.tests:
         if side.path in paths:
             for _ in range(DEEPEST):
-                called = (side.named.get(word, ()) for word in list(words))
+                called = (side.definitions.get(word, ()) for word in list(words))
                 words |= {name for nodes in called for node in nodes for name in list_names(node)}
     return frozenset(words)

@@ -27,8 +27,8 @@ from gitlab_nightshift.proof.running.switches import (
 from gitlab_nightshift.proof.syntax.definitions import Test
 from gitlab_nightshift.proof.syntax.file_side import Side, read_sides
 from gitlab_nightshift.proof.syntax.languages import (
-    beside_tests,
     find_language,
+    is_beside_tests,
     is_product,
     is_test_file,
 )
@@ -72,7 +72,7 @@ class TreeFiles:
     def tests(self) -> tuple[Side, ...]:
         """Files that a test runner collects, and code beside them."""
         return self._read(
-            p for p in self._listing if find_language(p) and (is_test_file(p) or beside_tests(p))
+            p for p in self._listing if find_language(p) and (is_test_file(p) or is_beside_tests(p))
         )
 
     def read(self, path: str) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -22,9 +23,9 @@ from gitlab_nightshift.proof.syntax.nodes import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _TABLE = RuleTable(__file__)
-EQUAL = _TABLE.get_words("equal")  # words that demand an exact value
-ALONE = _TABLE.get_words("alone")  # words without an argument: properties, as in ``.to.be.true``
-WORDS = EQUAL | ALONE | _TABLE.get_words("others")
+EXACT = _TABLE.get_words("exact")  # words that demand an exact value
+PROPERTIES = _TABLE.get_words("properties")  # words without an argument, as in ``.to.be.true``
+WORDS = EXACT | PROPERTIES | _TABLE.get_words("others")
 RAISES = _TABLE.get_words("raises")
 _PREFIX = compile_lazily(
     r"^(assert|refute|should|must|wont|expect|verify|to|is|be|have|has|was|are|do|does|only|that)"
@@ -42,15 +43,15 @@ def normalize_name(name: str) -> str:
 
 def parse_assertion_name(name: str) -> tuple[str, bool]:
     """The word of a matcher or assertion, and whether it is negated: ``to_not_be_nil`` → ``nil``,
-    True. The word of an unknown name is what is left of it without prefixes."""
+    True. The word of an unknown name is the name without prefixes."""
     word, negated = normalize_name(name), False
     # Prefixes stack: ``should_not_be_nil``.
     for _ in range(6):
         word = _ALIASES.get(word, word)
         if word in RAISES | WORDS:
             break
-        if found := next(filter(word.startswith, _NEGATING_PREFIXES), ""):
-            negated, word = not negated, word.removeprefix(found)
+        if prefix := next(filter(word.startswith, _NEGATING_PREFIXES), ""):
+            negated, word = not negated, word.removeprefix(prefix)
             continue
         shorter = _PREFIX.sub("", word)
         if shorter == word:
@@ -62,16 +63,20 @@ def parse_assertion_name(name: str) -> tuple[str, bool]:
 _EQUAL_OPERATORS = frozenset(("==", "===", "is", "eq", "equals", "=~="))
 _UNEQUAL_OPERATORS = frozenset(("!=", "!==", "is not", "ne", "<>", "=!="))
 _AND, _OR = frozenset(("and", "&&")), frozenset(("or", "||"))
-_NOTHING = frozenset(("None", "nil", "null", "undefined"))
-_TRUE, _FALSE = frozenset(("true", "True")), frozenset(("false", "False"))
-_UNARY = frozenset(
+_NULLS = frozenset(("None", "nil", "null", "undefined"))
+_TRUE_LITERALS, _FALSE_LITERALS = frozenset(("true", "True")), frozenset(("false", "False"))
+_UNARY_NODES = frozenset(
     "unary_expression unary prefix_expression prefix_unary_expression unary_op_expression".split()
 )
 _DEEPEST = 20
 
 
-_Demand = tuple[str, bool, tuple[Node, ...]]
-"""The word, negation and parts of an assertion. Of a matcher, parts are only what it expects."""
+class _Demand(NamedTuple):
+    """Fields of an ``Assertion``. The parts of a matcher are only the expected values."""
+
+    word: str
+    negated: bool
+    parts: tuple[Node, ...]
 
 
 def is_condition(node: Node) -> bool:
@@ -79,56 +84,58 @@ def is_condition(node: Node) -> bool:
     return split_binary(node) is not None or _read_negation(unwrap_node(node)) is not None
 
 
-def _list_demands(node: Node, flip: bool = False, depth: int = 0) -> Iterator[_Demand]:
-    """The demands of a condition, or of its negation if ``flip``: ``a and b`` makes two demands,
+def _list_demands(node: Node, *, negate: bool, depth: int = 0) -> Iterator[_Demand]:
+    """The demands of a condition, or of its negation if ``negate``: ``a and b`` makes two demands,
     ``a or b`` one."""
     node = unwrap_node(node)
     inner, operation = _read_negation(node), split_binary(node)
     if inner is not None and depth < _DEEPEST:
-        yield from _list_demands(inner, not flip, depth + 1)
-    elif operation and operation[0] in (_OR if flip else _AND) and depth < _DEEPEST:  # De Morgan
+        yield from _list_demands(inner, negate=not negate, depth=depth + 1)
+    elif operation and operation[0] in (_OR if negate else _AND) and depth < _DEEPEST:  # De Morgan
         for side in operation[1:]:
-            yield from _list_demands(side, flip, depth + 1)
+            yield from _list_demands(side, negate=negate, depth=depth + 1)
     elif operation and operation[0] not in _AND | _OR:
-        yield _read_comparison(*operation, flip)
+        yield _read_comparison(*operation, negate=negate)
     else:
-        *others, last = _list_equals(node)
-        chained: list[_Demand] = [("equal", False, (each, last)) for each in others]
-        yield from chained if chained and not flip else [("true", flip, (node,))]
+        *others, last = _split_equality_chain(node)
+        equalities = [_Demand("equal", False, (operand, last)) for operand in others]
+        yield from equalities if equalities and not negate else [_Demand("true", negate, (node,))]
 
 
-def _list_equals(node: Node) -> list[Node]:
+def _split_equality_chain(node: Node) -> list[Node]:
     """The operands of ``a == b == 1``; of another condition only its node."""
-    signs = node.children[1::2] if node.type == "comparison_operator" else []
-    equal = len(signs) > 1 and all(read_text(sign) == "==" for sign in signs)
-    return node.children[::2] if equal else [node]
+    operators = node.children[1::2] if node.type == "comparison_operator" else []
+    is_chain = len(operators) > 1 and all(read_text(operator) == "==" for operator in operators)
+    return node.children[::2] if is_chain else [node]
 
 
 def _read_negation(node: Node) -> Node | None:
-    inside = list_children(node)
+    """The operand of a negation; None for other nodes."""
+    children = list_children(node)
     negates = node.type == "not_operator" or (
-        node.type in _UNARY and read_text(node).startswith(("!", "not "))
+        node.type in _UNARY_NODES and read_text(node).startswith(("!", "not "))
     )
-    return inside[-1] if negates and inside else None
+    return children[-1] if negates and children else None
 
 
-def _read_comparison(operator: str, left: Node, right: Node, flip: bool) -> _Demand:
+def _read_comparison(operator: str, left: Node, right: Node, *, negate: bool) -> _Demand:
     if operator not in _EQUAL_OPERATORS | _UNEQUAL_OPERATORS:
-        return "compare", flip, (left, right)
-    negated, sides = (operator in _EQUAL_OPERATORS) == flip, {read_text(left), read_text(right)}
-    if sides & _NOTHING:
-        of_error = any(each.endswith(("err", "Err", "error")) for each in sides)
-        return "noerror" if of_error else "null", negated, (left, right)
-    if sides & (_TRUE | _FALSE) and operator != "is":  # == False demands what ``not`` demands
-        subject = right if read_text(left) in _TRUE | _FALSE else left
-        return "true", negated != bool(sides & _FALSE), (subject,)
-    return "equal", negated, (left, right)
+        return _Demand("compare", negate, (left, right))
+    negated = negate if operator in _EQUAL_OPERATORS else not negate
+    sides, booleans = {read_text(left), read_text(right)}, _TRUE_LITERALS | _FALSE_LITERALS
+    if sides & _NULLS:
+        of_error = any(side.endswith(("err", "Err", "error")) for side in sides)
+        return _Demand("noerror" if of_error else "null", negated, (left, right))
+    if sides & booleans and operator != "is":  # == False demands what ``not`` demands
+        subject = right if read_text(left) in booleans else left
+        return _Demand("true", negated != bool(sides & _FALSE_LITERALS), (subject,))
+    return _Demand("equal", negated, (left, right))
 
 
 @dataclass(frozen=True)
 class Assertion:
     """One demand of a test, at a ``line``. ``key`` are the tokens of its code, ``word`` is its kind
-    (``equal``, ``raises``, …; ``helper`` is a call of unknown code that may assert), ``parts`` are
+    (``equal``, ``raises``, …; ``helper`` for a call of unknown code that may assert). ``parts`` are
     its subject and the values that it compares the subject with."""
 
     line: int
@@ -140,7 +147,7 @@ class Assertion:
     @property
     def is_exact(self) -> bool:
         """True if it demands an exact value, False if only a property of it."""
-        return self.word in EQUAL and not self.negated and len(self.parts) > 1
+        return self.word in EXACT and not self.negated and len(self.parts) > 1
 
     @property
     def subjects(self) -> frozenset[str]:
@@ -155,17 +162,17 @@ def build_assertion(
     negated: bool = False,
     key: tuple[str, ...] = (),
 ) -> Assertion:
-    """The assertion that a node makes. ``key`` is given if it is not the node's own code."""
+    """The assertion that a node makes. ``key`` are by default the tokens of the node."""
     return Assertion(
         read_line_number(node), key or list_tokens(node), word, negated, parts=tuple(parts)
     )
 
 
 def read_condition(
-    node: Node, condition: Node, flip: bool = False, key: tuple[str, ...] = ()
+    node: Node, condition: Node, *, negate: bool = False, key: tuple[str, ...] = ()
 ) -> Iterator[Assertion]:
-    """The demands of a condition that a node asserts, or of its negation if ``flip``."""
-    for word, negated, parts in _list_demands(condition, flip):
+    """The demands of a condition that a node asserts, or of its negation if ``negate``."""
+    for word, negated, parts in _list_demands(condition, negate=negate):
         yield build_assertion(node, word, parts, negated, key)
 
 
@@ -190,10 +197,10 @@ _FILLERS = ("not", "be", "have", "not be")
 def find_should_index(words: list[str], links: tuple[Link, ...]) -> int | None:
     """The index of the link with ``should`` in ``x.should eq(y)``, ``x shouldBe y``, or with
     ``must`` in ``x.must_equal y``; None without one."""
-    for at, word in enumerate(words):
-        called = links[at].args is not None or at + 1 < len(words)
-        if at and called and word.startswith(("should", "must", "wont", "canequal")):
-            return at
+    for index, word in enumerate(words):
+        called = links[index].args is not None or index + 1 < len(words)
+        if index and called and word.startswith(("should", "must", "wont", "canequal")):
+            return index
     return None
 
 
@@ -201,10 +208,10 @@ def find_left_operand(node: Node) -> Node:
     """The subject of a matcher, such as ``x`` in ``x should contain (3)``."""
     fields = ("left", "receiver", "object", "function", "expression", "value")
     for _ in range(20):
-        inside = find_field(node, *fields) or next(iter(list_children(node)), None)
-        if inside is None:
+        left = find_field(node, *fields) or next(iter(list_children(node)), None)
+        if left is None:
             break
-        node = unwrap_node(inside)
+        node = unwrap_node(left)
         names = (normalize_name(link.name) for link in read_chain(node)[1:])
         if not any(name.startswith(("should", "must", "wont")) for name in names):
             break
@@ -241,26 +248,26 @@ def read_matchers(
         name = normalize_name(link.name)
         passed = read_text(link.args[0]) if link.args and name in _TAKES_MATCHER else ""
         negated = negated or name in _NEGATING_LINKS or passed in ("not", "not be")
-        found = _read_link(link, negated)
-        if found and (best is None or best[0] not in EQUAL):
-            best = found
+        demand = _read_link(link, negated=negated)
+        if demand and (best is None or best.word not in EXACT):
+            best = demand
     if best:
-        yield build_assertion(node, best[0], (*subject, *best[2]), best[1])
+        yield build_assertion(node, best.word, (*subject, *best.parts), best.negated)
 
 
-def _read_link(link: Link, negated: bool) -> _Demand | None:
-    """The matcher of a link, which the links before it may have ``negated``; None without one."""
+def _read_link(link: Link, *, negated: bool) -> _Demand | None:
+    """The demand of a link with a matcher, which earlier links may have ``negated``, or None."""
     args, name = link.args or (), normalize_name(link.name)
     if name in _TAKES_MATCHER and args:
         if read_text(args[0]) in _FILLERS:
             return None
-        word, inner, expected = _read_passed_matcher(args[0])
-        return word, inner != negated, expected
-    word, flipped = parse_assertion_name(link.name)
-    if word in WORDS | RAISES and (link.args is not None or word in ALONE):
-        return word, negated != flipped, args
+        matcher = _read_passed_matcher(args[0])
+        return matcher._replace(negated=matcher.negated != negated)
+    word, negates = parse_assertion_name(link.name)
+    if word in WORDS | RAISES and (link.args is not None or word in PROPERTIES):
+        return _Demand(word, negated != negates, args)
     unknown = word not in WORDS and link.args is not None and name not in _NO_MATCHER
-    return ("helper", negated, args) if unknown else None
+    return _Demand("helper", negated, args) if unknown else None
 
 
 def _read_passed_matcher(node: Node) -> _Demand:
@@ -273,13 +280,15 @@ def _read_passed_matcher(node: Node) -> _Demand:
         links = read_chain(current)
         if not links:
             break
-        name, flipped = parse_assertion_name(links[-1 if len(links) < 3 else 0].name)
-        negated ^= flipped or normalize_name(links[-1].name) in _NEGATING_LINKS
-        args = links[-1].args or links[0].args or ()
+        first, last = links[0], links[-1]
+        name, negates = parse_assertion_name((first if len(links) > 2 else last).name)
+        if negates or normalize_name(last.name) in _NEGATING_LINKS:
+            negated = not negated
+        args = last.args or first.args or ()
         if name in WORDS | RAISES:
             word, expected = name, args
         wraps = name in ("is", "not", "that", "be") or name not in WORDS | RAISES
         if not wraps or not args or args[0].type not in CALLS:
             break
         current = args[0]
-    return word, negated, expected
+    return _Demand(word, negated, expected)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import field as slot
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -30,12 +31,12 @@ from gitlab_nightshift.proof.syntax.nodes import (
 
 _TABLE = RuleTable(__file__)
 
-_DEEPEST_DEFINITION = 12
+_DEEPEST_DEFINITION = 12  # definitions around one
 _MARKS = _TABLE.get_words("marks")
 # Nodes that may give a lambda its name: ``const total = () => …``.
 _VARIABLES = frozenset(("variable_declarator", "public_field_definition", "field_definition"))
 # Nodes that may contain definitions; others are not searched.
-_HOLDERS = _TABLE.get_words("holders") | FUNCTIONS | CLASSES | _VARIABLES
+_CONTAINERS = _TABLE.get_words("containers") | FUNCTIONS | CLASSES | _VARIABLES
 
 
 @dataclass(frozen=True)
@@ -61,41 +62,40 @@ class Function:
 
 def list_functions(root: Node, language: Language) -> tuple[Function, ...]:
     """All named functions, methods and classes, except those inside functions."""
-    found: list[Function] = []
+    functions: list[Function] = []
     stack: list[tuple[Node, tuple[Function, ...]]] = [(root, ())]
     while stack:
         node, outer = stack.pop()
-        here = outer
-        if node is not root and (made := _read_function(node, outer, language)):
-            found.append(made)
-            if not made.is_class:
+        if node is not root and (function := _read_function(node, outer, language)):
+            functions.append(function)
+            if not function.is_class:
                 continue
-            here = (*outer, made)
-        if len(here) < _DEEPEST_DEFINITION:
-            inside = (child for child in reversed(node.named_children) if child.type in _HOLDERS)
-            stack.extend((child, here) for child in inside)
-    return tuple(found)
+            outer = (*outer, function)
+        if len(outer) < _DEEPEST_DEFINITION:
+            children = reversed(node.named_children)
+            stack.extend((child, outer) for child in children if child.type in _CONTAINERS)
+    return tuple(functions)
 
 
 def _read_function(node: Node, outer: tuple[Function, ...], language: Language) -> Function | None:
     is_class = node.type in CLASSES or node.type == "type_spec"
     body = find_field(node, "body")
     if not is_class and node.type not in FUNCTIONS:
-        named = node.type in _VARIABLES | {"assignment_expression", "pair"}
-        body = find_field(node, "value", "right") if named else None
+        has_value = node.type in _VARIABLES | {"assignment_expression", "pair"}
+        body = find_field(node, "value", "right") if has_value else None
         if body is None or body.type not in LAMBDAS:
             return None
     name = _read_name(node)
     if not name:
         return None
-    start, marks = _read_marks(node)
-    owner = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
+    first_mark, marks = _read_marks(node)
+    owners = [each.name for each in outer if each.node.type != "mod_item" or each.name != "tests"]
     # Go's methods are declared outside of their type.
     if receiver := find_field(node, "receiver"):
         types = (each for each in walk(receiver) if each.type == "type_identifier")
-        owner = [read_text(next(types, None))]
-    qualified, end = ".".join([*owner, name]), read_last_line_number(node)
-    line = min(start, read_line_number(node))
+        owners = [read_text(next(types, None))]
+    qualified, end = ".".join([*owners, name]), read_last_line_number(node)
+    line = min(first_mark, read_line_number(node))
     if body is None and node.type in ("method", "singleton_method"):
         body = node  # in Ruby, an empty method has no node for its body
     body = body or next(
@@ -107,13 +107,13 @@ def _read_function(node: Node, outer: tuple[Function, ...], language: Language) 
 
 
 def _read_name(node: Node) -> str:
-    named = find_field(node, "name", "left", "key") or (
+    field = find_field(node, "name", "left", "key") or (
         find_field(node, "type", "trait") if node.type == "impl_item" else None
     )
-    if named is None:
-        ids = [child for child in list_children(node) if child.type.endswith("identifier")]
-        named = ids[0] if ids and node.type in FUNCTIONS | CLASSES else None
-    name = read_text(named)
+    if field is None and node.type in FUNCTIONS | CLASSES:
+        ids = (child for child in list_children(node) if child.type.endswith("identifier"))
+        field = next(ids, None)
+    name = read_text(field)
     if node.type == "impl_item":
         name = name.split("<")[0]
     for prefix in ("module.exports.", "exports."):
@@ -122,19 +122,19 @@ def _read_name(node: Node) -> str:
 
 
 def _read_marks(node: Node) -> tuple[int, tuple[str, ...]]:
-    """The annotations of a definition, and their first line."""
-    found = list(_list_inner_marks(node))
-    outside = node
+    """The annotations of a definition, and their first line; without any, the definition's."""
+    marks = list(_list_inner_marks(node))
+    outer = node
     if node.parent and node.parent.type in ("decorated_definition", "export_statement"):
-        outside = node.parent
-        found += [child for child in outside.named_children if child.type in _MARKS]
-    before = outside.prev_named_sibling
+        outer = node.parent
+        marks += [child for child in outer.named_children if child.type in _MARKS]
+    before = outer.prev_named_sibling
     while before is not None and before.type in _MARKS | COMMENTS:
         if before.type in _MARKS:
-            found.append(before)
+            marks.append(before)
         before = before.prev_named_sibling
-    lines = [read_line_number(each) for each in found] or [read_line_number(node)]
-    return min(lines), tuple(read_text(each) for each in sorted(found, key=lambda n: n.start_byte))
+    lines = [read_line_number(mark) for mark in marks] or [read_line_number(node)]
+    return min(lines), tuple(map(read_text, sorted(marks, key=lambda mark: mark.start_byte)))
 
 
 def _list_inner_marks(node: Node) -> Iterator[Node]:
@@ -181,19 +181,19 @@ _CASES = frozenset("it test specify example scenario xit xtest xspecify fit ftes
 _GROUPS = _TABLE.get_words("groups")
 _ALIAS = _TABLE.get_pattern("alias")
 # Objects whose methods define tests: ``t.test(…)``, ``RSpec.describe``.
-_OWNERS = frozenset("RSpec QUnit Deno t test qunit".split())
+_TEST_OBJECTS = frozenset("RSpec QUnit Deno t test qunit".split())
 # A chain with one of these is an assertion, such as ``test(1) should equal (2)``.
 _MATCHERS = frozenset("toBe should to must equal".split())
 _SCALA_CASES = frozenset(("in", "ignore", "is", "inAnyOrder"))
 # Words that open a group in ScalaTest's styles, as ``in`` opens a test.
 _SCALA_GROUPS = frozenset(("should", "must", "can", "when", "which", "that", "-"))
-_DEEPEST = 40
-_LONGEST_TITLE = 300
+_DEEPEST_GROUP = 40  # groups around a test
+_LONGEST_TITLE = 300  # characters
 _LOOPS = frozenset(
     "for_in_statement for_statement enhanced_for_statement foreach_statement for_expression"
     " for".split()
 )
-_EACH = frozenset("each each_pair each_with_index forEach map foreach".split())
+_ITERATING_METHODS = frozenset("each each_pair each_with_index forEach map foreach".split())
 _LARGEST_LIST = 20_000  # bytes of a collection
 
 
@@ -203,29 +203,31 @@ def list_tests(
     """The tests of a file in source order; none in a file that no runner collects."""
     if not is_test_file(path):
         return ()
-    found = [build_test(each, language, path) for each in functions if is_test(each, language)]
-    if language.calls:
-        found += _list_called_tests(root, language, path)
-    return tuple(sorted(found, key=lambda test: test.node.start_byte))
+    tests = [build_test(each, language, path) for each in functions if is_test(each, language)]
+    if language.test_calls:
+        tests += _list_called_tests(root, language, path)
+    return tuple(sorted(tests, key=lambda test: test.node.start_byte))
 
 
 def is_test(function: Function, language: Language) -> bool:
     """True if a runner would collect this function of a test file."""
     if function.is_class or function.body is None:
         return False
-    if language.marked and any(language.marked.search(mark) for mark in function.marks):
+    if language.test_marks and any(language.test_marks.search(mark) for mark in function.marks):
         return True
     above = function.node.prev_named_sibling if language.name == "php" else None
     if above is not None and above.type in COMMENTS and re.search(r"@test\b", read_text(above)):
         return True  # PHPUnit before 10 reads annotations in comments
-    if not language.named or not language.named.search(function.name):
+    if not language.test_names or not language.test_names.search(function.name):
         return False
     return _is_in_suite(function, language)
 
 
 def _is_in_suite(function: Function, language: Language) -> bool:
-    if language.bases:  # JUnit 3, Kotest
-        return any(language.bases.search(_read_heading(outer)) for outer in function.outer)
+    """True for a function with a test's name in a class that a runner collects, or outside of
+    classes if the language allows that."""
+    if language.suite_bases:  # JUnit 3, Kotest
+        return any(language.suite_bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
         # Methods are tests only in a suite of testify, which runs those named Test….
         return find_field(function.node, "receiver") is None or function.name.startswith("Test")
@@ -235,26 +237,26 @@ def _is_in_suite(function: Function, language: Language) -> bool:
 
 
 def _is_collected_class(group: Function) -> bool:
-    # pytest collects classes by name (python_classes), unless they say otherwise by ``__test__``;
-    # unittest those that inherit from TestCase.
+    # pytest collects classes by name (python_classes), except those with ``__test__ = False``;
+    # unittest collects those that inherit from TestCase.
     bases = read_text(find_field(group.node, "superclasses"))
     if re.search(r"__test__\s*=\s*False", read_text(group.body)):
         return False
     # A mixin's tests run in the classes that inherit it.
-    named = re.search(r"^(Test|Base|Abstract)|(Mixin|Base)$", group.name)
-    return bool(named or re.search(r"Test|Case|Mixin|Base|Suite", bases))
+    by_name = re.search(r"^(Test|Base|Abstract)|(Mixin|Base)$", group.name)
+    return bool(by_name or re.search(r"Test|Case|Mixin|Base|Suite", bases))
 
 
-def _read_heading(outer: Function) -> str:
-    end = outer.body.start_byte - outer.node.start_byte if outer.body else 200
-    return read_text(outer.node)[:end]
+def _read_heading(group: Function) -> str:
+    end = group.body.start_byte - group.node.start_byte if group.body else 200
+    return read_text(group.node)[:end]
 
 
 def build_test(function: Function, language: Language, path: str, *, is_run: bool = True) -> Test:
-    """The test that is this function; ``is_run`` is False if no runner collects it."""
+    """The function as a test; ``is_run`` is False if no runner collects it."""
     groups = tuple(Group(each.name, each.marks, each.line) for each in function.outer)
-    place = (function.name, function.qualified, function.line, function.end, function.marks)
-    return Test(*place, groups, path, language, function.node, function.body, is_run)
+    own = (function.name, function.qualified, function.line, function.end, function.marks)
+    return Test(*own, groups, path, language, function.node, function.body, is_run)
 
 
 # --- tests that are calls -------------------------------------------------------------------------
@@ -262,24 +264,23 @@ def build_test(function: Function, language: Language, path: str, *, is_run: boo
 
 def _list_called_tests(root: Node, language: Language, path: str) -> Iterator[Test]:
     """Tests such as ``it("adds", () => …)``, ``test("adds") { … }``, ``"x" in { … }``."""
-    stack: list[tuple[Node, tuple[Group, ...], frozenset[str]]] = [(root, (), _OWNERS)]
+    stack: list[tuple[Node, tuple[Group, ...], frozenset[str]]] = [(root, (), _TEST_OBJECTS)]
     aliases = _find_aliases(root, language)
     mentions = Counter(re.findall(rb"\w+", root.text or b""))
     while stack:
         node, groups, owners = stack.pop()
-        if node.type in CALLS and (kind := _classify_call(node, aliases, owners)):
-            is_group, name, marks, body = kind
+        if node.type in CALLS and (definition := _read_call(node, aliases, owners)):
+            is_group, name, marks, body = definition
             # Inner tests may be methods of a callback's parameter: ``t.test("adds", …)``.
-            given = find_field(body, "parameters", "parameter") if body is not None else None
-            owners |= {*re.findall(r"\w+", read_text(given))}
-            line = read_line_number(node)
+            parameters = find_field(body, "parameters", "parameter") if body is not None else None
+            owners |= {*re.findall(r"\w+", read_text(parameters))}
+            line, end = read_line_number(node), read_last_line_number(node)
             if not is_group and not _holds_tests(body, aliases, owners):
                 full = " ".join([*(group.name for group in groups), name])
-                place = (line, read_last_line_number(node), marks, groups, path)
-                yield Test(name, full, *place, language, node, body)
+                yield Test(name, full, line, end, marks, groups, path, language, node, body)
                 continue
             groups = (*groups, Group(name, marks, line))
-        if len(groups) < _DEEPEST and not _is_never_called(node, mentions):
+        if len(groups) < _DEEPEST_GROUP and not _is_never_called(node, mentions):
             stack.extend((child, groups, owners) for child in reversed(node.named_children))
 
 
@@ -293,8 +294,8 @@ def _holds_tests(
     return any(
         (links := read_chain(node))
         and links[0].name in owners
-        and (kind := _classify_call(node, aliases, owners))
-        and kind[3] is not None
+        and (definition := _read_call(node, aliases, owners))
+        and definition.body is not None
         for node in calls
     )
 
@@ -310,28 +311,34 @@ def _is_never_called(node: Node, mentions: Counter[bytes]) -> bool:
     return mentions[read_text(find_field(node, "name")).encode()] == 1
 
 
-_Kind = tuple[bool, str, tuple[str, ...], Node | None]
-"""Whether a call defines a group, its name, its marks and its body."""
+class _CalledTest(NamedTuple):
+    """What a call defines: a test or a group of tests."""
+
+    is_group: bool
+    name: str
+    marks: tuple[str, ...]
+    body: Node | None
 
 
 def _find_aliases(root: Node, language: Language) -> dict[str, tuple[str, str]]:
     """What aliases such as ``const maybe = FULL ? it : it.skip`` stand for, and their code."""
     if language.family != "script":
         return {}
-    found = {}
+    aliases = {}
     for node in root.named_children:
-        made = _ALIAS.match(read_text(node)) if node.end_byte - node.start_byte < 400 else None
-        if made:
-            found[made[1]] = ("describe" if made[3].startswith("desc") else "it", made[2])
-    return found
+        match = _ALIAS.match(read_text(node)) if node.end_byte - node.start_byte < 400 else None
+        if match:
+            alias, code, function = match.groups()
+            aliases[alias] = ("describe" if function == "describe" else "it", code)
+    return aliases
 
 
 def _list_alias_marks(code: str) -> list[str]:
     """The marks that an alias adds; a conditional one becomes ``skipIf(…)``."""
-    words: list[str] = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
+    marks: list[str] = re.findall(r"\.(skip|only|todo|skipIf|runIf|failing|fails)\b", code)
     ternary = re.match(r"(.+?)\?(.+):(.+)$", code, re.DOTALL)
-    if ternary is None or words != ["skip"]:
-        return words
+    if ternary is None or marks != ["skip"]:
+        return marks
     condition = ternary[1].strip()
     if ".skip" in ternary[2]:
         return [f"skipIf({condition})"]
@@ -339,9 +346,9 @@ def _list_alias_marks(code: str) -> list[str]:
     return [f"skipIf({negated})" if negated != condition else f"skipIf(not {condition})"]
 
 
-def _classify_call(
+def _read_call(
     node: Node, aliases: dict[str, tuple[str, str]], owners: frozenset[str]
-) -> "_Kind | None":
+) -> _CalledTest | None:
     """What a call defines; None if it is neither a test nor a group of tests."""
     if node.type == "infix_expression":
         return _read_infix_call(node)
@@ -359,17 +366,19 @@ def _classify_call(
     return _read_plain_call(node, links, first) if known else None
 
 
-def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind | None":
-    given = [arg for link in links if link.args for arg in link.args]
-    if links[-1].args is None or not given or _MATCHERS & {link.name for link in links[1:]}:
+def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> _CalledTest | None:
+    """What ``it.skip("adds", { retry: 2 }, () => …)`` defines; ``first`` is the first link's name,
+    without an alias."""
+    args = [arg for link in links if link.args for arg in link.args]
+    if links[-1].args is None or not args or _MATCHERS & {link.name for link in links[1:]}:
         return None
-    body = next((arg for arg in reversed(given) if arg.type in LAMBDAS), None)
-    plain = [arg for arg in given if arg.type not in LAMBDAS and arg.type != "array"]
+    body = next((arg for arg in reversed(args) if arg.type in LAMBDAS), None)
+    plain = [arg for arg in args if arg.type not in LAMBDAS and arg.type != "array"]
     title = next((arg for arg in plain if arg.type in STRINGS), plain[0] if plain else None)
     words = tuple(link.name for link in links[1:] if link.name)
     is_group = first in _GROUPS or "describe" in words
     is_mark = first == "ignore" or (first[0] in "xf" and first[1:] in _CASES | _GROUPS)
-    others = (arg for arg in given if arg not in (body, title) and not _is_table(arg))
+    others = (arg for arg in args if arg not in (body, title) and not _is_table(arg))
     marks = (*((first,) if is_mark else ()), *words, *map(read_text, others))
     if title is not None and title.type == "field_expression":
         marks += (read_text(find_field(title, "field")),)
@@ -381,15 +390,15 @@ def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> "_Kind 
         body = node  # ``test("adds", macro, 1, 2)``: its body is a function defined elsewhere
     text = read_text(title)
     name = text.strip("\"'`") if title is not None and title.type in STRINGS else text
-    return is_group, name[:_LONGEST_TITLE], marks, body
+    return _CalledTest(is_group, name[:_LONGEST_TITLE], marks, body)
 
 
 def _is_table(node: Node) -> bool:
-    long = node.end_byte - node.start_byte > 60
-    return long and node.type in ("array", "template_string", "list", "object")
+    is_long = node.end_byte - node.start_byte > 60
+    return is_long and node.type in ("array", "template_string", "list", "object")
 
 
-def _read_infix_call(node: Node) -> "_Kind | None":
+def _read_infix_call(node: Node) -> _CalledTest | None:
     """What a call defines in ScalaTest or Kotest: ``"A cart" should "add" in { … }``."""
     parts = list_children(node)
     if len(parts) < 3 or parts[2].type not in LAMBDAS | {"block", "identifier"}:
@@ -398,10 +407,10 @@ def _read_infix_call(node: Node) -> "_Kind | None":
     if operator in _SCALA_CASES and (body.type != "identifier" or read_text(body) == "pending"):
         words = (operator, read_text(body) if body.type == "identifier" else "")
         marks = tuple(word for word in words if word in ("ignore", "pending"))
-        subject, tagged = _read_sentence(parts[0])
-        return False, subject, marks + tagged, body
+        sentence, tags = _read_sentence(parts[0])
+        return _CalledTest(False, sentence, marks + tags, body)
     if operator in _SCALA_GROUPS and body.type == "block":
-        return True, _read_sentence(parts[0])[0], (), body
+        return _CalledTest(True, _read_sentence(parts[0])[0], (), body)
     return None
 
 
@@ -421,9 +430,9 @@ def _read_sentence(node: Node) -> tuple[str, tuple[str, ...]]:
 
 def find_iterated_lists(test: Test) -> tuple[Node, ...]:
     """The collections of the loops around a test: ``[…].each do |x| it "…" do``."""
-    outer = list_enclosing(test.node, _DEEPEST) if test.language.calls else ()
-    lists = (over for each in outer if (over := find_iterated_node(each)) is not None)
-    return tuple(over for over in lists if over.end_byte - over.start_byte < _LARGEST_LIST)
+    outer = list_enclosing(test.node, _DEEPEST_GROUP) if test.language.test_calls else ()
+    lists = filter(None, map(find_iterated_node, outer))
+    return tuple(node for node in lists if node.end_byte - node.start_byte < _LARGEST_LIST)
 
 
 def find_iterated_node(node: Node) -> Node | None:
@@ -433,5 +442,6 @@ def find_iterated_node(node: Node) -> Node | None:
     if node.type not in CALLS:
         return None
     callee = find_field(node, "function") or node
-    named = find_field(callee, "method", "property", "field", "name")
-    return find_field(callee, "receiver", "object", "value") if read_text(named) in _EACH else None
+    method = read_text(find_field(callee, "method", "property", "field", "name"))
+    iterates = method in _ITERATING_METHODS
+    return find_field(callee, "receiver", "object", "value") if iterates else None

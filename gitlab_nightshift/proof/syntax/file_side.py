@@ -20,7 +20,7 @@ from gitlab_nightshift.proof.syntax.nodes import (
     COMMENTS,
     STRINGS,
     find_field,
-    list_lines,
+    list_line_numbers,
     read_line_number,
     read_text,
     walk,
@@ -31,18 +31,18 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _LARGEST_VALUE = 20_000  # bytes of an assignment
-_ASSIGNED = compile_lazily(
+_ASSIGNMENT = compile_lazily(
     r"(?:export |const |let |var |type |static |final |private )*(\w+)[^=\n]*=[^=]"
 )
 _TEST_MODULES = ("tests", "test")
-_LONGEST = 2000
+_LONGEST_LINE = 2000  # characters
 # A comment in an unsupported language, by the usual signs.
 _COMMENT = compile_lazily(r"(?:^|\s)(#|//|/\*|--|;;|<!--|%).*$")
 
 
 class Side:
-    """A file before or after the change. ``root`` is None if the file does not exist, is in an
-    unsupported language or cannot be parsed; then it has no functions and no tests, either."""
+    """A file before or after the change. If it does not exist, is in an unsupported language or
+    cannot be parsed, ``root`` is None, and there are no functions or tests."""
 
     def __init__(self, path: str, source: bytes | None) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class Side:
         return parse(self.language, self.source) if self.language and self.source else None
 
     def walk(self) -> Iterator[Node]:
-        """Every node in source order; none if it is not parsed."""
+        """Every node in source order; none if the file is not parsed."""
         return walk(self.root) if self.root is not None else iter(())
 
     @cached_property
@@ -76,42 +76,42 @@ class Side:
 
     @cached_property
     def code(self) -> str:
-        """The whole text; invalid bytes are replaced."""
+        """The source as text; invalid bytes are replaced."""
         return self.source.decode("utf-8", "replace")
 
     @cached_property
     def comments(self) -> tuple[tuple[int, str], ...]:
-        """Line, from 1, and text of each line of a comment."""
+        """The number, from 1, and the text of each line of a comment."""
         return tuple(_list_comments(self))
 
     @cached_property
     def lines_without_code(self) -> frozenset[int]:
         """The lines of comments, of multi-line strings, and of tests in a Rust product file."""
-        found: set[int] = set()
+        numbers: set[int] = set()
         for node in self.walk():
-            long = node.type in STRINGS and node.start_point[0] != node.end_point[0]
+            multiline = node.type in STRINGS and node.start_point[0] != node.end_point[0]
             tests = node.type == "mod_item" and read_text(find_field(node, "name")) in _TEST_MODULES
-            if node.type in COMMENTS or long or tests:
-                found |= {*list_lines(node)}
-        return frozenset(found)
+            if node.type in COMMENTS or multiline or tests:
+                numbers |= {*list_line_numbers(node)}
+        return frozenset(numbers)
 
     @cached_property
-    def named(self) -> dict[str, list[Node]]:
+    def definitions(self) -> dict[str, list[Node]]:
         """The nodes that define each name: functions, and assignments at the top level."""
-        found: dict[str, list[Node]] = {}
+        nodes: dict[str, list[Node]] = {}
         for function in self.functions:
             if not function.is_class:
-                found.setdefault(function.name, []).append(function.node)
+                nodes.setdefault(function.name, []).append(function.node)
         for node in self.root.named_children if self.root is not None else ():
-            short = node.end_byte - node.start_byte < _LARGEST_VALUE
-            if short and (made := _ASSIGNED.match(read_text(node)[:200])):
-                found.setdefault(made[1], []).append(node)
-        return found
+            is_short = node.end_byte - node.start_byte < _LARGEST_VALUE
+            if is_short and (assignment := _ASSIGNMENT.match(read_text(node)[:200])):
+                nodes.setdefault(assignment[1], []).append(node)
+        return nodes
 
 
 def cache_weakly(compute: Callable[[_Key], _Value]) -> Callable[[_Key], _Value]:
-    """A function that computes each value only once, and forgets it when its argument is freed:
-    what belongs to an earlier attempt goes with its change."""
+    """A function that computes each value only once, and forgets it when its argument is freed, as
+    an earlier attempt's change is."""
     values: WeakKeyDictionary[_Key, _Value] = WeakKeyDictionary()
 
     @functools.wraps(compute)
@@ -131,14 +131,14 @@ def read_sides(file: ChangedFile) -> tuple[Side, Side]:
 
 
 def _list_comments(side: Side) -> Iterator[tuple[int, str]]:
-    """Line, from 1, and text of comment lines; a string as a statement counts as a comment."""
+    """The lines of comments; a string as a statement counts as a comment."""
     if side.root is None:
         for number, line in enumerate(side.code.split("\n"), 1):
-            if found := _COMMENT.search(line[:_LONGEST]):
-                yield number, found[0].strip()
+            if comment := _COMMENT.search(line[:_LONGEST_LINE]):
+                yield number, comment[0].strip()
         return
     for node in side.walk():
-        alone = node.type == "string" and node.parent and node.parent.type == "expression_statement"
-        if node.type in COMMENTS or alone:
+        parent = node.parent if node.type == "string" else None
+        if node.type in COMMENTS or (parent and parent.type == "expression_statement"):
             for offset, line in enumerate(read_text(node).split("\n")):
-                yield read_line_number(node) + offset, line[:_LONGEST]
+                yield read_line_number(node) + offset, line[:_LONGEST_LINE]

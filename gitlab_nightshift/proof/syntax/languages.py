@@ -25,7 +25,7 @@ _TABLE = RuleTable(__file__)
 _BESIDE_TESTS = _TABLE.get_pattern("beside_tests")
 _CODE = _TABLE.get_pattern("code", re.IGNORECASE)
 _NAMED_TEST = _TABLE.get_pattern("named_test")
-_PATTERNS = ("test_files", "named", "marked", "bases")
+_PATTERNS = {"test_files", "test_names", "test_marks", "suite_bases"}
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,16 @@ class Language:
     """A language: its ``grammar`` (``module:function``), and how its tools recognize tests.
 
     ``queries`` is the language whose queries it uses. ``test_files`` matches the paths of files
-    that a runner collects. ``calls``: tests may be calls with a callback (``it("adds", () => …)``).
-    ``named`` matches the names of functions that are tests by their name alone, ``marked`` the
-    annotation or attribute that makes a function a test; with ``bases``, the named ones are tests
-    only in a class whose heading that matches. ``inline_tests``: product files may hold tests.
-    Languages of one ``family`` (its own name by default) call each other's code, and share their
-    test runners. ``public``: see ``reading/public_interface.py``; ``package``: files share their
-    names in a "folder" or "anywhere"; ``keywords``: arguments may be passed by name. Only a file
-    with one of ``error_words``, if there are any, can hide an error; ``error_values``: errors are
-    returned, not raised.
+    that a runner collects. ``test_calls``: tests may be calls with a callback
+    (``it("adds", () => …)``). ``test_names`` matches the names of functions that are tests by their
+    name alone, in a class whose heading matches ``suite_bases`` if there is such a pattern;
+    ``test_marks`` matches the annotation or attribute that makes a function a test.
+    ``inline_tests``: product files may contain tests. Languages of one ``family`` (by default each
+    has its own) call each other's code, and share test runners. ``public``: see
+    ``reading/public_interface.py``; ``package``: files share their names in a "folder" or
+    "anywhere"; ``keyword_arguments``: arguments may be passed by name. Only a file with one of
+    ``error_words``, if there are any, can hide an error; ``error_values``: errors are returned, not
+    raised.
     """
 
     name: str
@@ -50,14 +51,14 @@ class Language:
     queries: str
     family: str
     test_files: re.Pattern[str]
-    calls: bool = False
-    named: re.Pattern[str] | None = None
-    marked: re.Pattern[str] | None = None
-    bases: re.Pattern[str] | None = None
+    test_calls: bool = False
+    test_names: re.Pattern[str] | None = None
+    test_marks: re.Pattern[str] | None = None
+    suite_bases: re.Pattern[str] | None = None
     inline_tests: bool = False
     public: Mapping[str, str] = field(hash=False, compare=False, default_factory=dict)
     package: str = "file"
-    keywords: bool = False
+    keyword_arguments: bool = False
     error_words: tuple[str, ...] = ()
     error_values: bool = False
 
@@ -65,16 +66,18 @@ class Language:
 @cache
 def _read_languages() -> dict[str, Language]:
     """The languages by extension; one may have several."""
-    read = map(_read_language, sorted(path.name for path in _FOLDER.iterdir() if path.is_dir()))
-    return {extension: language for language in read for extension in language.extensions}
+    names = sorted(path.name for path in _FOLDER.iterdir() if path.is_dir())
+    languages = map(_read_language, names)
+    return {extension: language for language in languages for extension in language.extensions}
 
 
 def _read_language(name: str) -> Language:
-    row = read_language_table(name, "language")
-    read: dict[str, Any] = {"queries": name, "family": name, **row}
-    read |= {key: _TABLE.compile(row[key]) if row[key] else None for key in _PATTERNS if key in row}
-    read |= {key: tuple(row.get(key, "").split()) for key in ("extensions", "error_words")}
-    return Language(name, **read)
+    table = read_language_table(name, "language")
+    fields: dict[str, Any] = {"queries": name, "family": name, **table}
+    for key in _PATTERNS & table.keys():
+        fields[key] = _TABLE.compile(table[key]) if table[key] else None
+    fields |= {key: tuple(table.get(key, "").split()) for key in ("extensions", "error_words")}
+    return Language(name, **fields)
 
 
 @cache
@@ -84,9 +87,9 @@ def read_language_table(language: str, name: str) -> Mapping[str, Any]:
     path = _FOLDER / language / f"{name}.toml"
     if not path.exists():
         return {}
-    row = RuleTable(str(path)).entries
-    like = row.pop("like", "")
-    return {**read_language_table(like, name), **row} if like else row
+    table = RuleTable(str(path)).entries
+    like = table.pop("like", "")
+    return {**read_language_table(like, name), **table} if like else table
 
 
 def find_language(path: str) -> Language | None:
@@ -100,8 +103,8 @@ def is_test_file(path: str) -> bool:
     return language is not None and bool(language.test_files.search(path))
 
 
-def beside_tests(path: str) -> bool:
-    """True for a file in a folder of tests, or one that sets tests up."""
+def is_beside_tests(path: str) -> bool:
+    """True for a file in a folder of tests, or one that sets up tests."""
     return _BESIDE_TESTS.search(path) is not None
 
 
@@ -110,7 +113,7 @@ def is_code(path: str) -> bool:
     return _CODE.search(path) is not None
 
 
-def is_named_test(path: str) -> bool:
+def has_test_name(path: str) -> bool:
     """True for a test file in any language, also an unsupported one, by the file's name."""
     return _NAMED_TEST.search(path) is not None
 
@@ -123,7 +126,7 @@ def has_inline_tests(path: str) -> bool:
 
 def is_product(path: str) -> bool:
     """True unless a file contains only tests, or is beside them."""
-    return not beside_tests(path) and (has_inline_tests(path) or not is_test_file(path))
+    return not is_beside_tests(path) and (has_inline_tests(path) or not is_test_file(path))
 
 
 @cache
@@ -151,7 +154,7 @@ def load_query(language: Language, name: str) -> Query | None:
 
 
 LARGEST = 1_000_000  # bytes of the largest file that is parsed
-_LONGEST = 2.0  # seconds to parse one file
+_PARSE_LIMIT_S = 2.0  # seconds to parse one file
 _MOST_NODES = 300_000
 _CHUNK = 1 << 16  # bytes
 
@@ -162,7 +165,7 @@ def parse(language: Language, source: bytes) -> Node | None:
     if len(source) > LARGEST:
         return None
     parser = load_parser(language)
-    deadline = time.monotonic() + _LONGEST
+    deadline = time.monotonic() + _PARSE_LIMIT_S
     try:
         tree = parser.parse(
             lambda at, _point: source[at : at + _CHUNK],
@@ -172,8 +175,8 @@ def parse(language: Language, source: bytes) -> Node | None:
         # Otherwise the next parse would resume this one (tree_sitter/api.h: ts_parser_reset).
         parser.reset()
         return None
-    # A tree from a callback calls it for every node's text. With the old tree nothing is parsed
-    # again, and from bytes a node's text is only a slice.
+    # A tree that was parsed from a callback calls that for every node's text; one from bytes only
+    # takes a slice. With the old tree nothing is parsed again.
     root = parser.parse(source, tree).root_node
     return root if _is_readable(root) else None
 

@@ -18,7 +18,7 @@ STRINGS = _TABLE.get_words("strings")
 LITERALS = STRINGS | _TABLE.get_words("literals")
 CALLS = _TABLE.get_words("calls")
 MEMBERS: dict[str, list[str]] = _TABLE.entries["members"]
-_RECEIVER = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}
+_RECEIVERS = {"method_invocation": "object", "call": "receiver", "scoped_call_expression": "scope"}
 _WRAPPERS = _TABLE.get_words("wrappers")
 _BINARY = _TABLE.get_words("binary")
 _ASSIGNMENTS = _TABLE.get_words("assignments")
@@ -27,8 +27,8 @@ _COMPUTED = CALLS | frozenset(
     "identifier attribute member_expression field_expression selector_expression await_expression"
     " expression_list field_access".split()
 )
-_VARIABLE = _TABLE.get_pattern("variable")
-_NAMES = ("constant", "name", "instance_variable")  # Ruby's and PHP's
+_VARIABLE_NAME = _TABLE.get_pattern("variable")
+_NAME_TYPES = ("constant", "name", "instance_variable")  # Ruby's and PHP's
 _LONGEST_CHAIN = 60  # links; hostile code may have thousands
 _LONGEST_NAME = 2000  # bytes; longer code is no name
 _LONGEST_RESOLVED = 500  # characters of code in which variables are still replaced
@@ -64,8 +64,8 @@ def read_last_line_number(node: Node) -> int:
     return row + 1 if column or row == node.start_point[0] else row
 
 
-def list_lines(node: Node) -> range:
-    """The lines of a node, from 1."""
+def list_line_numbers(node: Node) -> range:
+    """The numbers of a node's lines, from 1."""
     return range(node.start_point[0] + 1, node.end_point[0] + 2)
 
 
@@ -85,13 +85,14 @@ def list_enclosing(
 ) -> Iterator[Node]:
     """The nodes around this one, the innermost first, at most ``most`` of them; with ``including``,
     the node itself comes first."""
+    outer = node if node is None or including else node.parent
     # tree-sitter looks for each parent from the root (lib/src/node.c: ts_node_parent): unlimited,
     # deep nesting would cost quadratic time.
-    for step in range(most):
-        node = node.parent if node is not None and (step or not including) else node
-        if node is None:
+    for _ in range(most):
+        if outer is None:
             return
-        yield node
+        yield outer
+        outer = outer.parent
 
 
 def list_children(node: Node) -> list[Node]:
@@ -102,18 +103,18 @@ def list_children(node: Node) -> list[Node]:
 def find_field(node: Node, *names: str) -> Node | None:
     """The child in the first of these fields that the node has."""
     for name in names:
-        if found := node.child_by_field_name(name):
-            return found
+        if child := node.child_by_field_name(name):
+            return child
     return None
 
 
 def unwrap_node(node: Node) -> Node:
     """The node inside parentheses, ``await`` and other wrappers."""
     for _ in range(_LONGEST_CHAIN):
-        inside = list_children(node) if node.type in _WRAPPERS else []
-        if not inside:
+        children = list_children(node) if node.type in _WRAPPERS else []
+        if not children:
             return node
-        node = find_field(node, "function") or inside[0]
+        node = find_field(node, "function") or children[0]
     return node
 
 
@@ -124,11 +125,11 @@ def read_chain(node: Node) -> tuple[Link, ...]:
     for _ in range(_LONGEST_CHAIN):
         if current is None:
             break
-        before, generic = len(links), current.type == "generic_function"
-        types = read_text(find_field(current, "type_arguments")).strip("[]") if generic else ""
+        first_new, is_generic = len(links), current.type == "generic_function"
+        types = read_text(find_field(current, "type_arguments")).strip("[]") if is_generic else ""
         current = _add_links(unwrap_node(current), links)
-        if types and len(links) > before and not links[before].types:
-            links[before] = replace(links[before], types=types)
+        if types and len(links) > first_new and not links[first_new].types:
+            links[first_new] = replace(links[first_new], types=types)
     return tuple(reversed(links))
 
 
@@ -149,22 +150,22 @@ def _add_links(node: Node, links: list[Link]) -> Node | None:
         links.append(Link(read_text(index).strip("\"'`")))
         return find_field(node, "object")
     if kind in MEMBERS:
-        owner, member = (find_field(node, part) if part else None for part in MEMBERS[kind])
-        ends = list_children(node)
-        if member is None and len(ends) > 1:  # a grammar without fields, such as Kotlin's
-            owner, member = ends[0], ends[-1]
+        owner, member = (find_field(node, field) if field else None for field in MEMBERS[kind])
+        children = list_children(node)
+        if member is None and len(children) > 1:  # a grammar without fields, such as Kotlin's
+            owner, member = children[0], children[-1]
         links.append(Link(read_text(member)))
         return owner
-    short = node.end_byte - node.start_byte < _LONGEST_NAME
-    links.append(Link(read_text(node) if short else ""))
+    is_short = node.end_byte - node.start_byte < _LONGEST_NAME
+    links.append(Link(read_text(node) if is_short else ""))
     return None
 
 
 def _add_call_links(node: Node, links: list[Link]) -> Node | None:
     args = list_arguments(node)
-    if name := find_field(node, "name", "method"):
-        links.append(Link(read_text(name), args))
-        return find_field(node, _RECEIVER.get(node.type, "object"), "object")
+    if method := find_field(node, "name", "method"):
+        links.append(Link(read_text(method), args))
+        return find_field(node, _RECEIVERS.get(node.type, "object"), "object")
     callee = find_field(node, "function") or next(iter(list_children(node)), None)
     if callee is None:
         return None
@@ -173,11 +174,11 @@ def _add_call_links(node: Node, links: list[Link]) -> Node | None:
     if callee.type in CALLS:
         links.append(Link("", args))
         return callee
-    before = len(links)
+    first_new = len(links)
     left = _add_links(callee, links)
-    if len(links) > before:
-        plain, _, generic = links[before].name.partition("<")
-        links[before] = Link(plain, args, types.strip("[]") or generic.strip("<>"))
+    if len(links) > first_new:
+        name, _, generic = links[first_new].name.partition("<")
+        links[first_new] = Link(name, args, types.strip("[]") or generic.strip("<>"))
     return left
 
 
@@ -185,33 +186,33 @@ def list_arguments(node: Node) -> tuple[Node, ...]:
     """The arguments of a call, then its block or trailing lambda."""
     if node.type == "macro_invocation":
         return parse_macro_arguments(node)
-    given = find_field(node, "arguments")
-    found: list[Node] = []
-    if given is not None:
-        whole = given.type in ("block", "template_string", "case_block")
-        found = [given] if whole else list_children(given)
+    field = find_field(node, "arguments")
+    args: list[Node] = []
+    if field is not None:
+        is_argument = field.type in ("block", "template_string", "case_block")
+        args = [field] if is_argument else list_children(field)
     for child in node.named_children:
         if child.type in ("value_arguments", "call_suffix", "annotated_lambda"):
-            found += list_children(child)
-        elif child.type in ("lambda_literal", "do_block", "block") and child != given:
-            found.append(child)
-    wrapped = ("argument", "value_argument")
-    return tuple(unwrap_node(each) if each.type in wrapped else each for each in found)
+            args += list_children(child)
+        elif child.type in ("lambda_literal", "do_block", "block") and child != field:
+            args.append(child)
+    wrappers = ("argument", "value_argument")
+    return tuple(unwrap_node(arg) if arg.type in wrappers else arg for arg in args)
 
 
 def parse_macro_arguments(node: Node) -> tuple[Node, ...]:
-    """The arguments of a Rust macro. The grammar has only its tokens, so they are parsed again as a
-    call's."""
+    """The arguments of a Rust macro. Its grammar has only tokens, so these are parsed again as the
+    arguments of a call."""
     tokens = next((child for child in node.children if child.type == "token_tree"), None)
     rust = find_language("x.rs")
     if tokens is None or rust is None:
         return ()
     inside = (tokens.text or b"()")[1:-1]
     root = parse(rust, b"fn f() { m(" + inside + b"\n) }")
-    for found in walk(root) if root else ():
-        if found.type == "call_expression":
-            given = find_field(found, "arguments")
-            return tuple(list_children(given)) if given else ()
+    for call in walk(root) if root else ():
+        if call.type == "call_expression":
+            arguments = find_field(call, "arguments")
+            return tuple(list_children(arguments)) if arguments else ()
     return ()
 
 
@@ -229,9 +230,9 @@ def split_binary(node: Node) -> tuple[str, Node, Node] | None:
 
 
 def list_tokens(node: Node) -> tuple[str, ...]:
-    """The words of a piece of code, without white space, comments, semicolons and trailing commas;
-    all quotes are double."""
-    found: list[str] = []
+    """The tokens of a piece of code, without comments, semicolons and trailing commas; all quotes
+    are double."""
+    tokens: list[str] = []
     stack = [node]
     while stack:
         current = stack.pop()
@@ -240,24 +241,24 @@ def list_tokens(node: Node) -> tuple[str, ...]:
         if current.child_count and current.type not in STRINGS:
             stack.extend(reversed(current.children))
             continue
-        word = read_text(current).strip()
+        text = read_text(current).strip()
         if current.type in STRINGS:
-            word = word.replace("'", '"')
-        if word in (")", "]", "}") and found and found[-1] == ",":
-            found.pop()
-        if word and word != ";":
-            found.append(word)
-    return tuple(found)
+            text = text.replace("'", '"')
+        if text in (")", "]", "}") and tokens and tokens[-1] == ",":
+            tokens.pop()
+        if text and text != ";":
+            tokens.append(text)
+    return tuple(tokens)
 
 
 def list_names(node: Node) -> frozenset[str]:
     """All identifiers in a piece of code."""
     return frozenset(
-        read_text(each)
-        for each in walk(node)
-        if not each.child_count
-        and each.is_named
-        and (each.type.endswith("identifier") or each.type in _NAMES)
+        read_text(leaf)
+        for leaf in walk(node)
+        if not leaf.child_count
+        and leaf.is_named
+        and (leaf.type.endswith("identifier") or leaf.type in _NAME_TYPES)
     )
 
 
@@ -273,15 +274,16 @@ def read_assignment(node: Node) -> tuple[Node, Node] | None:
 
 def read_variable_values(node: Node) -> dict[str, str]:
     """The code that each variable is set to, if it is assigned once, from a call or a name."""
-    found: dict[str, str] = {}
-    other: set[str] = set()
-    for each in walk(node):
-        if pair := read_assignment(each):
-            name = read_text(pair[0])
-            if name in found or unwrap_node(pair[1]).type not in _COMPUTED:
-                other.add(name)
-            found[name] = read_text(pair[1])
-    return {name: value for name, value in found.items() if name not in other}
+    values: dict[str, str] = {}
+    excluded: set[str] = set()
+    for inner in walk(node):
+        if assignment := read_assignment(inner):
+            target, value = assignment
+            name = read_text(target)
+            if name in values or unwrap_node(value).type not in _COMPUTED:
+                excluded.add(name)
+            values[name] = read_text(value)
+    return {name: value for name, value in values.items() if name not in excluded}
 
 
 def resolve_variables(code: str, values: dict[str, str]) -> str:
@@ -289,5 +291,5 @@ def resolve_variables(code: str, values: dict[str, str]) -> str:
     for _ in range(2):
         if len(code) > _LONGEST_RESOLVED:
             break
-        code = _VARIABLE.sub(lambda name: values.get(name[0], name[0]), code)
+        code = _VARIABLE_NAME.sub(lambda match: values.get(match[0], match[0]), code)
     return code

@@ -12,7 +12,7 @@ from gitlab_nightshift.proof.evidence.evidence_records import (
     find_flaky_commands,
 )
 from gitlab_nightshift.proof.proof_commands import CommandRun, format_failure, run_and_collect
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reading.touched_files import find_changed_settings
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.reviewed_change import (
@@ -65,7 +65,7 @@ def check_without_running(
     violations = find_violations(
         size, tool_settings, settings, proof.recent_files, ci_config, ci_files
     )
-    findings = judge(subject.change, subject.context)
+    findings = find_red_flags(subject.change, subject.context)
     # Tests that pass may refute a finding; on a red baseline they prove nothing.
     can_prove = proof.baseline.commands and not proof.baseline.red
     undecided = tuple(filter(is_refutable, findings)) if can_prove else ()

@@ -15,7 +15,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.policy.prompts import BEADS
 from gitlab_nightshift.proof.implied_commands import (
     BuildFiles,
-    build_commands,
+    list_build_commands,
     list_default_allowed_commands,
 )
 from gitlab_nightshift.records.codec import LOCAL, make_record, to_data, to_fields
@@ -101,7 +101,7 @@ def build_job_context(
     settings, env, programs = open_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
-    build = build_commands(build_files.files, build_files.read)
+    build = list_build_commands(build_files.files, build_files.read)
     default = list_default_allowed_commands(build_files.files, build_files.read)
     commands = settings.allowed_commands if settings.allowed_commands is not None else default
     model = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reviewed_change import Context
 from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.settings.model import Settings
@@ -34,7 +34,7 @@ def many(count: int, name: str) -> str:
 )  # fmt: skip
 def test_hostile_code_costs_little(path: str, before: str, after: str) -> None:
     with bounded():
-        judge(change_of({path: before}, {path: after}), Context(Settings()))
+        find_red_flags(change_of({path: before}, {path: after}), Context(Settings()))
 
 
 def test_broken_code_raises_nothing() -> None:
@@ -44,7 +44,7 @@ def test_broken_code_raises_nothing() -> None:
         pair = chance.choice(pairs)
         before = {path: cut(text, chance) for path, text in pair.before.items()}
         after = {path: cut(text, chance) for path, text in pair.after.items()}
-        judge(change_of(before, after), Context(Settings()))
+        find_red_flags(change_of(before, after), Context(Settings()))
 
 
 def cut(text: str, chance: random.Random) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.proof.evidence.evidence_records import Evidence, EvidenceSubject
 from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
-from gitlab_nightshift.proof.reading import judge
+from gitlab_nightshift.proof.reading import find_red_flags
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.base_canaries import BaseCanaries
 from gitlab_nightshift.proof.running.gathering import gather_evidence
@@ -58,7 +58,7 @@ def prove(
     )
     runs = run_commands_on(subject, trial_checkout, subject.tree, "after")
     assert all(run.result.ok for run in (*before, *runs)), (before, runs)
-    read = judge(subject.change, subject.context) if reading else ()
+    read = find_red_flags(subject.change, subject.context) if reading else ()
     collections = [run.collection for run in before]
     seen = gather_evidence(subject, trial_checkout, collections, runs, base or BaseCanaries(), read)
     return Proof(runs, seen)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from gitlab_nightshift.proof.running.fault_choice import (
-    MOST_OF_LINE,
+    MOST_PER_LINE,
     Aim,
     ProductCode,
     build_aim,
@@ -37,7 +37,7 @@ def test_near_faults_are_in_what_the_tests_name_and_in_what_that_calls(tried: Tr
         direct = choose_near_faults(code, aim, RNG, 100, deepest=1)
     assert {fault.function for fault in near} == {"find", "label", "price"}, "by the file's name"
     assert {fault.function for fault in direct} == {"find"}
-    assert max(Counter((fault.path, fault.line) for fault in near).values()) <= MOST_OF_LINE
+    assert max(Counter((fault.path, fault.line) for fault in near).values()) <= MOST_PER_LINE
 
 
 @pytest.mark.parametrize(

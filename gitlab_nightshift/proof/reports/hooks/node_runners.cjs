@@ -6,32 +6,32 @@ const path = require("node:path");
 const folder = process.env.NIGHTSHIFT_REPORTS || "";
 const report = path.join(folder, `node-${process.pid}`);
 const program = path.basename(process.argv[1] || "").replace(/\.[cm]?js$/, "");
-const added = {
+const options = {
   jest: ["--json", `--outputFile=${report}.json`],
   vitest: ["--reporter=default", "--reporter=json", `--outputFile.json=${report}.json`],
   mocha: ["--reporter", __filename],
 };
 
-function MochaReporter(runner, options) {
-  const find = { paths: [process.cwd(), process.argv[1]] };
-  const { reporters } = require(require.resolve("mocha", find));
-  const Usual = reporters[asked] || load(asked, find) || reporters.Spec;
-  const usual = new Usual(runner, options); // it listens to the runner
-  if (usual.done) this.done = (failures, end) => usual.done(failures, end);
+function MochaReporter(runner, settings) {
+  const search = { paths: [process.cwd(), process.argv[1]] };
+  const { reporters } = require(require.resolve("mocha", search));
+  const Chosen = reporters[reporter] || load(reporter, search) || reporters.Spec;
+  const chosen = new Chosen(runner, settings); // it listens to the runner
+  if (chosen.done) this.done = (failures, end) => chosen.done(failures, end);
   const cases = [];
-  const note = (outcome) => (test) => {
+  const record = (outcome) => (test) => {
     const file = path.relative(process.cwd(), test.file || "");
     cases.push(`${JSON.stringify([`${file}::${test.fullTitle()}`, outcome])}\n`);
   };
-  runner.on("pass", note("passed"));
-  runner.on("fail", note("failed"));
-  runner.on("pending", note("skipped"));
+  runner.on("pass", record("passed"));
+  runner.on("fail", record("failed"));
+  runner.on("pending", record("skipped"));
   runner.once("end", () => require("node:fs").writeFileSync(`${report}.jsonl`, cases.join("")));
 }
 
-function load(name, find) {
+function load(name, search) {
   try {
-    return name && require(require.resolve(name, find));
+    return name && require(require.resolve(name, search));
   } catch {
     return undefined; // Mocha would abort here, but the report matters more
   }
@@ -47,9 +47,9 @@ function takeReporter(words) {
   return name;
 }
 
-let asked = "";
-if (folder && added[program]) {
-  if (program === "mocha") asked = takeReporter(process.argv);
-  process.argv.push(...added[program]);
+let reporter = "";
+if (folder && options[program]) {
+  if (program === "mocha") reporter = takeReporter(process.argv);
+  process.argv.push(...options[program]);
 }
 module.exports = MochaReporter;

@@ -1,9 +1,8 @@
 """Makes unittest write a report: a line of JSON for each test, [name, outcome], into a file named
 after the process. Pytest's own report gets the name of the process, too.
 
-Python's ``site`` imports the first module with this name at startup: another one is shadowed, and
-so imported here. Processes that a test of pytest starts are left alone: they are no runs of the
-command.
+Python's ``site`` imports the first module with this name at startup. It shadows any other, which is
+therefore imported here. Processes that a pytest test starts write no report.
 """
 
 import os
@@ -54,12 +53,12 @@ def _wrap_method(
 ) -> "Callable[..., object]":
     import json
 
-    def note(self: "TestResult", test: "TestCase", *args: object, **named: object) -> object:
+    def record(self: "TestResult", test: "TestCase", *args: object, **kwargs: object) -> object:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([test.id(), outcome]) + "\n")
-        return method(self, test, *args, **named)
+        return method(self, test, *args, **kwargs)
 
-    return note
+    return record
 
 
 def _import_shadowed() -> None:
@@ -77,10 +76,10 @@ def rename_report(folder: str) -> None:
     """Give this process a report of its own: several runs of pytest in one command would otherwise
     overwrite each other's."""
     options = os.environ.get("PYTEST_ADDOPTS", "")
-    shared = re.escape(f"{folder}/pytest") + r"(-\d+)?\.xml"
-    if re.search(shared, options):
-        own = f"{folder}/pytest-{os.getpid()}.xml"
-        os.environ["PYTEST_ADDOPTS"] = re.sub(shared, lambda _old: own, options)
+    path = re.escape(f"{folder}/pytest") + r"(-\d+)?\.xml"
+    if re.search(path, options):
+        new_path = f"{folder}/pytest-{os.getpid()}.xml"
+        os.environ["PYTEST_ADDOPTS"] = re.sub(path, lambda _match: new_path, options)
 
 
 if os.environ.get(FOLDER):
