@@ -7,7 +7,7 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 from gitlab_nightshift.policy.change_rules import find_violations
-from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
+from gitlab_nightshift.policy.path_patterns import find_matching, is_in_scope, matches
 from gitlab_nightshift.policy.protected_files import (
     DEPENDENCY_FILES,
     DEPENDENCY_GROUPS,
@@ -17,8 +17,8 @@ from gitlab_nightshift.policy.write_gate import (
     HARMLESS,
     PIPELINE,
     SENSITIVE,
+    describe_approvals,
     list_gated_files,
-    to_approve,
 )
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow
@@ -158,7 +158,7 @@ def test_what_only_sounds_like_one(path: str) -> None:
 def test_paths_are_patterns_as_in_gitignore(
     paths: list[str], exclude: list[str], path: str, ok: bool
 ) -> None:
-    assert within(path, Settings(paths=paths, exclude_paths=exclude)) is ok
+    assert is_in_scope(path, Settings(paths=paths, exclude_paths=exclude)) is ok
 
 
 # --- the write gate -----------------------------------------------------------------------------
@@ -278,12 +278,12 @@ def test_own_sensitive_paths_and_own_prompts() -> None:
 def test_what_to_approve_is_one_line() -> None:
     paths = tuple(f".gitlab/ci/{n}.yml" for n in range(7))
     gates = list_gated_files(change_of(*paths, "Dockerfile"), Settings(), "")
-    text = to_approve(gates)
+    text = describe_approvals(gates)
     assert "\n" not in text
     assert text.startswith(".gitlab/ci/0.yml is pipeline configuration, which GitLab runs before")
     assert text.endswith("; and 2 more files")
     assert "Dockerfile" not in text
-    assert to_approve(list_gated_files(change_of("Dockerfile"), Settings(), "")) == ""
+    assert describe_approvals(list_gated_files(change_of("Dockerfile"), Settings(), "")) == ""
 
 
 # --- what GitLab reads as configuration -----------------------------------------------------------

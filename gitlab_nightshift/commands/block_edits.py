@@ -25,7 +25,7 @@ from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.options import keep_to_row
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.policy.path_patterns import is_in_scope
 from gitlab_nightshift.policy.prompts import SEPARATOR
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage, format_cost
@@ -175,7 +175,7 @@ class _PatchLoop:
         except EndpointError as error:
             raise self._to_error(error) from None
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
-        if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
+        if outside := [edit.path for edit in edits if not is_in_scope(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
         state = self.access.read_state()
         used = state.usage if state else UNKNOWN_USAGE

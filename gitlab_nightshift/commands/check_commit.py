@@ -27,7 +27,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.commit_trial import try_commit
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext
 from gitlab_nightshift.stages.work.tool_access import JobFolders, open_job_tools
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
+from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
 
@@ -103,12 +103,12 @@ def _build_work_context(
     )
 
 
-def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> Commands:
+def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> VerifyCommands:
     if settings.verify_commands:
-        return Commands(tuple(settings.verify_commands), implied=False)
+        return VerifyCommands(tuple(settings.verify_commands), implied=False)
     build = BuildFiles(
         files=list_tracked_files(git, judgement.top),
         read=lambda name: read_committed_file(git, judgement.top, judgement.tree, name),
         is_installed=lambda path: (judgement.top / path).exists(),
     )
-    return Commands(find_test_commands(build), implied=True)
+    return VerifyCommands(find_test_commands(build), implied=True)

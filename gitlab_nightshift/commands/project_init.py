@@ -69,7 +69,7 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
-from gitlab_nightshift.stages.work.work_context import Commands
+from gitlab_nightshift.stages.work.work_context import VerifyCommands
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
@@ -357,7 +357,7 @@ def _try_commands(
         session, dataclasses.replace(place, folders=(*place.folders, *tools))
     )
     work = dataclasses.replace(
-        build_work_context(opened_session), verify=Commands((), implied=True)
+        build_work_context(opened_session), verify=VerifyCommands((), implied=True)
     )
     seconds = work.seconds or _LONGEST_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)

@@ -67,7 +67,7 @@ from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_categor
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import build_git_server, choose_author
 from gitlab_nightshift.stages.work.gateway_access import check_bounds
-from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, VerifyCommands
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
 NOTHING_TICKED = "an issue was edited, but no box on the dashboard asks for a night"
@@ -303,7 +303,7 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     return deepen_facts(facts, session.git, source, build_git_server(session), count)
 
 
-def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
+def _write_plan(session: Session, plan: Plan, verify: VerifyCommands, *, done_before: bool) -> None:
     """Write the plan, and emit what it says. ``done_before``: an earlier try of this run did the
     work, so nothing is planned."""
     write_record(session.results / "plan.json", plan)
@@ -327,7 +327,7 @@ def _explain_pause(session: Session, project: Project, plan: Plan) -> None:
         session.emit(Note(f"could not comment on the pause: {error.message}", warning=True))
 
 
-def _describe_verification(verify: Commands) -> str:
+def _describe_verification(verify: VerifyCommands) -> str:
     source = "the build files; verify_commands is empty" if verify.implied else "verify_commands"
     return f"{', '.join(verify.commands)} ({source})" if verify.commands else NOTHING_TO_RUN
 
@@ -349,7 +349,7 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     context = build_work_context(session)
     repository = Repository(session.git, session.known.paths_and_head[0].git_dir)
     commands = context.build_commands
-    sources = BriefSources(plan, session.checkout, repository, commands, coverage=False)
+    sources = BriefSources(plan, session.checkout, repository, commands, read_coverage=False)
     return preview_prompts(context, plan, make_brief(sources))
 
 

@@ -12,7 +12,7 @@ from gitlab_nightshift.policy.prompts import (
     BEADS,
     LARGEST_TEMPLATE,
     check_placeholders,
-    find_packaged_folder,
+    find_packaged_templates,
     load_bead_template,
     render,
     render_bead_prompt,
@@ -48,7 +48,7 @@ def test_the_placeholders_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("bead", BEADS)
 def test_a_bead_has_a_packaged_template(bead: str, tmp_path: Path) -> None:
     text = load_bead_template(bead, Settings(), tmp_path)
-    assert text == (find_packaged_folder() / f"{bead}.md").read_text()
+    assert text == (find_packaged_templates() / f"{bead}.md").read_text()
     assert set(vars(Prompts())) == set(BEADS)
 
 

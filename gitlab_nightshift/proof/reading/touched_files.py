@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gitlab_nightshift.policy.path_patterns import matches, within
+from gitlab_nightshift.policy.path_patterns import is_in_scope, matches
 from gitlab_nightshift.policy.protected_files import (
     DEPENDENCY_FILES,
     FileVersions,
@@ -126,7 +126,7 @@ def find_too_large_diff(change: Changeset, context: Context) -> Iterator[RuleVio
 def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[RuleViolation]:
     """Files outside ``paths`` or inside ``exclude_paths``; of a moved file, both paths count."""
     for file in change.files:
-        outside = {p for p in (file.old_path, file.path) if not within(p, context.settings)}
+        outside = {p for p in (file.old_path, file.path) if not is_in_scope(p, context.settings)}
         for path in sorted(outside):
             yield RuleViolation(file.path, 0, f"{path} is outside paths, or in exclude_paths.")
 

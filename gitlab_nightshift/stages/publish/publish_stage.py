@@ -14,7 +14,7 @@ from gitlab_nightshift.gitlab.resources import (
     NewMergeRequest,
     build_earlier_publication,
 )
-from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.policy.write_gate import describe_approvals
 from gitlab_nightshift.records.events import GateRequired, Note
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
@@ -96,7 +96,7 @@ def _publish_change(
             return build_earlier_publication(bundle.run_id, found, proposal.category)
         if why := _find_skip_reason(patch, repository, context):
             return Publication(bundle.run_id, Outcome.SKIPPED, why)
-        if (needed := to_approve(proposal.gates)) and not context.approved_by:
+        if (needed := describe_approvals(proposal.gates)) and not context.approved_by:
             return _request_approval(bundle, needed, context)
         written = write_texts(bundle, proposal, context)
         commit = _create_commit(proposal, written.message, repository, context)
@@ -121,7 +121,7 @@ def _add_follow_up(
     request: TaskRequest,
 ) -> Publication:
     """Publish the change as another commit on its branch, or as a suggestion."""
-    if (needed := to_approve(proposal.gates)) and not context.approved_by:
+    if (needed := describe_approvals(proposal.gates)) and not context.approved_by:
         return _request_approval(bundle, needed, context)
     if request.suggest:
         tree = proposal.change.tree_id

@@ -26,7 +26,7 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     LONGEST_EARLIER,
     LONGEST_EVIDENCE,
     LONGEST_LAST,
-    LONGEST_LIST,
+    MOST_ENTRIES,
     FailedAttempt,
     StepInput,
     build_bead_prompt,
@@ -34,13 +34,13 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     build_run_values,
     build_step_input,
     format_answer_request,
+    format_budget_left,
     format_deadline,
     format_evidence,
     format_failures,
-    format_hand_over,
     format_last_sections,
-    format_limits,
     format_list,
+    format_report_instructions,
     quote_data,
 )
 from gitlab_nightshift.stages.work.run_budget import Ledger
@@ -117,8 +117,8 @@ def test_lists_are_markdown_of_one_line_each() -> None:
 
 
 def test_long_lists_are_cut() -> None:
-    lines = format_list(str(n) for n in range(LONGEST_LIST + 5)).splitlines()
-    assert len(lines) == LONGEST_LIST + 1
+    lines = format_list(str(n) for n in range(MOST_ENTRIES + 5)).splitlines()
+    assert len(lines) == MOST_ENTRIES + 1
     assert lines[-1] == "- … and 5 more"
 
 
@@ -214,15 +214,15 @@ def test_sections_that_this_program_adds() -> None:
 
 
 def test_tokens_and_time_where_they_are_limited() -> None:
-    lines = format_limits(ledger(deadline=0.0, most=5000)).splitlines()
+    lines = format_budget_left(ledger(deadline=0.0, most=5000)).splitlines()
     assert lines[3:] == ["- Tokens: 1000 of 5000", "- Time: 0 minutes"]
 
 
 def test_one_way_to_hand_over() -> None:
-    by_file = format_hand_over("", "/x/handoff.json")
+    by_file = format_report_instructions("", "/x/handoff.json")
     assert "to /x/handoff.json" in by_file
     assert "read it, then replace it whole" in by_file
-    by_tool = format_hand_over("by the tool StructuredOutput", "/x/handoff.json")
+    by_tool = format_report_instructions("by the tool StructuredOutput", "/x/handoff.json")
     assert "by the tool StructuredOutput, once" in by_tool
     assert "handoff.json" not in by_tool
 
@@ -246,15 +246,15 @@ def test_earlier_failures_are_short_and_the_last_is_whole() -> None:
 
 def test_refused_commands_of_all_attempts_are_named_once() -> None:
     failures = [
-        FailedAttempt("One.", refused=("curl x", "gradle: not found")),
-        FailedAttempt("Two.", refused=("curl x", "a\nb" + "c" * 999)),
+        FailedAttempt("One.", denied=("curl x", "gradle: not found")),
+        FailedAttempt("Two.", denied=("curl x", "a\nb" + "c" * 999)),
     ]
     text = format_failures(failures).partition("Refused or not found, do without:\n")[2]
     one, two, three = text.split("\n")
     assert (one, two) == ("- curl x", "- gradle: not found")
     assert three.startswith("- a bccc")
     assert len(three) < 200
-    many = FailedAttempt("Many.", refused=tuple(map(str, range(99))))
+    many = FailedAttempt("Many.", denied=tuple(map(str, range(99))))
     assert format_failures([many]).count("\n- ") == 15
 
 

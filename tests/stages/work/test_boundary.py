@@ -41,7 +41,7 @@ def boundary(tmp_path: Path) -> Boundary:
 def test_the_path_inside(boundary: Boundary, tmp_path: Path) -> None:
     """Links of the system stay; one that leads into a tool folder may not exist inside."""
     given = ("bin", "usr/local/bin", "usr/local/mine", "home/bin", "tools/current/bin", "nowhere")
-    path = boundary.build_search_path(":".join(str(tmp_path / folder) for folder in given))
+    path = boundary.filter_search_path(":".join(str(tmp_path / folder) for folder in given))
     kept = ("bin", "usr/local/bin", "tools/17/bin")
     assert path.split(":") == [str(tmp_path / folder) for folder in kept]
     assert boundary.is_readable(tmp_path / "bin/sh")

@@ -20,7 +20,7 @@ from gitlab_nightshift.records.bead_results import (
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.cited_files import PathResolver, drop_unfounded
-from gitlab_nightshift.stages.work.handoff import ReadHandoff, accept_handoff
+from gitlab_nightshift.stages.work.handoff import HandoffResult, accept_handoff
 from gitlab_nightshift.system.file_names import is_dot_git
 from tests.fuzz.strategies import steady
 from tests.support.tables import each
@@ -113,13 +113,13 @@ def test_evidence_is_shortened_at_its_beginning_alone(
 SELECTED = {"files": ["shop.py"], "description": "Do it."}
 
 
-def accept(bead: str, data: dict[str, Any], tree: PathResolver) -> ReadHandoff:
+def accept(bead: str, data: dict[str, Any], tree: PathResolver) -> HandoffResult:
     return accept_handoff(
         bead, BeadReport(BeadStatus.OK, Usage(), structured=data), Path("/x"), tree
     )
 
 
-def analyze(tree: PathResolver, *files: str, **more: object) -> ReadHandoff:
+def analyze(tree: PathResolver, *files: str, **more: object) -> HandoffResult:
     selected = {**SELECTED, "files": files}
     return accept("analyze", {"result": "IMPROVEMENT_FOUND", "selected": selected, **more}, tree)
 

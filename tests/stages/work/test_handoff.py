@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.stages.work.handoff import (
-    KINDS,
+    HANDOFF_TYPES,
     LARGEST,
     STUBS,
     HandoffError,
@@ -194,6 +194,6 @@ def drop_limits(schema: Any) -> Any:
     return loose
 
 
-@pytest.mark.parametrize("bead", KINDS)
+@pytest.mark.parametrize("bead", HANDOFF_TYPES)
 def test_it_is_what_pydantic_makes_of_the_record(bead: str) -> None:
-    assert build_schema(bead) == drop_limits(TypeAdapter(KINDS[bead]).json_schema())
+    assert build_schema(bead) == drop_limits(TypeAdapter(HANDOFF_TYPES[bead]).json_schema())

@@ -84,6 +84,6 @@ def test_what_could_not_be_put_back_after_a_kill_stops_the_night(tmp_path: Path)
 
 
 def test_so_do_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden_files, "MOST", 3)
+    monkeypatch.setattr(hidden_files, "MOST_FILES", 3)
     with pytest.raises(NightshiftError, match="7 files of"):
         find_hidden_files(saved(tmp_path))

@@ -15,8 +15,8 @@ from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.work.boundary import Boundary
-from gitlab_nightshift.stages.work.program_allowlist import BASE, restrict_programs
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
+from gitlab_nightshift.stages.work.program_allowlist import USUAL_PROGRAMS, restrict_programs
+from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from gitlab_nightshift.system.raw_logs import build_logs
 
 TOOL = '#!/bin/sh\necho "tool $*"\necho "$PATH"\ncommand -v helper\n'
@@ -54,7 +54,7 @@ class Machine:
             home=self.top,
             private=self.top,
             logs=build_logs(self.top, Redactor(())),
-            verify=Commands((), implied=True),
+            verify=VerifyCommands((), implied=True),
             seconds=None,
             allowed_commands=commands,
             redact=Redactor(()),
@@ -226,6 +226,6 @@ def test_nothing_of_the_base_reaches_a_network_or_another_user() -> None:
     known = (
         "curl wget ssh scp sftp nc ncat socat telnet ftp rsync sudo su doas python3 perl ruby node"
     )
-    assert not set(BASE) & set(
+    assert not set(USUAL_PROGRAMS) & set(
         f"{known} php lua docker podman apt apt-get npm pip make gdb".split()
     )

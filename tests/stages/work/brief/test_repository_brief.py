@@ -215,9 +215,10 @@ def test_first_lines_that_say_something(tmp_path: Path) -> None:
         "# Rules\n\n---\n" + "".join(f"rule {n}\n" for n in range(99))
     )
     (tmp_path / ".editorconfig").write_text("root = true\n[*]\nindent_style = space\n# c\nd\ne\n")
-    quoted = list(read_convention_lines(tmp_path, ["AGENTS.md", ".editorconfig"]))
-    assert quoted[0] == ["AGENTS.md", "# Rules", *(f"rule {n}" for n in range(7))]
-    assert quoted[1] == [".editorconfig", "root = true", "[*]", "indent_style = space", "# c"]
+    assert list(read_convention_lines(tmp_path, ["AGENTS.md", ".editorconfig"])) == [
+        ("AGENTS.md", ["# Rules", *(f"rule {n}" for n in range(7))]),
+        (".editorconfig", ["root = true", "[*]", "indent_style = space", "# c"]),
+    ]
 
 
 def test_of_a_python_project_the_settings_of_its_tools(tmp_path: Path) -> None:
@@ -226,8 +227,8 @@ def test_of_a_python_project_the_settings_of_its_tools(tmp_path: Path) -> None:
         "[tool.pytest.ini_options]\naddopts = '-q'\n"
     )
     expected = ["[tool.ruff]", "line-length = 88", "[tool.pytest.ini_options]", "addopts = '-q'"]
-    [quoted] = read_convention_lines(tmp_path, ["pyproject.toml", "lib/pyproject.toml"])
-    assert quoted == ["pyproject.toml", *expected]
+    paths = ["pyproject.toml", "lib/pyproject.toml"]
+    assert list(read_convention_lines(tmp_path, paths)) == [("pyproject.toml", expected)]
 
 
 def test_no_link_is_followed_and_a_missing_or_binary_file_is_only_named(tmp_path: Path) -> None:
@@ -241,8 +242,8 @@ def test_no_link_is_followed_and_a_missing_or_binary_file_is_only_named(tmp_path
     (top / "CLAUDE.md").write_bytes(b"\xff\xfe\x00" * 9)
     names = ["AGENTS.md", "lib/AGENTS.md", "CONTRIBUTING.md"]
     assert list(read_convention_lines(top, names)) == [
-        ["AGENTS.md"],
-        ["CONTRIBUTING.md"],
-        ["lib/AGENTS.md"],
+        ("AGENTS.md", []),
+        ("CONTRIBUTING.md", []),
+        ("lib/AGENTS.md", []),
     ]
     assert "secret" not in str(list(read_convention_lines(top, [*names, "CLAUDE.md"])))

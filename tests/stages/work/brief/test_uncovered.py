@@ -216,10 +216,10 @@ def test_lines_and_functions(
 
 
 def test_when_it_was_made() -> None:
-    assert parse_report(COBERTURA).made_at == 1700000000.123
-    assert parse_report(COBERTURA.replace(b"1700000000123", b"1700000000")).made_at == 1700000000
-    assert parse_report(JACOCO).made_at == 1700000000
-    assert parse_report(LCOV).made_at is None
+    assert parse_report(COBERTURA).created_at == 1700000000.123
+    assert parse_report(COBERTURA.replace(b"1700000000123", b"1700000000")).created_at == 1700000000
+    assert parse_report(JACOCO).created_at == 1700000000
+    assert parse_report(LCOV).created_at is None
 
 
 @each(

@@ -3,7 +3,7 @@
 import pytest
 
 from gitlab_nightshift.policy.gates import restrict_settings
-from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.policy.path_patterns import is_in_scope
 from gitlab_nightshift.records.delegation_records import Execution, Payload, WorkspaceOptions
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
@@ -18,7 +18,7 @@ PATHS = ("a.py", "lib/a.py", "lib/in/a.py", "lib/in/deep/a.py", "lib/in/a.txt", 
 def allowed(settings: Settings, subdir: str) -> list[str]:
     payload = Payload("x", workspace=WorkspaceOptions(workspace_subdir=subdir))
     made = narrow_settings(settings, payload, subdir)
-    return [path for path in PATHS if within(path, made)]
+    return [path for path in PATHS if is_in_scope(path, made)]
 
 
 def test_a_folder_narrows_what_the_settings_allow() -> None:
