@@ -2,7 +2,6 @@
 code: no setting can remove or move it."""
 
 import difflib
-import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -53,8 +52,7 @@ def _read_template(path: Path, where: str) -> str:
 
 
 def check_placeholders(text: str, names: Collection[str], where: str) -> None:
-    """Raise ``E_CONFIG`` for unknown placeholders, one line each, with a suggestion. ``where``
-    names the template in messages."""
+    """Raise ``E_CONFIG`` for unknown placeholders: a line each, with a suggestion."""
     unknown: list[str] = []
     for match in PLACEHOLDER.finditer(text):
         name = match[1]
@@ -70,12 +68,7 @@ def check_placeholders(text: str, names: Collection[str], where: str) -> None:
 def render(template: str, values: Mapping[str, str]) -> str:
     """Fill the placeholders in one pass, so that values are not rendered again; ``\\{{`` becomes
     ``{{``. A placeholder without a value becomes empty."""
-
-    def fill(match: re.Match[str]) -> str:
-        name = match[1]
-        return "{{" if name is None else values.get(name, "")
-
-    return PLACEHOLDER.sub(fill, template)
+    return PLACEHOLDER.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
 
 
 def render_bead_prompt(

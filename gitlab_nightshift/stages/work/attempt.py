@@ -87,11 +87,7 @@ class ChangeAttempts:
     recorder: Recorder
 
     def try_until_proven(
-        self,
-        max_attempts: int,
-        on_failure: Callable[[FailedAttempt], None],
-        *,
-        requested: bool,
+        self, max_attempts: int, on_failure: Callable[[FailedAttempt], None], *, requested: bool
     ) -> ProvenChange | FailedAttempt:
         """Try at most ``max_attempts`` times. Each attempt learns why the earlier ones failed, and
         ``on_failure`` is called after each failure.
@@ -184,11 +180,7 @@ class ChangeAttempts:
         assert isinstance(verified.handoff, Verdict)
         warnings = tuple(f for f in (*read.findings, *ran.findings) if f.level == "warn")
         passed = dataclasses.replace(
-            read,
-            commands=ran.commands,
-            notes=ran.notes,
-            checks=ran.checks,
-            findings=warnings,
+            read, commands=ran.commands, notes=ran.notes, checks=ran.checks, findings=warnings
         )
         return ProvenChange(captured, verified.handoff, passed, select_commands(verified.tools))
 

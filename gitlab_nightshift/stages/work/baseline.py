@@ -124,8 +124,7 @@ def run_baseline(
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
     run_commands = _run_implied if verify.implied else _run_requested
     run = run_commands(verify, checkout, runner)
-    # Ignored files that were too many or too large to copy stay as the commands left them: no agent
-    # has run yet.
+    # No agent has run yet, so ignored files that were not copied stay as the commands left them.
     checkout.restore(keep_watched=True)
     baseline = _judge_baseline(verify, mode or work.settings.baseline, run)
     passed = sum(result.ok for result in run.results)
@@ -250,9 +249,8 @@ class ProofContext:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What reading or running a change shows. ``why`` tells the next attempt why it is refused, ""
-    if it is not. ``undecided`` are findings of reading that running may refute, ``evidence`` is a
-    text for Verify."""
+    """What reading or running a change shows. ``why`` it is refused, for the next attempt; "" if it
+    is not. Running may refute the findings ``undecided``; ``evidence`` is a text for Verify."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()

@@ -52,7 +52,6 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import (
     TRUSTED_CHECKOUTS,
     build_bead_env,
-    build_search_path,
 )
 from gitlab_nightshift.system.openat import remove_tree
 
@@ -129,12 +128,7 @@ def run_bead(
     folder = boundary.scratch / name
     try:
         with report_full_disk(*bead_context.disks.folders):
-            scratch = _make_scratch(folder)
-            scratch.analysis_file.write_text(analysis_json, encoding="utf-8")
-            if last_patch:
-                scratch.patch_file.write_bytes(last_patch)
-                scratch.patch_file.chmod(0o444)
-            write_stub(bead, scratch.handoff_file)
+            scratch = _make_scratch(folder, bead, analysis_json, last_patch)
             task = _build_task(bead_context, bead, category, attempt, scratch)
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
@@ -173,28 +167,25 @@ def _build_task(
     )
 
 
+@dataclass
 class _AgentProcess:
     """One run of the agent's process, from its prompt to the bead's result."""
 
-    def __init__(
-        self,
-        bead_context: BeadContext,
-        task: BeadTask,
-        name: str,
-        scratch: _Scratch,
-        access: BeadAccess,
-    ) -> None:
-        self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
-        self._name = name
-        self._reader = bead_context.provider.build_reader()
-        self._watch = Watch(
-            bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
-        )
+    bead_context: BeadContext
+    task: BeadTask
+    name: str
+    scratch: _Scratch
+    access: BeadAccess
+
+    def __post_init__(self) -> None:
+        context = self.bead_context
+        self.reader = context.provider.build_reader()
+        self.watch = Watch(context.work, context.ledger, context.disks, self.reader, self.access)
 
     def run(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadResult:
         prompt = self._render_prompt(values, sections)
         started = read_clock()
-        self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
+        self.bead_context.work.emit(ProgramStarted(f"{AGENT}{self.task.bead}"))
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
@@ -204,77 +195,76 @@ class _AgentProcess:
             # The bead's cost counts all the same. As for subprocess.Popen.returncode, a negative
             # status means that a signal ended the process.
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
-            report = self._reader.build_report(ended, b"")
+            report = self.reader.build_report(ended, b"")
             text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
+            self.bead_context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
 
     def _render_prompt(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadPrompt:
-        context, scratch = self._context, self._scratch
+        context, scratch = self.bead_context, self.scratch
         files = {
             "handoff_file": str(scratch.handoff_file),
             "analysis_file": str(scratch.analysis_file),
             "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
         }
         instructions = ""
-        if self._task.schema:
+        if self.task.schema:
             report_by = context.provider.about.report_by
             instructions = format_report_instructions(report_by, files["handoff_file"])
         last_sections = format_last_sections(context.ledger, sections, instructions)
-        template = context.templates[self._task.bead]
+        template = context.templates[self.task.bead]
         return build_bead_prompt(template, {**values, **files}, context.brief, last_sections)
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
-        emit, logs = self._context.work.emit, self._context.work.logs
-        program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
+        emit, logs = self.bead_context.work.emit, self.bead_context.work.logs
+        program, took_s = f"{AGENT}{self.task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
-        self._context.record(self._task, ended, logs.find_log(f"{self._name}.out"))
-        stderr = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
-        report = self._watch.override_report(self._reader.build_report(ended, stderr))
+        self.bead_context.record(self.task, ended, logs.find_log(f"{self.name}.out"))
+        stderr = logs.read_tail(f"{self.name}.err", STDERR_TAIL)
+        report = self.watch.override_report(self.reader.build_report(ended, stderr))
         if report.note:
-            emit(Note(f"{self._task.bead}: {report.note}"))
-        timeout_s = self._context.work.settings.bead_timeout
-        wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
+            emit(Note(f"{self.task.bead}: {report.note}"))
+        timeout_s = self.bead_context.work.settings.bead_timeout
+        wait_s = compute_drain_s(ended, timeout_s, self.bead_context.ledger.compute_left_s())
         return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
-        work, provider, task = self._context.work, self._context.provider, self._task
+        work, provider, task = self.bead_context.work, self.bead_context.provider, self.task
         with (
-            work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
-            # The innermost, so that files are missing only while the agent runs, and not while logs
-            # are opened or packed.
-            hide_files(task.checkout, self._context.hidden),
+            work.logs.open_logs(f"{self.name}.out", f"{self.name}.err") as (out, err),
+            # The innermost, so that the files are missing only while the agent runs.
+            hide_files(task.checkout, self.bead_context.hidden),
         ):
             return stream(
-                provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
+                provider.build_bead_args(task, work.search_path),
                 cwd=task.checkout,
                 env=self._build_environment(),
                 stdin=provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
                 limits=self._build_limits(),
-                on_line=self._watch.handle_line,
-                on_tick=self._watch.tick,
-                boundary=self._context.boundary.build_confinement(
-                    task.checkout, self._scratch.home.parent
+                on_line=self.watch.handle_line,
+                on_tick=self.watch.tick,
+                boundary=self.bead_context.boundary.build_confinement(
+                    task.checkout, self.scratch.home.parent
                 ),
             )
 
     def _settle_result(self, report: BeadReport, ended: ProgramEnd, wait_s: float) -> BeadResult:
         # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
-        if usage := self._access.settle_usage(wait_s):
+        if usage := self.access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
-        task, result = self._task, HandoffResult(report.status, report.error)
+        task, result = self.task, HandoffResult(report.status, report.error)
         if report.status is BeadStatus.OK and task.bead in HANDOFF_TYPES:
-            file = self._scratch.handoff_file
-            result = accept_handoff(task.bead, report, file, self._context.paths)
+            file = self.scratch.handoff_file
+            result = accept_handoff(task.bead, report, file, self.bead_context.paths)
         if result.note:
-            self._context.work.emit(Note(f"{task.bead}: {result.note}"))
+            self.bead_context.work.emit(Note(f"{task.bead}: {result.note}"))
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
-        find_log = self._context.work.logs.find_log
+        find_log = self.bead_context.work.logs.find_log
         # No command can forge the report of an agent that starts none.
-        trusted = not self._context.provider.about.runs_commands
+        trusted = not self.bead_context.provider.about.runs_commands
         return BeadResult(
             bead=task.bead,
             category=task.category,
@@ -286,20 +276,20 @@ class _AgentProcess:
             error=result.error[:LONGEST_TEXT],
             handoff=result.handoff,
             denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
-            logs=tuple(f"logs/{find_log(f'{self._name}.{kind}').name}" for kind in ("out", "err")),
+            logs=tuple(f"logs/{find_log(f'{self.name}.{kind}').name}" for kind in ("out", "err")),
             # One character too many, so that delegation_records.cut sees that it was cut.
             said=report.last_message[: LONGEST_TEXT + 1],
             missing=report.missing,
-            tools=merge_calls(self._access.list_calls(), report.calls, trusted=trusted),
+            tools=merge_calls(self.access.list_calls(), report.calls, trusted=trusted),
         )
 
     def _build_environment(self) -> dict[str, str]:
-        work, boundary = self._context.work, self._context.boundary
+        work, boundary = self.bead_context.work, self.bead_context.boundary
         env = build_bead_env(
             work.env,
             work.settings.agent_env,
-            home=self._scratch.home,
-            tmp=self._scratch.tmp,
+            home=self.scratch.home,
+            tmp=self.scratch.tmp,
             checkout=work.checkout,
             programs=boundary.program_folders,
         )
@@ -307,13 +297,13 @@ class _AgentProcess:
             **env,
             "PATH": boundary.build_agent_path(env["PATH"]),
             **boundary.build_git_env(),
-            **self._context.provider.build_settings_env(),
-            **self._access.env,
+            **self.bead_context.provider.build_settings_env(),
+            **self.access.env,
         }
 
     def _build_limits(self) -> ProcessLimits:
-        settings = self._context.work.settings
-        timeouts_s = (settings.bead_timeout, self._context.ledger.compute_left_s())
+        settings = self.bead_context.work.settings
+        timeouts_s = (settings.bead_timeout, self.bead_context.ledger.compute_left_s())
         return ProcessLimits(
             timeout_s=min((each for each in timeouts_s if each is not None), default=None),
             idle_s=settings.idle_timeout,
@@ -331,7 +321,7 @@ def _check_run_continues(ledger: Ledger, result: BeadResult) -> None:
         raise ledger.build_deadline_stop()
 
 
-def _make_scratch(folder: Path) -> _Scratch:
+def _make_scratch(folder: Path, bead: str, analysis_json: str, last_patch: bytes) -> _Scratch:
     home, tmp, handoff = (folder / name for name in ("home", "tmp", "handoff"))
     for path in (folder, home, tmp, handoff):
         path.mkdir(mode=0o700)
@@ -339,4 +329,10 @@ def _make_scratch(folder: Path) -> _Scratch:
     # from variables (git's Documentation/config/safe.txt).
     (home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
     files = (handoff / name for name in ("handoff.json", "analysis.json", "last.patch"))
-    return _Scratch(home, tmp, *files)
+    scratch = _Scratch(home, tmp, *files)
+    write_stub(bead, scratch.handoff_file)
+    scratch.analysis_file.write_text(analysis_json, encoding="utf-8")
+    if last_patch:
+        scratch.patch_file.write_bytes(last_patch)
+        scratch.patch_file.chmod(0o444)
+    return scratch

@@ -26,7 +26,7 @@ from gitlab_nightshift.stages.work.handoff import HANDOFF_TYPES
 from gitlab_nightshift.stages.work.run_budget import Ledger, open_ledger
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import join_some
+from gitlab_nightshift.text.printable_text import join_some, make_printable
 
 LONGEST_LAST = 5_000
 """Characters of the last failure's text."""
@@ -63,9 +63,8 @@ class FailedAttempt:
 
 @dataclass(frozen=True)
 class StepInput:
-    """What a bead learns from earlier steps besides the analysis. ``error`` is why earlier attempts
-    failed, ``evidence`` what this program observed when it ran the change, ``patch`` the last
-    attempt's change."""
+    """What a bead learns from earlier steps besides the analysis: why attempts failed (``error``),
+    what this program observed when it ran the change, and the last attempt's ``patch``."""
 
     error: str = ""
     evidence: str = ""
@@ -120,8 +119,7 @@ _OUTCOMES = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not che
 def quote_data(text: str, most: int) -> str:
     """The text, without control characters and cut after ``most`` characters, so that it cannot
     close the tag around it."""
-    plain = "".join(c for c in text if c.isprintable() or c in "\n\t")
-    quoted = plain.strip().replace("</", "<\\/")
+    quoted = make_printable(text, instead="", keep="\n\t").strip().replace("</", "<\\/")
     return quoted if len(quoted) <= most else f"{quoted[:most]} …"
 
 
@@ -189,8 +187,7 @@ def describe_open_request(mr: KnownMergeRequest) -> str:
 
 
 def describe_rejected_idea(mr: KnownMergeRequest) -> str:
-    """A rejected idea, for a list in a prompt, whose preamble says that such texts of people and
-    agents are data."""
+    """A rejected idea, for a list in a prompt, whose preamble says that such texts are data."""
     why = "; ".join(mr.reasons) or "no reason given"
     files = f"; files: {join_some(mr.files, MOST_FILES)}" if mr.files else ""
     return f"{mr.title} (!{mr.iid}, closed on {mr.day}): {why}{files}"
@@ -269,12 +266,10 @@ def build_bead_prompt(
     return BeadPrompt(shared, prompt.removeprefix(shared))
 
 
-def format_last_sections(
-    ledger: Ledger, sections: Mapping[str, str], report_instructions: str
-) -> str:
+def format_last_sections(ledger: Ledger, sections: Mapping[str, str], instructions: str) -> str:
     """The text below every template, including a team's own: ``sections`` (title → text), the
     budget left, and how to hand over the report. Empty ones are left out."""
-    left = {"What is left": format_budget_left(ledger), "Hand over": report_instructions}
+    left = {"What is left": format_budget_left(ledger), "Hand over": instructions}
     shown = [(title, text.strip()) for title, text in {**sections, **left}.items() if text]
     return "".join(f"\n## {title}\n\n{text}\n" for title, text in shown)
 
@@ -291,8 +286,7 @@ def format_budget_left(ledger: Ledger) -> str:
 
 
 def format_report_instructions(report_by: str, handoff_file: str) -> str:
-    """How to hand over the report: by the agent's own means (``report_by``), or else by the
-    file."""
+    """How to hand over the report: by the agent's own means, ``report_by``, or else the file."""
     if report_by:
         return f"Report the JSON object {report_by}, once, at the end. Do not write it to a file."
     return (
@@ -310,18 +304,15 @@ def load_templates(work_context: WorkContext) -> dict[str, str]:
 
 
 def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[str, str]:
-    """The prompts of the first category as they would be sent. Values that only earlier beads
-    provide are empty."""
-    run_values = build_run_values(plan, work_context)
+    """The prompts of the first category, without what only earlier beads provide."""
+    settings, run_values = work_context.settings, build_run_values(plan, work_context)
     # On a day without a night any category will do.
     category = next(iter(plan.categories), "tests")
-    values = build_bead_values(
-        run_values, work_context.settings, category, left_s=work_context.seconds
-    )
+    values = build_bead_values(run_values, settings, category, left_s=work_context.seconds)
     for name in ("handoff", "analysis"):
         values[f"{name}_file"] = f"<hand-off folder>/{name}.json"
     ledger = open_ledger(plan, work_context.seconds)
-    report_by = build_provider(work_context.settings).about.report_by
+    report_by = build_provider(settings).about.report_by
     instructions = format_report_instructions(report_by, values["handoff_file"])
     prompts = {}
     for bead, template in load_templates(work_context).items():

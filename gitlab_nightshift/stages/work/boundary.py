@@ -39,7 +39,6 @@ from gitlab_nightshift.sandbox.uid_tier import give
 from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 from gitlab_nightshift.text.printable_text import join_some
 
@@ -137,14 +136,13 @@ def _is_below(path: Path, folders: Iterable[Path]) -> bool:
 class BoundarySearch:
     """What the choice of a boundary depends on.
 
-    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
-    ``path`` is the job's PATH, ``look`` finds what is private on this machine.
+    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``;
+    ``look`` finds what is private on this machine.
     """
 
     work: WorkContext
     cli_files: tuple[Path, ...]
     tools: tuple[Path, ...]
-    path: str
     look: LookAtSystem = look_at_system
 
 
@@ -182,8 +180,8 @@ def open_boundary(
 def _open_sandbox(
     search: BoundarySearch, scratch: Path, open_checkout: OpenCheckout
 ) -> Iterator[tuple[Sandbox, Checkout]]:
-    """Choose a tier, then open the checkout. If its files cannot be given to another user, choose
-    again without that tier."""
+    """Choose a tier and open the checkout. If its files cannot be given to the agents' user, choose
+    another tier."""
     programs = [path for path in (*search.cli_files, *search.tools) if os.access(path, os.X_OK)]
     choose_tier = functools.partial(
         choose,
@@ -194,16 +192,21 @@ def _open_sandbox(
         look=search.look,
     )
     with contextlib.ExitStack() as stack:
+
+        def open_in(sandbox: Sandbox) -> Checkout:
+            mounting = sandbox.tier is Tier.NAMESPACES
+            return stack.enter_context(open_checkout(identity=sandbox.identity, mounting=mounting))
+
         sandbox = choose_sandbox(search.work.own_confinement, choose_tier)
         if sandbox.identity:
             stack.callback(uid_tier.release_user, sandbox.identity)
         try:
-            checkout = stack.enter_context(_open_checkout(open_checkout, sandbox))
+            checkout = open_in(sandbox)
         except OwnershipError as error:
             passed_over = (*sandbox.passed_over, (Tier.UID, str(error)))
             unavailable = [UnavailableTier(tier, why) for tier, why in passed_over]
             sandbox = choose_sandbox(search.work.own_confinement, choose_tier, unavailable)
-            checkout = stack.enter_context(_open_checkout(open_checkout, sandbox))
+            checkout = open_in(sandbox)
         yield sandbox, checkout
 
 
@@ -234,12 +237,6 @@ def choose_sandbox(
     return weaken_sandbox(sandbox, own) if own else sandbox
 
 
-def _open_checkout(
-    open_checkout: OpenCheckout, sandbox: Sandbox
-) -> contextlib.AbstractContextManager[Checkout]:
-    return open_checkout(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
-
-
 def _build_boundary(
     search: BoundarySearch, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
 ) -> Boundary:
@@ -268,7 +265,7 @@ def _build_boundary(
     )
     for note in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
         emit(note)
-    if unreadable := _find_unreadable_folders(boundary, search.path):
+    if unreadable := _find_unreadable_folders(boundary, search.work.search_path):
         names = ", ".join(unreadable)
         emit(Note(f"PATH: agents cannot read {names}. To expose a folder, add it to agent_paths."))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
@@ -300,8 +297,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
 
 
 def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
-    """Notes on private paths that a build may need. Below ``/etc`` these are only the settings of
-    tools."""
+    """Notes on private paths that a build may need; below ``/etc`` only on settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
     hidden = [path for path in others if not _is_below(Path(path), shown)]
     for path in machine.cut:
@@ -358,8 +354,7 @@ def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
         private / "results",
         private / "logs",
     )
-    search_path = build_search_path(work.env, work.checkout)
-    machine_git = with_machine_config(private / "proof-git", search_path, work.home)
+    machine_git = with_machine_config(private / "proof-git", work.search_path, work.home)
     return ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),

@@ -84,8 +84,8 @@ class _CommitTrial:
     context: Context
 
     def run_commands(self) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
-        """Run the commands on the commit. One that fails also runs on the base, where it may have
-        failed before."""
+        """Run the commands on the commit. One that fails also runs on the base: it may fail there
+        as well."""
         work = self.sandbox_context.work
         if not work.verify.commands:
             return (), ()
@@ -120,13 +120,11 @@ class _CommitTrial:
         usual_s = sum(run.result.duration_s for run in runs)
         left_s = self.sandbox_context.left_s()
         deadline = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
-        trial_checkout = TrialCheckout(
-            self.checkout, self.runner, tuple(commands), "evidence", deadline
-        )
+        trial = TrialCheckout(self.checkout, self.runner, tuple(commands), "evidence", deadline)
         red = any(not run.result.ok for run in before)
         canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
         collections = [run.collection for run in before]
-        return gather_evidence(subject, trial_checkout, collections, runs, canaries, undecided)
+        return gather_evidence(subject, trial, collections, runs, canaries, undecided)
 
     def _run(
         self, commands: Sequence[str], log: str, restore: Callable[[], object]

@@ -175,13 +175,9 @@ def open_access(
 
 
 def configure_gateway(
-    settings: Settings,
-    provider: Provider,
-    env: Mapping[str, str],
-    limit: SpendingLimit,
+    settings: Settings, provider: Provider, env: Mapping[str, str], limit: SpendingLimit
 ) -> GatewayConfig | None:
-    """The gateway's configuration for this provider; None if none is needed. Raises
-    ``E_CONFIG``."""
+    """The gateway's configuration for the provider; None if it needs none. Raises ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
     return build_gateway_config(settings, keys, env, limit)
 

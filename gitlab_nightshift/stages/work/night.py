@@ -43,7 +43,7 @@ from gitlab_nightshift.stages.work.night_ending import (
     CategoryResult,
     Ending,
     describe_failed_analyses,
-    take_first_line,
+    shorten_to_line,
 )
 from gitlab_nightshift.stages.work.recording import Recorder
 from gitlab_nightshift.stages.work.run_budget import Stop
@@ -66,12 +66,10 @@ class Night:
 
     @property
     def emit(self) -> Emit:
-        """Where events go."""
         return self.bead_context.work.emit
 
     @property
     def settings(self) -> Settings:
-        """The run's settings."""
         return self.bead_context.work.settings
 
 
@@ -90,7 +88,7 @@ def run_night_bead(
     number = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
     title = f"{_TITLES[bead]}: {category}{number}, by {getattr(night.settings.models, bead)}"
     night.emit(StepStarted(format_step_key(bead, category, attempt), title))
-    # Where they may be changed again, the recently changed files only help to choose an idea.
+    # If recently changed files may be changed again, only Analyze needs to know them.
     with_recent = night.plan.recent_files_enforced or bead == "analyze"
     values = build_bead_values(
         night.run_values if with_recent else {**night.run_values, "recent_files": ""},
@@ -130,7 +128,7 @@ def try_categories(night: Night) -> Ending:
             proven = implement(night, category, analysis)
             if isinstance(proven, ProvenChange):
                 return propose_change(night, category, analysis, proven, tried)
-            why = f"verify failed after retries: {take_first_line(proven.why)}"
+            why = f"verify failed after retries: {shorten_to_line(proven.why)}"
             tried.append(CategoryResult(category, why, analysis))
     except Stop as stop:
         return build_stopped_ending(night, stop, tried)
@@ -173,7 +171,7 @@ def choose_new_idea(
         repeated = find_repeated(category, candidate, known_ideas)
         if repeated is None:
             return dataclasses.replace(analysis, selected=candidate), tuple(refused)
-        idea = take_first_line(candidate.description)
+        idea = shorten_to_line(candidate.description)
         refused.append(f"{idea}: {describe_repetition(repeated)}")
     return dataclasses.replace(analysis, selected=None), tuple(refused)
 
@@ -270,8 +268,7 @@ def _format_title(text: str) -> str:
 def select_answers(
     answers: Iterable[ThreadAnswer], request: TaskRequest, changed: Iterable[str] = ()
 ) -> tuple[ThreadAnswer, ...]:
-    """The first answer to each thread of the request, in the threads' order, with those of its
-    files that are ``changed``."""
+    """The first answer to each thread of the request, in order, with only ``changed`` files."""
     changed, threads = frozenset(changed), range(1, count_threads(request) + 1)
     selected: dict[int, ThreadAnswer] = {}
     for answer in answers:
@@ -353,7 +350,7 @@ def _find_agent_failure(night: Night) -> str:
     results = night.bead_context.ledger.results
     if not results or any(result.status not in _AGENT_FAILURES for result in results):
         return ""
-    last = take_first_line(results[-1].error)
+    last = shorten_to_line(results[-1].error)
     who = "the agent's CLI" if night.bead_context.provider.about.program else "the model"
     return f"{who} failed in every bead ({len(results)}), last: {last}"
 
@@ -369,9 +366,9 @@ def build_stopped_ending(night: Night, stop: Stop, tried: Iterable[CategoryResul
 
 def _explain_no_improvement(result: BeadResult, analysis: AnalysisResult | None) -> CategoryResult:
     if analysis is None:
-        why = f"analysis failed: {result.status}: {take_first_line(result.error)}"
+        why = f"analysis failed: {result.status}: {shorten_to_line(result.error)}"
     else:
-        why = f"no improvement: {take_first_line(analysis.reason) or 'no reason given'}"
+        why = f"no improvement: {shorten_to_line(analysis.reason) or 'no reason given'}"
     return CategoryResult(result.category, why, analysis)
 
 

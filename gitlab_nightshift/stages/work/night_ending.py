@@ -1,5 +1,4 @@
-"""How a run of the work stage ends: its outcome and reason as data, and the bundle that records
-them."""
+"""How a run of the work stage ends: its outcome and reason as data, and the bundle with them."""
 
 import re
 import traceback
@@ -119,7 +118,7 @@ def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
     return f"{SKIPS_TO_WARN} nights in a row were skipped for the same reason"
 
 
-def take_first_line(text: str) -> str:
+def shorten_to_line(text: str) -> str:
     """The first line of a text, at most 300 characters of it."""
     return " ".join(text.strip().partition("\n")[0].split())[:300]
 

@@ -11,7 +11,7 @@ import base64
 import dataclasses
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,6 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import make_work
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.wire.sent_logs import pass_logs
 
 TIME_FACTOR, SLACK_S = 3.0, 60.0
@@ -171,8 +170,7 @@ def _notarize(
 
 def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Checkout) -> str:
     """Rebuild the change in the private repository of ``checkout``, as the process that parses the
-    patch reports it. Returns the tree's id. Raises NightshiftError if it is another tree than the
-    task's."""
+    patch reports it. Returns its tree's id. Raises NightshiftError if the task's is another."""
     repository = checkout.repository.folder
     attributes = repository / "info/attributes"
     parts = RepositoryParts(
@@ -180,8 +178,7 @@ def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Check
         object_format="sha256" if len(task.base) == SHA256_DIGITS else "sha1",
         attributes=attributes.read_bytes() if attributes.exists() else b"",
     )
-    path = build_search_path(work_context.env, work_context.checkout)
-    reading = ReaderInput(parts, task.config, work_context.private, path)
+    reading = ReaderInput(parts, task.config, work_context.private, work_context.search_path)
     rebuilt = rebuild_patch(reading, task.base, task.patch)
     if rebuilt.refused:
         raise NightshiftError(Code.PUBLISH, rebuilt.refused)
@@ -194,62 +191,59 @@ def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Check
     return rebuilt.tree
 
 
+@dataclass(frozen=True)
 class _Trial:
-    """The runs of the commands in one checkout, on ``tree`` and without it."""
+    """The runs of the commands in one checkout, on ``tree`` and without it. Between them the files
+    ``unrestored`` could not be restored."""
 
-    def __init__(
-        self,
-        task: NotaryTask,
-        tree: str,
-        checkout: Checkout,
-        runner: Runner,
-        left_s: LeftSeconds,
-        emit: Emit,
-    ) -> None:
-        self._task, self._tree, self._checkout = task, tree, checkout
-        self._runner, self._left_s, self._emit = runner, left_s, emit
-        self.unrestored: dict[str, None] = {}
+    task: NotaryTask
+    tree: str
+    checkout: Checkout
+    runner: Runner
+    left_s: LeftSeconds
+    emit: Emit
+    unrestored: dict[str, None] = field(default_factory=dict)
 
     def run_all(self) -> Iterator[NotarizedCommand]:
         """Run each command, up to the first that is not accepted."""
-        self._apply(self._tree)
-        for number, command in enumerate(self._task.commands, 1):
+        self._apply(self.tree)
+        for number, command in enumerate(self.task.commands, 1):
             result = self._run_command(command, str(number))
             yield result
             if not result.accepted:
                 return
             if result.base:
-                self._apply(self._tree)
+                self._apply(self.tree)
 
     def _run_command(self, command: str, log: str) -> NotarizedCommand:
         runs = [self._run(command, log)]
-        if not runs[0].ok and command in self._task.flaky:
-            self._apply(self._tree)
+        if not runs[0].ok and command in self.task.flaky:
+            self._apply(self.tree)
             runs.append(self._run(command, f"{log}-again"))
         result = NotarizedCommand(command, tuple(runs))
-        if not result.ok and command in self._task.may_be_red:
+        if not result.ok and command in self.task.may_be_red:
             # The change's code has run already: what it left behind could make the base fail, so
             # the command runs in a new HOME, and only if all files could be restored.
-            self._runner.renew()
-            if self._apply(self._task.base):
-                self._emit(Note(f"once more, without the change: {command}"))
+            self.runner.renew()
+            if self._apply(self.task.base):
+                self.emit(Note(f"once more, without the change: {command}"))
                 return replace(result, base=self._run(command, f"{log}-base"))
         return result
 
     def _run(self, command: str, log: str) -> NotarizedRun:
-        usual_s = (self._task.usual_s or {}).get(command)
+        usual_s = (self.task.usual_s or {}).get(command)
         at_most_s = LONGEST_S if usual_s is None else SLACK_S + TIME_FACTOR * usual_s
-        done = self._runner.run(shlex.split(command), log, at_most_s=at_most_s)
-        left_s = self._left_s()
+        done = self.runner.run(shlex.split(command), log, at_most_s=at_most_s)
+        left_s = self.left_s()
         if done.exit_status is None and left_s is not None and left_s <= 0:
             raise NightshiftError(Code.TIMEOUT, f"the run had no time left for `{command}`")
         if done.error == DISK_FULL:
             raise NightshiftError(Code.CONFIG, f"{DISK_FULL} when `{command}` ran")
-        self._emit(CommandEnded(replace(done, command=command)))
+        self.emit(CommandEnded(replace(done, command=command)))
         return NotarizedRun(done.exit_status, done.duration_s, done.error)
 
     def _apply(self, tree: str) -> bool:
         """Restore the checkout, then apply this tree; True if everything could be restored."""
-        unrestored = self._checkout.apply_tree(resolve_tree(self._checkout.repository, tree))
-        self.unrestored |= dict.fromkeys(unrestored)
+        unrestored = self.checkout.apply_tree(resolve_tree(self.checkout.repository, tree))
+        self.unrestored.update(dict.fromkeys(unrestored))
         return not unrestored

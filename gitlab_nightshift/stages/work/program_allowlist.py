@@ -53,7 +53,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
         return boundary
     # The usual tools come from the system's folders alone: an agent could write its own sed into
     # a folder of the checkout on PATH.
-    system_path = boundary.filter_search_path(build_search_path(work.env, work.checkout))
+    system_path = boundary.filter_search_path(work.search_path)
     full_path = boundary.filter_search_path(
         build_search_path(work.env, work.checkout, boundary.program_folders)
     )
@@ -74,8 +74,7 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
 
 
 def _list_programs(command: str, checkout: Path) -> dict[str, list[str]]:
-    """The programs that an allowed command looks up on PATH, with the exact arguments of each; an
-    empty list allows any."""
+    """The programs that an allowed command looks up on PATH, with exact arguments ([]: any)."""
     program, *arguments = shlex.split(command)
     if "/" not in program:
         return {program: arguments}

@@ -123,10 +123,7 @@ def prove(
 
 
 def _find_missing_proof(
-    proof: ProofContext,
-    subject: EvidenceSubject,
-    runs: tuple[CommandRun, ...],
-    evidence: Evidence,
+    proof: ProofContext, subject: EvidenceSubject, runs: tuple[CommandRun, ...], evidence: Evidence
 ) -> str:
     """Why nothing that ran proves the change's code; "" if something does, or none is needed."""
     # That the same tests ran as on the base does not show that one of them runs the changed code.

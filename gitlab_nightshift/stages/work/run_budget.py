@@ -38,14 +38,13 @@ class Stop(Exception):
 class Ledger:
     """What the run may spend, and what it has done so far, for the bundle.
 
-    ``started`` and ``deadline`` are monotonic times in seconds; ``deadline`` is None without one.
-    ``results`` are those of the beads, ``isolation`` describes the boundary that they run in,
-    ``baseline`` are the results of the commands before the change.
+    ``deadline`` is a monotonic time in seconds (None: no deadline). ``results`` are those of
+    the beads, ``isolation`` describes their boundary, ``baseline`` are the results of the commands
+    before the change.
     """
 
     limit: SpendingLimit
     deadline: float | None
-    started: float = field(default_factory=read_clock)
     results: list[BeadResult] = field(default_factory=list)
     failed_attempts: list[FailedAttemptRecord] = field(default_factory=list)
     isolation: str = "not started"
@@ -152,36 +151,35 @@ class Pace:
         return text
 
 
+@dataclass
 class Watch:
     """Shows a bead's progress, and ends the bead once the budget is spent, the provider unusable or
     a disk full."""
 
-    def __init__(
-        self,
-        work: WorkContext,
-        ledger: Ledger,
-        disks: Disks,
-        reader: OutputReader,
-        access: BeadAccess,
-    ) -> None:
-        self._work, self._ledger = work, ledger
-        self._disks, self._disk_watch = disks, DiskWatch(disks)
-        self._reader, self._access = reader, access
-        self._started, self._pace = read_clock(), Pace()
-        self._tokens = 0
-        self._spent = False
-        self._full: Path | None = None
+    work: WorkContext
+    ledger: Ledger
+    disks: Disks
+    reader: OutputReader
+    access: BeadAccess
+    _started: float = field(default_factory=read_clock)
+    _pace: Pace = field(default_factory=Pace)
+    _tokens: int = 0
+    _spent: bool = False
+    _full: Path | None = None
+
+    def __post_init__(self) -> None:
+        self._disk_watch = DiskWatch(self.disks)
 
     def handle_line(self, raw: bytes) -> bool:
         """Read a line of output; True ends the bead."""
-        progress = self._reader.read_line(raw)
+        progress = self.reader.read_line(raw)
         if progress is None:
             return False
         self._tokens = self._tokens if progress.tokens is None else progress.tokens
         if progress.text:
             self._pace.note(progress.text)
             self._show()
-        left = self._ledger.compute_budget_left().tokens
+        left = self.ledger.compute_budget_left().tokens
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
         # At once: a CLI might retry until its time limit although the provider refuses the key.
         return self._spent or bool(progress.unusable)
@@ -189,7 +187,7 @@ class Watch:
     def tick(self) -> bool:
         """Check limits even while nothing is printed; True ends the bead."""
         self._show()
-        state = self._access.read_state()
+        state = self.access.read_state()
         self._spent = self._spent or bool(state and state.exhausted)
         self._full = self._full or self._disk_watch.find_full()
         return self._spent or bool(self._full or (state and state.unusable))
@@ -199,12 +197,12 @@ class Watch:
 
         A full disk fails the bead whatever its agent reports: its files may be truncated.
         """
-        if full := self._full or self._disks.find_full():
+        if full := self._full or self.disks.find_full():
             error = f"the disk of {full} was full"
             return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
         if report.status is BeadStatus.OK:
             return report
-        state = self._access.read_state()
+        state = self.access.read_state()
         if self._spent or (state and state.exhausted):
             return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
         if state and state.unusable:
@@ -213,15 +211,15 @@ class Watch:
 
     def _read_usage(self) -> Usage:
         """The bead's usage so far, by the gateway's figures or, without one, the agent's."""
-        if state := self._access.read_state():
+        if state := self.access.read_state():
             return state.usage
         # An agent reports its cost only at the end. With 0 until then the total shows what earlier
         # beads cost; during the first bead it is unknown.
-        return Usage(0.0 if self._ledger.results else None, self._tokens)
+        return Usage(0.0 if self.ledger.results else None, self._tokens)
 
     def _show(self) -> None:
         if text := self._pace.take_due_text():
-            total = add_usage([*self._ledger.list_usage(), self._read_usage()])
-            text = text.replace(f"{self._work.checkout}/", "")
+            total = add_usage([*self.ledger.list_usage(), self._read_usage()])
+            text = text.replace(f"{self.work.checkout}/", "")
             elapsed = read_clock() - self._started
-            self._work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
+            self.work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))

@@ -66,14 +66,15 @@ class SandboxedCheckout:
         broker was killed.
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
-        path = build_search_path(work.env, work.checkout)
         full_path = build_search_path(work.env, work.checkout, work.programs)
         view = SandboxView(
             path=self.boundary.filter_search_path(full_path),
             is_readable=self.boundary.is_readable,
             job_folders=work.job_folders,
         )
-        check_tool_access(work.settings, work.verify.commands, work.env, path, view, work.emit)
+        check_tool_access(
+            work.settings, work.verify.commands, work.env, work.search_path, view, work.emit
+        )
         socket = self.sockets / "egress"
         broker = self.boundary.sandbox.broker
         with (
@@ -91,7 +92,6 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
     Raises NightshiftError E_CONFIG, E_POLICY_DENY, E_WORKSPACE_DIRTY.
     """
     work = sandbox_context.work
-    path = build_search_path(work.env, work.checkout)
     prepared = work.prepared
     temporary = prepared.spare if prepared else work.private.parent
     hidden = list_hidden_paths(work.home, temporary, work.checkout)
@@ -99,10 +99,9 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
         work=work,
         cli_files=sandbox_context.cli_files,
         tools=find_tool_folders(work.settings, work.env, work.job_folders),
-        path=path,
         look=functools.partial(look_at_system, hidden, work.system_walk),
     )
-    open_own_checkout = _prepare_opening(sandbox_context, path)
+    open_own_checkout = _prepare_opening(sandbox_context)
     with (
         open_boundary(search, open_own_checkout, work.emit) as (checkout, boundary),
         # A socket's path has at most 107 bytes (sun_path, unix(7)).
@@ -111,7 +110,7 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
         yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)
 
 
-def _prepare_opening(sandbox_context: SandboxContext, path: str) -> OpenCheckout:
+def _prepare_opening(sandbox_context: SandboxContext) -> OpenCheckout:
     """How this run opens its checkout: the prepared one if there is one."""
     work = sandbox_context.work
     opening = functools.partial(
@@ -124,7 +123,7 @@ def _prepare_opening(sandbox_context: SandboxContext, path: str) -> OpenCheckout
     if work.prepared and work.prepared.checkout:
         opening = functools.partial(open_prepared, work.prepared.checkout)
     warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
-    return functools.partial(opening, private=work.private, search_path=path, warn=warn)
+    return functools.partial(opening, private=work.private, search_path=work.search_path, warn=warn)
 
 
 def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: RunEgress) -> Runner:

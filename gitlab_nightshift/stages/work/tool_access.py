@@ -90,10 +90,8 @@ def _build_error(text: str, why: str) -> NightshiftError:
 
 
 def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
-    """The closed path or credential that agents could read if ``path`` were opened to them; None
-    for none."""
-    # Both forms count: the path as named may be a link into the home, and the home itself may be
-    # reached through a link.
+    """The closed path or credential that agents could read if ``path`` were opened, or None."""
+    # Both forms count: the path may be a link into the home, and the home be behind a link.
     forms = {path, path.resolve()}
     if all(form.is_relative_to(job_folders.checkout) for form in forms):
         return None

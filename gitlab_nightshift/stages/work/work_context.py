@@ -76,6 +76,11 @@ class WorkContext(RunContext):
     own_confinement: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
 
     @property
+    def search_path(self) -> str:
+        """The job's PATH for trusted programs: without folders of the checkout."""
+        return build_search_path(self.env, self.checkout)
+
+    @property
     def job_folders(self) -> JobFolders:
         """The job's folders, with links resolved in the checkout's."""
         return JobFolders(self.home, self.checkout.resolve(), self.private)
@@ -91,11 +96,8 @@ def build_job_context(
     *,
     separate_checkout: bool = False,
 ) -> WorkContext:
-    """The input of the work stage for a job.
-
-    ``network_env`` are the variables for this program's own connections. ``separate_checkout``:
-    work runs in another checkout than the job's. For the rest see ``WorkContext``.
-    """
+    """The input of the work stage for a job. ``network_env`` are the variables for this program's
+    own connections. ``separate_checkout``: work runs in another checkout than the job's."""
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
     settings, env, programs = open_job_tools(
@@ -170,10 +172,9 @@ def read_work_context(
 def _list_needed_paths(work_context: WorkContext) -> list[str]:
     """The agent's CLI, ``agent_paths`` and the templates, which work's own sandbox must show."""
     settings = work_context.settings
-    path = build_search_path(work_context.env, work_context.checkout)
     named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
     files = [work_context.config_folder / name for name in named if name]
-    needed = [*files, *build_provider(settings).list_readable_paths(path)]
+    needed = [*files, *build_provider(settings).list_readable_paths(work_context.search_path)]
     for text in settings.agent_paths:
         # One by one, so that an invalid one is skipped; work will report it.
         with contextlib.suppress(NightshiftError):

@@ -12,13 +12,7 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.stages.work.workflows import (
-    NIGHT,
-    REPAIR,
-    REQUESTED_REPAIR,
-    REVIEW,
-    Workflow,
-)
+from gitlab_nightshift.stages.work.workflows import NIGHT, REPAIR, REPAIR_TASK, REVIEW, Workflow
 
 
 def main(data: Mapping[str, Any]) -> int:
@@ -43,7 +37,7 @@ def _run_night(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str,
 def _choose_workflow(plan: Plan, work_context: WorkContext) -> Workflow:
     request = plan.request
     if request and (request.upkeep or request.failed_pipeline):
-        return {"repair": REPAIR, "review": REVIEW, "": REQUESTED_REPAIR}[request.upkeep]
+        return {"repair": REPAIR, "review": REVIEW, "": REPAIR_TASK}[request.upkeep]
     if not work_context.settings.rehearse:
         return NIGHT
     # Imported here, since few runs are rehearsals.

@@ -40,7 +40,6 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, find_agent_program
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import join_some
 
@@ -125,12 +124,11 @@ def run_workflow(
 
     Raises NightshiftError, Interruption.
     """
-    path = build_search_path(work_context.env, work_context.checkout)
     sandbox_context = SandboxContext(
         work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
-        cli_files=setup.provider.list_readable_paths(path),
+        cli_files=setup.provider.list_readable_paths(work_context.search_path),
         left_s=ledger.compute_left_s,
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:

@@ -41,15 +41,14 @@ from gitlab_nightshift.stages.work.night import (
     try_categories,
     write_draft,
 )
-from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, shorten_to_line
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_search_path
 
 
 def _build_failed_task_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
     if tried:
-        reason = f"the task could not be done: {take_first_line(stop.reason)}"
+        reason = f"the task could not be done: {shorten_to_line(stop.reason)}"
         stop = Stop(Outcome.FAILED, reason, stop.code)
     return build_stopped_ending(night, stop, tried)
 
@@ -149,8 +148,7 @@ def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
         allowed_commands=(),
         budget_usd=1.0,
     )
-    path = build_search_path(work_context.env, work_context.checkout)
-    return Path(provider.build_bead_args(task, path)[0])
+    return Path(provider.build_bead_args(task, work_context.search_path)[0])
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,7 @@ NIGHT = Workflow(
     run_baseline, lambda night: do_task(night) if night.plan.task else try_categories(night)
 )
 _NO_ALARM = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
-"""Error codes of a failed upkeep that do not fail the run: people read the reply in the merge
-request."""
+"""Error codes of a failed upkeep that do not fail the run: people read the reply instead."""
 
 
 def _run_upkeep(night: Night) -> Ending:
@@ -198,5 +195,5 @@ REVIEW = dataclasses.replace(NIGHT, run=_run_upkeep)
 """Upkeep: the answer to a review of the night's own merge request."""
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
 """Upkeep: the repair of that merge request's failed pipeline."""
-REQUESTED_REPAIR = Workflow(_run_red_baseline, do_task)
+REPAIR_TASK = Workflow(_run_red_baseline, do_task)
 """A task that somebody requested on a merge request whose pipeline has failed."""

@@ -134,8 +134,7 @@ _READ_BYTES = 32_768
 @dataclass(frozen=True)
 class BriefSources:
     """What a brief is made of. ``baseline`` are the results of the commands on the untouched
-    checkout. ``read_coverage``: parse coverage reports, which builds wrote; never in a process that
-    holds a secret."""
+    checkout. ``read_coverage``: parse builds' coverage reports; never in a process with secrets."""
 
     plan: Plan
     checkout: Path
@@ -166,7 +165,7 @@ def make_brief(sources: BriefSources) -> str:
     try:
         facts = read_repository_facts(sources.repository, sources.plan.base_sha)
     except GitError:
-        facts = RepositoryFacts((), (), 0.0, shallow=False)
+        facts = RepositoryFacts()
     subjects = [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
     # The shares add up to one.
     return write_brief(
@@ -239,8 +238,7 @@ def _list_ideas(plan: Plan) -> list[str]:
 
 
 def list_convention_files(paths: Iterable[str]) -> list[str]:
-    """The files that state conventions: those in outer folders first, and of one level those for
-    people first."""
+    """The files that state conventions: in outer folders first, of one level for people first."""
     files = [
         path
         for path in paths
@@ -257,8 +255,7 @@ def _is_prose(path: str) -> bool:
 def read_convention_lines(
     checkout: Path, paths: Collection[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """For each file that states conventions its path, and its first lines with content. No link is
-    followed."""
+    """The first lines with content of each file that states conventions. Follows no link."""
     for path in list_convention_files(paths):
         text = _read_beginning(checkout, path).decode("utf-8", "replace")
         # A line of only these characters is a rule, a frame or an empty comment.

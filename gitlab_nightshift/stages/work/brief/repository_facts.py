@@ -28,8 +28,11 @@ class TrackedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class PastCommit:
-    """A commit of the main line, and the files that it changed against its first parent."""
+    """A commit of the main line, its time in seconds since 1970, the decoration that git prints,
+    and the files that it changed against its first parent."""
 
+    committed_at: float
+    decoration: str
     subject: str
     files: tuple[str, ...]
 
@@ -37,16 +40,20 @@ class PastCommit:
 @dataclass(frozen=True)
 class RepositoryFacts:
     """A commit's files; and the commit with those before it, newest first, at most
-    ``MOST_COMMITS``.
+    ``MOST_COMMITS``. Without both if git fails."""
 
-    ``committed_at`` is the commit's time in seconds since 1970. ``shallow``: the last one of
-    ``commits`` has parents that the clone lacks.
-    """
+    files: tuple[TrackedFile, ...] = ()
+    commits: tuple[PastCommit, ...] = ()
 
-    files: tuple[TrackedFile, ...]
-    commits: tuple[PastCommit, ...]
-    committed_at: float
-    shallow: bool
+    @property
+    def committed_at(self) -> float:
+        """The commit's time in seconds since 1970."""
+        return self.commits[0].committed_at if self.commits else 0.0
+
+    @property
+    def shallow(self) -> bool:
+        """True if the last of the commits has parents that the clone lacks."""
+        return bool(self.commits) and "grafted" in self.commits[-1].decoration
 
 
 def read_repository_facts(repository: Repository, commit: str) -> RepositoryFacts:
@@ -55,21 +62,8 @@ def read_repository_facts(repository: Repository, commit: str) -> RepositoryFact
     form = ("--decorate=short", f"--format={_MARK}%ct%x00%d%x00%s", f"--max-count={MOST_COMMITS}")
     # The oldest commit of a shallow clone would otherwise appear to add every file.
     settings = ("log.showRoot=false",)
-    entries = list(_parse_log(repository.run("log", *walk, *form, commit, settings=settings)))
-    return RepositoryFacts(
-        files=tuple(_list_files(repository, commit)),
-        commits=tuple(PastCommit(entry.subject, entry.files) for entry in entries),
-        committed_at=entries[0].committed_at if entries else 0.0,
-        # Git's decoration of a commit whose parents a shallow clone lacks contains "grafted".
-        shallow=bool(entries) and "grafted" in entries[-1].decoration,
-    )
-
-
-class _LogEntry(NamedTuple):
-    committed_at: float
-    decoration: str
-    subject: str
-    files: tuple[str, ...]
+    commits = tuple(_parse_log(repository.run("log", *walk, *form, commit, settings=settings)))
+    return RepositoryFacts(tuple(_list_files(repository, commit)), commits)
 
 
 def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
@@ -86,13 +80,13 @@ def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
                 yield TrackedFile(path, size)
 
 
-def _parse_log(log: bytes) -> Iterator[_LogEntry]:
+def _parse_log(log: bytes) -> Iterator[PastCommit]:
     for record in log.decode("utf-8", "surrogateescape").split(_MARK)[1:]:
         fields = record.split("\0")
         if len(fields) > 3 and fields[0].isdecimal():  # else a file's name contains the mark
             # Even with -z git puts a line feed between a commit's format and its first file.
             files = (name.removeprefix("\n") for name in fields[3:])
-            yield _LogEntry(float(fields[0]), fields[1], fields[2], tuple(filter(None, files)))
+            yield PastCommit(float(fields[0]), fields[1], fields[2], tuple(filter(None, files)))
 
 
 MOST_FOLDERS = 24
@@ -142,8 +136,7 @@ _NOT_CODE = {"JSON", "Markdown", "XML", "YAML"}
 
 @dataclass
 class _Folder:
-    """The number, size (bytes) and languages of all files below a folder; ``direct`` counts those
-    in the folder itself."""
+    """The number, bytes and languages of all files below a folder, ``direct`` of those in it."""
 
     files: int = 0
     size: int = 0
@@ -183,9 +176,8 @@ def _find_language(path: str) -> str:
 
 
 def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
-    """The folders to describe, in the order of their names: those of the top level, and of the
-    others those with the most files. Left out is a folder whose files are all in one subfolder
-    that is described."""
+    """The folders to describe, sorted: those of the top level, and the deeper ones with the most
+    files. A folder is left out for a subfolder that has all of its files."""
     ranked = sorted(folders, key=lambda path: (-folders[path].files, path))
     top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
     deeper = [path for path in ranked if "/" in path and folders[path].files > 1]

@@ -197,8 +197,8 @@ def _read_report(
 def _find_functions(
     checkout: Path, report: _CoverageReport, tracked: Sequence[str]
 ) -> list[_Function]:
-    """The longest functions that were never called. Raises UnreadableReportError if the report does
-    not match the files."""
+    """The longest functions that were never called. Raises UnreadableReportError if the report
+    does not fit the files."""
     paths: dict[str, list[str]] = defaultdict(list)
     for path in tracked:
         paths[posixpath.basename(path)].append(path)

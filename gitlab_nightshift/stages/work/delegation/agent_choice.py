@@ -91,8 +91,7 @@ def _check_agent(
 
 
 def _find_rule(settings: Settings, kind: str) -> str:
-    """The policy's rule for tasks of this kind, else for the profile, else the default; "" for
-    none."""
+    """The policy's rule for tasks of this kind, else for the profile, else the default, else ""."""
     rules = settings.policy.providers
     keys = (kind, settings.profile, DEFAULT_RULE)
     rule = next((rules[key] for key in keys if key in rules), "")

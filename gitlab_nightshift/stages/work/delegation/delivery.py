@@ -208,8 +208,7 @@ def _collect_artifacts(
 
 
 def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
-    """Write stdout and stderr of the test's last run into one log. Returns its name, "" without a
-    run."""
+    """Write the output of the test's last run into one log. Returns its name, "" without a run."""
     runs = list(logs.glob(f"*{TEST_LOG_PREFIX}*.out*"))
     if not runs:
         return ""
@@ -242,18 +241,16 @@ def _build_result(
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
     logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG_PREFIX}*"))))
-    change = state.captured.size if state.captured else None
-    delivered = change if not failure or state.left_in_workspace else None
-    stats = DiffStats()
-    if delivered:
-        stats = DiffStats(delivered.added, delivered.deleted, len(delivered.files))
+    size = state.captured.size if state.captured else None
+    if failure and not state.left_in_workspace:
+        size = None
     return DelegationResult(
         ok=failure is None,
         provider_used=state.provider_used,
         model_used=state.model,
         summary=summary,
-        files_changed=delivered.files if delivered else (),
-        diff_stats=stats,
+        files_changed=size.files if size else (),
+        diff_stats=DiffStats(size.added, size.deleted, len(size.files)) if size else DiffStats(),
         test_result=_find_test_result(state),
         git=GitState(state.base, state.branch, state.commit, state.dirty),
         rollback_performed=_was_rolled_back(state, failure),

@@ -311,8 +311,7 @@ _INSTALLERS = frozenset(
 def build_delegated_context(
     context: DelegationContext, source: DelegationSource, base: str, chosen: Settings
 ) -> WorkContext:
-    """The input of work for the caller's checkout, which a workspace replaces later. ``chosen`` are
-    the settings with the agent."""
+    """The input of work for the caller's checkout, which a workspace replaces later."""
     in_place = context.payload.workspace.checkout_mode == "in_place"
     files = list_revision_files(source.git, source.top, base)
     read = functools.partial(read_committed_file, source.git, source.top, base)
@@ -347,8 +346,7 @@ def build_delegated_context(
 def with_installs(
     commands: Collection[str], execution: Execution, files: Collection[str]
 ) -> tuple[str, ...]:
-    """The commands that an agent may run: ``commands``, with installations added or removed as the
-    dependency policy says."""
+    """The allowed commands, with installations added or removed by the dependency policy."""
     policy = execution.dependency_policy
     if policy == "deny_install":
         denied = {*_INSTALLERS, *_LOCKED_INSTALLS.values()}
