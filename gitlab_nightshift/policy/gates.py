@@ -25,20 +25,20 @@ class RequiredGate:
 def restrict_settings(settings: Settings) -> Settings:
     """The settings that apply to a delegation.
 
-    In production every gate needs an approval, and only paths that the policy lists explicitly are
-    writable: its default, every file, does not count.
+    In production no gate opens without an approval, and only paths that the policy lists explicitly
+    are writable: its default, every file, does not count.
     """
     if settings.profile == "development":
         return settings
     policy = settings.policy
     gates = policy.gates
-    approved_gates = {
+    strict_gates = {
         name: "require_approval" if decision == "auto_allow" else decision
         for name, decision in vars(gates).items()
     }
     lists_paths = settings.find_source("policy.writable_paths") != "default"
     restricted = policy.with_values(
-        gates=gates.with_values(**approved_gates),
+        gates=gates.with_values(**strict_gates),
         writable_paths=policy.writable_paths if lists_paths else [],
     )
     return settings.with_values(policy=restricted)

@@ -63,8 +63,7 @@ def _repeats(
     our_names, their_names = _split_names(symbols), _split_names(mr.symbols)
     if our_names and their_names:
         same = any(one <= other or other <= one for one in our_names for other in their_names)
-        # At least half of the smaller side: an idea often names one file, and its change also has
-        # the test.
+        # At least half of the smaller side: an idea may name one file, its change has a test, too.
         return same and 2 * shared >= min(len(ours), len(theirs))
     # Without names only the files can be compared: at least a quarter of the larger side.
     return 4 * shared >= max(len(ours), len(theirs))

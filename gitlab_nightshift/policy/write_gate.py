@@ -3,7 +3,7 @@
 ``policy.gates.write`` decides about files outside ``policy.writable_paths`` and about sensitive
 ones; each class of sensitive files has a least strict decision, which no setting lowers. The files
 in the tables below are those that the named tools document. Each line has a tool, its patterns
-(:func:`read_groups`), and behind ``->`` an example for each pattern with a wildcard.
+(:func:`read_groups`), and after ``->`` an example for each pattern with a wildcard.
 """
 
 from collections.abc import Iterable, Iterator

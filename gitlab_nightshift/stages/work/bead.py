@@ -80,9 +80,8 @@ class _Scratch:
 class BeadContext:
     """What all beads of a run share.
 
-    ``record`` records an ended bead, ``paths`` resolves the paths that beads name, ``brief`` is the
-    description of the repository in every prompt, ``hidden`` are files that are removed from the
-    checkout while an agent works.
+    ``paths`` resolves the paths that beads name, ``brief`` is the description of the repository in
+    every prompt, ``hidden`` are files that are removed from the checkout while an agent works.
     """
 
     work: WorkContext
@@ -91,7 +90,7 @@ class BeadContext:
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
-    record: Callable[[BeadTask, ProgramEnd, Path], None]
+    record_bead: Callable[[BeadTask, ProgramEnd, Path], None]
     paths: PathResolver
     brief: str = ""
     hidden: tuple[str, ...] = ()
@@ -191,12 +190,12 @@ class _AgentProcess:
         except ProgramStartError as error:
             reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except (Interruption, OSError) as stop:
+        except (Interruption, OSError) as error:
             # The bead's cost counts all the same. As for subprocess.Popen.returncode, a negative
             # status means that a signal ended the process.
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
             report = self.reader.build_report(ended, b"")
-            text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
+            text = str(error) if isinstance(error, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
             self.bead_context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
@@ -220,7 +219,7 @@ class _AgentProcess:
         emit, logs = self.bead_context.work.emit, self.bead_context.work.logs
         program, took_s = f"{AGENT}{self.task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
-        self.bead_context.record(self.task, ended, logs.find_log(f"{self.name}.out"))
+        self.bead_context.record_bead(self.task, ended, logs.find_log(f"{self.name}.out"))
         stderr = logs.read_tail(f"{self.name}.err", STDERR_TAIL)
         report = self.watch.override_report(self.reader.build_report(ended, stderr))
         if report.note:

@@ -85,8 +85,8 @@ def run_night_bead(
 ) -> BeadResult:
     """Run one bead of a night or a given task. ``sections`` (title → text) follow the bead's
     template. Raises Stop."""
-    number = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
-    title = f"{_TITLES[bead]}: {category}{number}, by {getattr(night.settings.models, bead)}"
+    suffix = f", attempt {attempt}" if bead in {"implement", "verify"} else ""
+    title = f"{_TITLES[bead]}: {category}{suffix}, by {getattr(night.settings.models, bead)}"
     night.emit(StepStarted(format_step_key(bead, category, attempt), title))
     # If recently changed files may be changed again, only Analyze needs to know them.
     with_recent = night.plan.recent_files_enforced or bead == "analyze"
@@ -125,10 +125,10 @@ def try_categories(night: Night) -> Ending:
             if analysis.selected is None:
                 tried.append(CategoryResult(category, f"no new idea: {refused[0]}"))
                 continue
-            proven = implement(night, category, analysis)
-            if isinstance(proven, ProvenChange):
-                return propose_change(night, category, analysis, proven, tried)
-            why = f"verify failed after retries: {shorten_to_line(proven.why)}"
+            outcome = make_proven_change(night, category, analysis)
+            if isinstance(outcome, ProvenChange):
+                return propose_change(night, category, analysis, outcome, tried)
+            why = f"verify failed after retries: {shorten_to_line(outcome.why)}"
             tried.append(CategoryResult(category, why, analysis))
     except Stop as stop:
         return build_stopped_ending(night, stop, tried)
@@ -162,8 +162,8 @@ def _analyze(
 def choose_new_idea(
     category: str, analysis: AnalysisResult, known_ideas: Iterable[KnownMergeRequest]
 ) -> tuple[AnalysisResult, tuple[str, ...]]:
-    """Select the first idea that repeats no known merge request: Analyze's own selection, else its
-    candidates by rank; none if all repeat one. Also returns why others were refused."""
+    """Select the first idea that is not known: Analyze's own selection, else its candidates by
+    rank; none if all are known. Also returns why others were refused."""
     ranked = sorted(analysis.candidates, key=lambda candidate: candidate.rank)
     refused: list[str] = []
     for candidate in dict.fromkeys((analysis.selected, *ranked)):
@@ -176,14 +176,14 @@ def choose_new_idea(
     return dataclasses.replace(analysis, selected=None), tuple(refused)
 
 
-def implement(
+def make_proven_change(
     night: Night,
     category: str,
     analysis: AnalysisResult,
     on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None,
 ) -> ProvenChange | FailedAttempt:
-    """Make and prove the change that ``analysis`` selected, with at most ``max_implement_retries``
-    retries; ``on_failure`` is called after each failure. A proven change stays in the checkout."""
+    """Implement and prove the selected idea, with at most ``max_implement_retries`` retries;
+    ``on_failure`` is called after each failure. A proven change stays in the checkout."""
 
     def run_step(bead: str, attempt: int, step_input: StepInput) -> BeadResult:
         requested = bead == "implement" and night.plan.request
@@ -301,14 +301,14 @@ def propose_change(
         draft = draft_from_analysis(analysis)
         reason, error_code = f"{STOPPED}; the verified change is kept", stop.code.value
     request, changed = night.plan.request, proven.captured.size.files
-    fallback = category != night.plan.scheduled
+    is_fallback = category != night.plan.scheduled
     proposed = CategoryResult(category, draft.title)
     return dataclasses.replace(
         build_ending(night, Outcome.MR_READY, reason, [*tried, proposed]),
         category_used=format_category(category, night.plan.scheduled),
-        is_fallback=fallback,
+        is_fallback=is_fallback,
         error_code=error_code,
-        proposal=proven.build_proposal(category, analysis, draft, is_fallback=fallback),
+        proposal=proven.build_proposal(category, analysis, draft, is_fallback=is_fallback),
         captured=proven.captured,
         answers=select_answers(draft.answers, request, changed) if request else (),
     )

@@ -200,7 +200,7 @@ class _WorkflowRun:
             ledger=self.ledger,
             access=access,
             boundary=boundary,
-            record=recorder.record_bead,
+            record_bead=recorder.record_bead,
             paths=PathResolver(tuple(roots), self.checkout.saved.entries),
             brief=brief,
             hidden=self._find_hidden_files(),

@@ -34,7 +34,7 @@ from gitlab_nightshift.stages.work.night import (
     WriteDraft,
     build_ending,
     build_stopped_ending,
-    implement,
+    make_proven_change,
     propose_change,
     run_night_bead,
     select_answers,
@@ -77,7 +77,7 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
     selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
     try:
-        outcome = implement(night, TASK, analysis, policy.on_failure)
+        outcome = make_proven_change(night, TASK, analysis, policy.on_failure)
         answers: tuple[ThreadAnswer, ...] = ()
         if isinstance(outcome, FailedAttempt):
             answers = _ask_for_answers(night, analysis, outcome)
