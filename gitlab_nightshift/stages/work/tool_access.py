@@ -42,8 +42,8 @@ class JobFolders:
 
     def list_closed_paths(self) -> tuple[Path, ...]:
         """Paths that no setting may expose, directly or through a parent."""
-        adjacent, system = list_adjacent_paths(self.checkout), (*PRIVATE_FILES, *KERNEL_FOLDERS)
-        return (self.home, *adjacent, self.private, *map(Path, system))
+        adjacent = list_adjacent_paths(self.checkout)
+        return (self.home, *adjacent, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL_FOLDERS)))
 
     def list_credentials(self) -> tuple[Path, ...]:
         """Existing files and folders in the home that usually hold credentials."""

@@ -221,7 +221,7 @@ class _WorkflowRun:
         )
 
     def _build_agent_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
-        """Add the gate to the model and the agents' PATH to the commands' boundary, and prove that
+        """Add to the commands' boundary the gate to the model and the agents' PATH, and prove that
         nothing breaks out of it. Raises NightshiftError."""
         work = self.work_context
         cli = find_agent_program(work, self.setup.provider)

@@ -255,7 +255,7 @@ def _is_prose(path: str) -> bool:
 def read_convention_lines(
     checkout: Path, paths: Collection[str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """The first lines with content of each file that states conventions. Follows no link."""
+    """Each file that states conventions, with its first lines with content. Follows no link."""
     for path in list_convention_files(paths):
         text = _read_beginning(checkout, path).decode("utf-8", "replace")
         # A line of only these characters is a rule, a frame or an empty comment.

@@ -142,8 +142,8 @@ class DelegationState:
     """What the phases found out and did, for the result.
 
     ``output_folder`` is the folder of the results. ``work_report`` is that of the work process;
-    ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change, which is in
-    the caller's checkout (``applied``) or in a workspace that is kept (``left_in_workspace``).
+    ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change;
+    ``applied``: it is in the caller's checkout, ``left_in_workspace``: in a workspace that is kept.
     ``dirty``: the caller's checkout has uncommitted changes. ``usage`` is the gateway's count,
     ``notary`` the record of the commands run once more.
     """
