@@ -42,7 +42,7 @@ from gitlab_nightshift.stages.work.gateway_access import (
     MODEL_VARIABLES,
     BeadAccess,
     RunEgress,
-    check_bounds,
+    check_cost_limit,
     configure_gateway,
     open_access,
 )
@@ -102,7 +102,7 @@ def propose(
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
         provider = Model(settings)
         provider.check(call.env)
-        check_bounds(settings, provider, call.env)
+        check_cost_limit(settings, provider, call.env)
         # All that the gateway gets of the job's environment: the key, and the way to the network.
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}

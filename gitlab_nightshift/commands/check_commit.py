@@ -52,7 +52,7 @@ def _add_runs(request: CheckRequest, judgement: Judgement, folder: Path, emit: E
     # No model and no budget: the gateway only opens the hosts that the settings name.
     gateway_config = build_gateway_config(work.settings, (), request.env, SpendingLimit(0.0, 0))
     with open_gateway(gateway_config, request.env, emit) as gateway:
-        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.seconds)
+        sandbox_context = SandboxContext(work, gateway, "check", (), lambda: work.time_limit_s)
         trial = try_commit(
             sandbox_context, judgement.base, commit, judgement.context, judgement.findings
         )
@@ -96,7 +96,7 @@ def _build_work_context(
         private=private,
         logs=build_logs(private, redact),
         verify=_choose_commands(settings, git, judgement),
-        seconds=settings.run_timeout,
+        time_limit_s=settings.run_timeout,
         redact=redact,
         emit=emit,
         programs=programs,

@@ -359,7 +359,7 @@ def _try_commands(
     work = dataclasses.replace(
         build_work_context(opened_session), verify=VerifyCommands((), implied=True)
     )
-    seconds = work.seconds or _LONGEST_S
+    seconds = work.time_limit_s or _LONGEST_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
     try:
         with open_sandboxed_checkout(context) as opened, opened.open_runner() as (_, _, runner):

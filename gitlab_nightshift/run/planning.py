@@ -66,7 +66,7 @@ from gitlab_nightshift.stages.plan.upkeep import (
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import build_git_server, choose_author
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, VerifyCommands
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
@@ -113,7 +113,7 @@ def _gather_inputs(session: Session) -> _PlanInputs:
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
-    check_bounds(settings, build_provider(settings), session.env)
+    check_cost_limit(settings, build_provider(settings), session.env)
     for bead in BEADS:
         load_bead_template(bead, session.settings, session.config_folder)
     facts, trigger = read_checkout_facts(session), read_trigger_context(session)

@@ -308,10 +308,10 @@ def preview_prompts(work_context: WorkContext, plan: Plan, brief: str) -> dict[s
     settings, run_values = work_context.settings, build_run_values(plan, work_context)
     # On a day without a night any category will do.
     category = next(iter(plan.categories), "tests")
-    values = build_bead_values(run_values, settings, category, left_s=work_context.seconds)
+    values = build_bead_values(run_values, settings, category, left_s=work_context.time_limit_s)
     for name in ("handoff", "analysis"):
         values[f"{name}_file"] = f"<hand-off folder>/{name}.json"
-    ledger = open_ledger(plan, work_context.seconds)
+    ledger = open_ledger(plan, work_context.time_limit_s)
     report_by = build_provider(settings).about.report_by
     instructions = format_report_instructions(report_by, values["handoff_file"])
     prompts = {}

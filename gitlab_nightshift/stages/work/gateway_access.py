@@ -182,7 +182,7 @@ def configure_gateway(
     return build_gateway_config(settings, keys, env, limit)
 
 
-def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
+def check_cost_limit(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
     """Raise ``E_CONFIG`` if ``max_budget_usd`` cannot be enforced and no other limit is set.
 
     Agents that do not use the gateway (a replay, a cloud's own credentials) are not checked.

@@ -53,18 +53,17 @@ class WorkContext(RunContext):
     ``env`` is the part of the job's environment that agents may get, ``model_env`` what model
     access needs, including the key. ``home`` is this machine's real home (git settings). ``logs``
     are in ``private``. ``verify`` are the commands that prove a change, ``build_commands`` those of
-    ``allowed_commands`` that the build files imply. ``seconds`` is the time limit (None: none).
-    ``secrets`` are files, besides the checkout's, that no agent may read, ``named_folders`` folders
-    of the checkout that the job's variables name, ``programs`` folders on the PATH of the sandbox
-    alone (``tool_access.py``). ``system_walk`` is a finished search of this machine (None: not done
-    yet), ``prepared`` are existing folders, ``own_confinement`` is that of this process (None:
-    unknown).
+    ``allowed_commands`` that the build files imply. ``secrets`` are files, besides the checkout's,
+    that no agent may read, ``named_folders`` folders of the checkout that the job's variables name,
+    ``programs`` folders on the PATH of the sandbox alone (``tool_access.py``). ``system_walk`` is a
+    finished search of this machine (None: not done yet), ``prepared`` are existing folders,
+    ``own_confinement`` is that of this process (None: unknown).
     """
 
     home: Path
     logs: Logs = field(metadata=LOCAL)
     verify: VerifyCommands
-    seconds: float | None = field(metadata=LOCAL)
+    time_limit_s: float | None = field(metadata=LOCAL)
     model_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed_commands: tuple[str, ...] = ()
     build_commands: tuple[str, ...] = ()
@@ -92,7 +91,7 @@ def build_job_context(
     network_env: Mapping[str, str],
     build_files: BuildFiles,
     verify: VerifyCommands,
-    seconds: float | None,
+    time_limit_s: float | None,
     *,
     separate_checkout: bool = False,
 ) -> WorkContext:
@@ -120,7 +119,7 @@ def build_job_context(
         allowed_commands=tuple(commands),
         build_commands=tuple(command for command in commands if command in implied),
         verify=verify,
-        seconds=seconds,
+        time_limit_s=time_limit_s,
         redact=run.redact,
         emit=run.emit,
         named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
@@ -142,7 +141,8 @@ def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
     )
     # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,
     # clock_gettime(2)).
-    until_s = None if work_context.seconds is None else read_clock() + work_context.seconds
+    limit_s = work_context.time_limit_s
+    until_s = None if limit_s is None else read_clock() + limit_s
     needed = _list_needed_paths(work_context)
     return {
         "context": {**to_fields(sent), "until_s": until_s, "needed": needed},
@@ -160,7 +160,7 @@ def read_work_context(
     return make_record(
         WorkContext,
         fields,
-        seconds=None if until_s is None else max(until_s - read_clock(), 1.0),
+        time_limit_s=None if until_s is None else max(until_s - read_clock(), 1.0),
         logs=logs,
         redact=Redactor(()),
         emit=emit,

@@ -63,7 +63,7 @@ def work(
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
     started_s = read_clock()
-    ledger = open_ledger(plan, work_context.seconds, earlier_beads)
+    ledger = open_ledger(plan, work_context.time_limit_s, earlier_beads)
     work_context.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:

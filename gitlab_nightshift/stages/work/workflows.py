@@ -27,7 +27,7 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     format_answer_request,
     load_templates,
 )
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 from gitlab_nightshift.stages.work.night import (
     ANSWERS,
     Night,
@@ -130,7 +130,7 @@ def prepare_agent(work_context: WorkContext) -> AgentSetup:
     provider = build_provider(work_context.settings)
     env = {**work_context.model_env, **work_context.search_env}
     provider.check(env)
-    check_bounds(work_context.settings, provider, env)
+    check_cost_limit(work_context.settings, provider, env)
     return AgentSetup(provider, templates)
 
 

@@ -7,14 +7,14 @@ import pytest
 from gitlab_nightshift.agents import build_provider, choose_agent
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.settings.load import load_settings
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 
 
 def refusal(own: Mapping[str, str], env: Mapping[str, str] = {}) -> str:
     """Why such settings are refused, "" if they are not."""
     settings = choose_agent(load_settings({}, None, dict(own)), {}).settings
     try:
-        check_bounds(settings, build_provider(settings), env)
+        check_cost_limit(settings, build_provider(settings), env)
     except NightshiftError as error:
         assert error.exit_status == 2
         return error.message

@@ -55,7 +55,7 @@ class Machine:
             private=self.top,
             logs=build_logs(self.top, Redactor(())),
             verify=VerifyCommands((), implied=True),
-            seconds=None,
+            time_limit_s=None,
             allowed_commands=commands,
             redact=Redactor(()),
             emit=self.events.append,

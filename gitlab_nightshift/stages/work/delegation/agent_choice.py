@@ -12,7 +12,7 @@ from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
 from gitlab_nightshift.records.events import Emit, GateDenied, Note
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 
 AUTO = ("codex", "claude_code")
 """The agents to choose from, in this order."""
@@ -87,7 +87,7 @@ def _check_agent(
     provider.check(env)
     if price_required:
         settings = settings.with_values(max_tokens=None)
-    check_bounds(settings, provider, env)
+    check_cost_limit(settings, provider, env)
 
 
 def _find_rule(settings: Settings, kind: str) -> str:
