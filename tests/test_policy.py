@@ -7,7 +7,7 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 from gitlab_nightshift.policy.change_rules import find_violations
-from gitlab_nightshift.policy.path_patterns import find_matching, matches, within
+from gitlab_nightshift.policy.path_patterns import find_matching, is_in_scope, matches
 from gitlab_nightshift.policy.protected_files import (
     DEPENDENCY_FILES,
     DEPENDENCY_GROUPS,
@@ -17,8 +17,8 @@ from gitlab_nightshift.policy.write_gate import (
     HARMLESS,
     PIPELINE,
     SENSITIVE,
+    describe_approvals,
     list_gated_files,
-    to_approve,
 )
 from gitlab_nightshift.records.products import ChangeSize
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles, follow_includes
@@ -31,7 +31,7 @@ def change_of(*paths: str, lines: int = 1) -> ChangeSize:
     return ChangeSize(paths, lines, 0)
 
 
-def found(
+def violations(
     *paths: str,
     lines: int = 1,
     recent: tuple[str, ...] = (),
@@ -43,17 +43,17 @@ def found(
 
 
 def test_an_ordinary_change_breaks_nothing() -> None:
-    assert found("src/a.py", "tests/test_a.py", "README.md", lines=100) == ()
+    assert violations("src/a.py", "tests/test_a.py", "README.md", lines=100) == ()
 
 
 @each(("lines", "limit", "ok"), [(100, 100, True), (101, 100, False), (1, 1, True)])
 def test_exactly_the_limit_is_allowed(lines: int, limit: int, ok: bool) -> None:
-    assert (found("a", lines=lines, max_diff_lines=limit) == ()) is ok
+    assert (violations("a", lines=lines, max_diff_lines=limit) == ()) is ok
 
 
-def test_every_violation_is_told_in_a_sentence() -> None:
+def test_every_violation_is_a_sentence() -> None:
     paths = ("lib/a.py", "src/package.json", ".gitlab-ci.yml", "src/b.py")
-    sentences = found(*paths, lines=150, recent=("src/b.py", "src/c.py"), paths=["src/"])
+    sentences = violations(*paths, lines=150, recent=("src/b.py", "src/c.py"), paths=["src/"])
     assert sentences == (
         "The diff has 150 added and deleted lines; at most 100 are allowed. Make a smaller change.",
         "src/package.json is a dependency manifest or lock file.",
@@ -72,7 +72,7 @@ def test_each_pattern_with_a_wildcard_has_its_example() -> None:
             assert matches(example, (pattern,)), (group.name, pattern, example)
 
 
-def test_what_is_harmless_about_access() -> None:
+def test_tests_and_documents_do_not_count_as_auth() -> None:
     for name, pattern, example in HARMLESS:
         alone = [other for other, each, _ in HARMLESS if re.search(each, example)]
         assert alone == [name], (pattern, example)
@@ -118,7 +118,7 @@ DEPENDENCIES = """
 @each("path", DEPENDENCIES)
 def test_dependency_files_at_any_depth(path: str) -> None:
     for place in (path, f"sub/{path}", f"a/b/c/{path}"):
-        assert found(place) == (f"{place} is a dependency manifest or lock file.",)
+        assert violations(place) == (f"{place} is a dependency manifest or lock file.",)
 
 
 @each(
@@ -128,7 +128,7 @@ def test_dependency_files_at_any_depth(path: str) -> None:
     src/cargo.rs Makefile""".split(),
 )
 def test_what_only_sounds_like_one(path: str) -> None:
-    assert found(path) == ()
+    assert violations(path) == ()
 
 
 @each(
@@ -158,7 +158,7 @@ def test_what_only_sounds_like_one(path: str) -> None:
 def test_paths_are_patterns_as_in_gitignore(
     paths: list[str], exclude: list[str], path: str, ok: bool
 ) -> None:
-    assert within(path, Settings(paths=paths, exclude_paths=exclude)) is ok
+    assert is_in_scope(path, Settings(paths=paths, exclude_paths=exclude)) is ok
 
 
 # --- the write gate -----------------------------------------------------------------------------
@@ -169,8 +169,8 @@ def decided(
 ) -> str:
     """What the write gate does with one changed file."""
     settings = build_settings({"policy": policy})
-    found = list_gated_files(change_of(path), settings, config, ci)
-    return found[0].decision if found else "allow"
+    gated = list_gated_files(change_of(path), settings, config, ci)
+    return gated[0].decision if gated else "allow"
 
 
 @each(
@@ -194,7 +194,7 @@ def test_what_gitlab_would_run_before_a_review_needs_an_approval(
     path: str, config: str, asks: bool
 ) -> None:
     assert decided(path, config) == ("require_approval" if asks else "allow")
-    assert found(path, ci_config=config) == ()
+    assert violations(path, ci_config=config) == ()
 
 
 SENSITIVE_FILES = """
@@ -215,7 +215,7 @@ SENSITIVE_FILES = """
 def test_sensitive_files_open_as_a_draft_in_any_case(path: str) -> None:
     for spelled in (path, path.upper()):
         assert decided(spelled) == "draft"
-        assert found(spelled) == ()
+        assert violations(spelled) == ()
 
 
 ORDINARY = """
@@ -232,7 +232,7 @@ def test_what_only_sounds_sensitive(path: str) -> None:
 
 @each("path", ["package.json", "uv.lock", ".gitmodules"])
 def test_dependency_files_are_denied_whatever_the_gate_says(path: str) -> None:
-    assert found(path, policy={"gates": {"write": "auto_allow"}}) != ()
+    assert violations(path, policy={"gates": {"write": "auto_allow"}}) != ()
 
 
 @each(
@@ -258,13 +258,13 @@ def test_gate_decides_outside_the_writable_paths_and_never_lowers(
     }
     paths = ("src/a.py", "lib/a.py", "Dockerfile", ".gitlab-ci.yml")
     assert [decided(path, **policy) for path in paths] == [inside, outside, sensitive, pipeline]
-    denied = [path for path in paths if found(path, policy=policy)]
+    denied = [path for path in paths if violations(path, policy=policy)]
     assert denied == (["lib/a.py", "Dockerfile", ".gitlab-ci.yml"] if gate == "deny" else [])
 
 
-def test_denied_file_is_told_in_a_sentence() -> None:
+def test_a_denied_file_is_a_violation() -> None:
     policy = {"gates": {"write": "deny"}, "writable_paths": ["src/"]}
-    assert found("lib/a.py", policy=policy) == ("lib/a.py is outside policy.writable_paths.",)
+    assert violations("lib/a.py", policy=policy) == ("lib/a.py is outside policy.writable_paths.",)
 
 
 def test_own_sensitive_paths_and_own_prompts() -> None:
@@ -275,15 +275,15 @@ def test_own_sensitive_paths_and_own_prompts() -> None:
     assert str(sentences) == "prompts/verify.md is a prompt of this night shift."
 
 
-def test_what_to_approve_is_one_line() -> None:
+def test_files_to_approve_are_one_line() -> None:
     paths = tuple(f".gitlab/ci/{n}.yml" for n in range(7))
     gates = list_gated_files(change_of(*paths, "Dockerfile"), Settings(), "")
-    text = to_approve(gates)
+    text = describe_approvals(gates)
     assert "\n" not in text
     assert text.startswith(".gitlab/ci/0.yml is pipeline configuration, which GitLab runs before")
     assert text.endswith("; and 2 more files")
     assert "Dockerfile" not in text
-    assert to_approve(list_gated_files(change_of("Dockerfile"), Settings(), "")) == ""
+    assert describe_approvals(list_gated_files(change_of("Dockerfile"), Settings(), "")) == ""
 
 
 # --- what GitLab reads as configuration -----------------------------------------------------------
@@ -378,8 +378,8 @@ def test_without_a_configuration_nothing_more_is_read() -> None:
 
 
 def test_recent_files_are_left_alone_by_their_whole_path() -> None:
-    assert found("a.py", "src/b.py", recent=("src/a.py", "b.py")) == ()
-    assert found("src/a.py", recent=("src/a.py",)) == (
+    assert violations("a.py", "src/b.py", recent=("src/a.py", "b.py")) == ()
+    assert violations("src/a.py", recent=("src/a.py",)) == (
         "src/a.py was changed by a recent commit: leave it alone.",
     )
 

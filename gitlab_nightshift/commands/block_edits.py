@@ -26,7 +26,7 @@ from gitlab_nightshift.agents.plain_model import BASE_URL, KEY, Model
 from gitlab_nightshift.commands.options import drop_privileges
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gateway.gateway_start import open_gateway
-from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.policy.path_patterns import is_in_scope
 from gitlab_nightshift.policy.prompts import SEPARATOR
 from gitlab_nightshift.records.events import Emit, Event, Note
 from gitlab_nightshift.records.usage import UNKNOWN_USAGE, SpendingLimit, Usage, format_cost
@@ -43,7 +43,7 @@ from gitlab_nightshift.stages.work.gateway_access import (
     MODEL_VARIABLES,
     BeadAccess,
     RunEgress,
-    check_bounds,
+    check_cost_limit,
     configure_gateway,
     open_access,
 )
@@ -106,7 +106,7 @@ def propose(
             raise build_config_error("--task: say what is to be done (--task TEXT, or - for stdin)")
         provider = Model(settings)
         provider.check(call.env)
-        check_bounds(settings, provider, call.env)
+        check_cost_limit(settings, provider, call.env)
         # The gateway gets the model key and the network settings from the environment, no more.
         names = (*provider.keys, *MODEL_VARIABLES, *NETWORK)
         env = {name: call.env[name] for name in names if call.env.get(name)}
@@ -180,7 +180,7 @@ class _PatchLoop:
         except EndpointError as error:
             raise self._convert_endpoint_error(error) from None
         edits = tuple(edit for edit in proposed.values() if edit.before != edit.after)
-        if outside := [edit.path for edit in edits if not within(edit.path, self.settings)]:
+        if outside := [edit.path for edit in edits if not is_in_scope(edit.path, self.settings)]:
             raise NightshiftError(Code.APPLY_FAILED, f"{outside[0]}: outside the settings' paths")
         state = self.access.read_state()
         usage = state.usage if state else UNKNOWN_USAGE

@@ -27,7 +27,7 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.commit_trial import try_commit
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext
 from gitlab_nightshift.stages.work.tool_access import JobFolders, open_job_tools
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
+from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
 
@@ -49,7 +49,7 @@ def check_and_run(request: CheckRequest, emit: Emit) -> Judgement:
         config = build_gateway_config(context.settings, (), request.env, SpendingLimit(0.0, 0))
         with open_gateway(config, request.env, emit) as gateway:
             trial = try_commit(
-                SandboxContext(context, gateway, "check", (), lambda: context.seconds),
+                SandboxContext(context, gateway, "check", (), lambda: context.time_limit_s),
                 judgement.base,
                 commit,
                 judgement.context,
@@ -95,19 +95,19 @@ def _build_work_context(
         private=private,
         logs=build_logs(private, redact),
         verify=_choose_commands(settings, git, judgement),
-        seconds=settings.run_timeout,
+        time_limit_s=settings.run_timeout,
         redact=redact,
         emit=emit,
         programs=programs,
     )
 
 
-def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> Commands:
+def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> VerifyCommands:
     if settings.verify_commands:
-        return Commands(tuple(settings.verify_commands), implied=False)
+        return VerifyCommands(tuple(settings.verify_commands), implied=False)
     build = BuildFiles(
         files=list_tracked_files(git, judgement.top),
         read=lambda name: read_committed_file(git, judgement.top, judgement.tree, name),
         is_installed=lambda path: (judgement.top / path).exists(),
     )
-    return Commands(find_test_commands(build), implied=True)
+    return VerifyCommands(find_test_commands(build), implied=True)

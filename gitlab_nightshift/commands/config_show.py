@@ -16,7 +16,7 @@ from gitlab_nightshift.run_folder import Invocation, find_checkout_top
 from gitlab_nightshift.settings.config_file import FILE_NAME, ConfigFile
 from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 from gitlab_nightshift.system.environment import build_search_path
 
 COMMON_SETTINGS = tuple(
@@ -59,7 +59,7 @@ def format_settings(call: Invocation, *, show_all: bool = False) -> str:
 def _find_error(settings: Settings, call: Invocation) -> NightshiftError | None:
     """The error with which these settings would end a night, if any."""
     try:
-        check_bounds(settings, build_provider(settings), call.env)
+        check_cost_limit(settings, build_provider(settings), call.env)
     except NightshiftError as error:
         return error
     return None

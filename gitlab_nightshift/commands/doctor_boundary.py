@@ -46,7 +46,7 @@ from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, prepar
 from gitlab_nightshift.system.environment import build_search_path
 
 NO_WORK = Workflow(
-    baseline=lambda _place, _checkout, _runner: Baseline(),
+    run_baseline=lambda _place, _checkout, _runner: Baseline(),
     run=lambda _night: Ending(Outcome.NO_IMPROVEMENT, "", "none"),
 )
 """Does nothing between the proof of the sandbox and its end."""

@@ -72,7 +72,7 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.config_file import FILE_NAME
 from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
-from gitlab_nightshift.stages.work.work_context import Commands
+from gitlab_nightshift.stages.work.work_context import VerifyCommands
 from gitlab_nightshift.text.printable_text import make_printable
 
 MOST_NAMES = 8
@@ -348,8 +348,8 @@ def _try_commands(
     trial_session = _prepare_session(
         session, dataclasses.replace(environment, folders=(*environment.folders, *tools))
     )
-    work = dataclasses.replace(build_work_context(trial_session), verify=Commands((), implied=True))
-    seconds = work.seconds or _DEFAULT_TIMEOUT_S
+    work = dataclasses.replace(build_work_context(trial_session), verify=VerifyCommands((), implied=True))
+    seconds = work.time_limit_s or _DEFAULT_TIMEOUT_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
     try:
         with open_sandboxed_checkout(context) as opened, opened.open_runner() as (_, _, runner):

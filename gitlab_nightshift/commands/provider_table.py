@@ -13,7 +13,7 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS
 from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 from gitlab_nightshift.system.environment import DEFAULT_PATH
 from gitlab_nightshift.system.file_names import format_path
 
@@ -55,7 +55,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
     missing = ""
     try:
         provider.check(env)
-        check_bounds(agent_settings, provider, env)
+        check_cost_limit(agent_settings, provider, env)
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
     info = provider.info

@@ -1,13 +1,13 @@
-"""The rules that no night's change may break: pure functions of a change and the settings. The
-red flags are in ``proof/reading``; ``stages/work/proofs.py`` applies both."""
+"""The rules that no night's change may break: pure functions of a change and the settings. Red
+flags are in ``proof/reading``; ``stages/work/proofs.py`` applies both."""
 
 from collections.abc import Collection, Iterable, Mapping
 
-from gitlab_nightshift.policy.path_patterns import find_matching, within
+from gitlab_nightshift.policy.path_patterns import find_matching, is_in_scope
 from gitlab_nightshift.policy.protected_files import (
     DEPENDENCY_FILES,
     TOOL_FILES,
-    WHOLE,
+    WHOLE_FILE,
     describe_denial,
 )
 from gitlab_nightshift.policy.write_gate import list_gated_files
@@ -28,24 +28,23 @@ def find_violations(
     ci_config: str,
     ci_files: CiFiles = NO_INCLUDES,
 ) -> tuple[str, ...]:
-    """A sentence that helps the next attempt for every rule that a change breaks, and for every
-    file that the write gate denies. Files that need an approval are not among them
-    (:func:`gitlab_nightshift.policy.write_gate.list_gated_files`).
+    """For every rule that a change breaks, and for every file that the write gate denies, a
+    sentence that helps the next attempt. Files that need only an approval break no rule
+    (``write_gate.list_gated_files``).
 
-    ``tool_settings`` is the result of
-    :func:`gitlab_nightshift.policy.protected_files.list_changed_settings`; files with nothing but
-    such settings are also recognized by name.
+    ``tool_settings`` is the result of ``protected_files.list_changed_settings``; files with nothing
+    but such settings are also recognized by name.
     """
-    not_enforced = {name for name, level in settings.policy.flags.items() if level != "fail"}
+    not_enforced = {flag for flag, level in settings.policy.flags.items() if level != "fail"}
     recent = [path for path in change.files if path in recent_files]
-    outside = [path for path in change.files if not within(path, settings)]
+    outside = [path for path in change.files if not is_in_scope(path, settings)]
     dependencies = find_matching(change.files, DEPENDENCY_FILES)
-    tool_files = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE)
-    tools = {**tool_files, **tool_settings}.items()
+    tool_files = dict.fromkeys(find_matching(change.files, TOOL_FILES), WHOLE_FILE)
+    protected = {**tool_files, **tool_settings}.items()
     rules = (
         ("diff-too-large", _describe_excess(change, settings)),
         ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),
-        ("tool-settings", [describe_denial(path, what) for path, what in tools]),
+        ("tool-settings", [describe_denial(path, what) for path, what in protected]),
         (
             "recent-file",
             _describe_paths("was changed by a recent commit: leave it alone", recent),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.settings.model import Settings
 
-# gitignore(5): what stands for other characters, and what gives a pattern another meaning.
+# What separates the fixed parts of a pattern, and what gives it another meaning (gitignore(5)).
 _WILD = compile_lazily(r"[*?/]+")
 _SPECIAL = compile_lazily(r"[\\\[!#\s]")
 
@@ -27,17 +27,17 @@ class PathGroup:
 
 
 def read_groups(table: str) -> tuple[PathGroup, ...]:
-    """The groups of a table, one per line: ``name: pattern pattern -> example example``."""
+    """The groups of a table, one a line: ``name: pattern pattern -> example example``."""
     return tuple(_read_group(line) for line in table.splitlines() if line.strip())
 
 
 def _read_group(line: str) -> PathGroup:
-    name, _, rest = line.strip().partition(": ")
-    patterns, _, examples = rest.partition(" -> ")
+    name, _, table = line.strip().partition(": ")
+    patterns, _, examples = table.partition(" -> ")
     return PathGroup(name, tuple(patterns.split()), tuple(examples.split()))
 
 
-def within(path: str, settings: "Settings") -> bool:
+def is_in_scope(path: str, settings: "Settings") -> bool:
     """True if ``paths`` and ``exclude_paths`` allow a path."""
     if settings.paths and not matches(path, settings.paths):
         return False
@@ -51,22 +51,20 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
 
 def find_matching(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """The paths that one of the patterns matches."""
-    known = tuple(patterns)
-    return [path for path in paths if _is_matched(path, known)]
+    patterns = tuple(patterns)
+    return [path for path in paths if _is_matched(path, patterns)]
 
 
 def _is_matched(path: str, patterns: tuple[str, ...]) -> bool:
-    """True if a pattern matches."""
-    # Only patterns that may match are compiled, usually none of hundreds: compiling them all takes
-    # longer than a small command.
+    # Compiling hundreds of patterns takes longer than a small command. Usually none can match.
     possible = tuple(
-        each for each in patterns if all(part in path for part in _split_pattern(each))
+        pattern for pattern in patterns if all(part in path for part in _list_fixed_parts(pattern))
     )
     return bool(possible) and _compile_patterns(possible).match_file(path)
 
 
 @cache
-def _split_pattern(pattern: str) -> tuple[str, ...]:
+def _list_fixed_parts(pattern: str) -> tuple[str, ...]:
     """Strings that every matching path contains; none for a pattern with special characters."""
     return () if _SPECIAL.search(pattern) else tuple(filter(None, _WILD.split(pattern)))
 

@@ -22,8 +22,8 @@ def load_bead_template(bead: str, settings: Settings, folder: Path) -> str:
     ``folder`` is that of the configuration file. Raises ``E_CONFIG`` for a file that is missing or
     not text, and for an unknown placeholder.
     """
-    own = getattr(settings.prompts, bead)
-    path = folder / own if own else find_packaged_folder() / f"{bead}.md"
+    team_file = getattr(settings.prompts, bead)
+    path = folder / team_file if team_file else find_packaged_templates() / f"{bead}.md"
     where = f"prompts.{bead}: {path}"
     text = _read_template(path, where)
     check_placeholders(text, {*PLACEHOLDERS, *settings.variables}, where)
@@ -31,7 +31,7 @@ def load_bead_template(bead: str, settings: Settings, folder: Path) -> str:
 
 
 def _read_template(path: Path, where: str) -> str:
-    # A device or a pipe would never end: only regular files are opened.
+    # Only regular files: reading a device or a pipe might never end.
     if not path.exists():
         raise build_config_error(f"{where}: no such template")
     if not path.is_file():
@@ -52,7 +52,7 @@ def _read_template(path: Path, where: str) -> str:
 
 
 def check_placeholders(text: str, names: Collection[str], where: str) -> None:
-    """Raise ``E_CONFIG`` for unknown placeholders, one line each, with a suggestion."""
+    """Raise ``E_CONFIG`` for unknown placeholders: a line each, with a suggestion."""
     unknown: list[str] = []
     for match in PLACEHOLDER.finditer(text):
         name = match[1]
@@ -67,17 +67,17 @@ def check_placeholders(text: str, names: Collection[str], where: str) -> None:
 
 def render(template: str, values: Mapping[str, str]) -> str:
     """Fill the placeholders in one pass, so that values are not rendered again; ``\\{{`` becomes
-    ``{{``. A placeholder without a value is empty."""
+    ``{{``. A placeholder without a value becomes empty."""
     return PLACEHOLDER.sub(lambda m: "{{" if m[1] is None else values.get(m[1], ""), template)
 
 
 def render_bead_prompt(
-    template: str, values: Mapping[str, str], brief: str = "", last: str = ""
+    template: str, values: Mapping[str, str], brief: str = "", last_sections: str = ""
 ) -> str:
     """The whole prompt: the shared beginning, the separator, the rendered template, then
-    ``last``."""
-    # What varies comes last: a provider's prompt cache serves only an equal beginning.
-    return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last
+    ``last_sections``."""
+    # What varies comes last: a provider's prompt cache needs an equal beginning.
+    return render_shared_beginning(brief) + SEPARATOR + render(template, values) + last_sections
 
 
 def render_shared_beginning(brief: str) -> str:
@@ -85,7 +85,7 @@ def render_shared_beginning(brief: str) -> str:
     return INJECTION_MITIGATION_PREAMBLE + (f"\n{brief}" if brief else "")
 
 
-def find_packaged_folder() -> Path:
+def find_packaged_templates() -> Path:
     """The folder of the packaged templates: in the wheel, or at the root of a source tree."""
     package = Path(__file__).parents[1]
     installed = package / "_prompts"

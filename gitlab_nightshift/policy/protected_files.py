@@ -14,7 +14,8 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import format_excerpt
 
 MOST_NAMED = 4
-WHOLE = "the whole file"
+"""Changed keys or blocks that a text names."""
+WHOLE_FILE = "the whole file"
 FileVersions = tuple[str, bytes | None, bytes | None]
 """A path, and its bytes before and after; None if there is no file."""
 
@@ -41,11 +42,12 @@ class SharedFiles:
         return list_changed_blocks(old, new, self.blocks, has_c_comments=self.has_c_comments)
 
 
-def _read_shared(row: Mapping[str, Any]) -> SharedFiles:
-    blocks = compile_lazily(row["blocks"]) if "blocks" in row else None
-    tables = tuple(row.get("tables", "").split())
+def _read_shared(entry: Mapping[str, Any]) -> SharedFiles:
     return SharedFiles(
-        tuple(row["files"].split()), tables, blocks, row.get("has_c_comments", False)
+        patterns=tuple(entry["files"].split()),
+        tables=tuple(entry.get("tables", "").split()),
+        blocks=compile_lazily(entry["blocks"]) if "blocks" in entry else None,
+        has_c_comments=entry.get("has_c_comments", False),
     )
 
 
@@ -61,22 +63,22 @@ _ALL_PATTERNS = (*TOOL_FILES, *(pattern for shared in SHARED for pattern in shar
 
 
 def find_settings_files(paths: Iterable[str]) -> list[str]:
-    """The files that contain tool settings, alone or beside others."""
+    """The files that contain tool settings, alone or beside other content."""
     return find_matching(paths, _ALL_PATTERNS)
 
 
 def list_changed_settings(files: Iterable[FileVersions]) -> dict[str, str]:
     """The files with changed tool settings, each with what differs."""
     relevant = ((path, old, new) for path, old, new in files if find_settings_files((path,)))
-    found = ((path, _describe_change(path, old, new)) for path, old, new in relevant)
-    return {path: what for path, what in found if what}
+    changes = ((path, _describe_change(path, old, new)) for path, old, new in relevant)
+    return {path: what for path, what in changes if what}
 
 
 def _describe_change(path: str, old: bytes | None, new: bytes | None) -> str:
     if old == new:
         return ""
     if matches(path, TOOL_FILES):
-        names = _list_keys(path, old, new) or [WHOLE]
+        names = _list_changed_keys(path, old, new) or [WHOLE_FILE]
     else:
         shared = (each for each in SHARED if matches(path, each.patterns))
         names = [name for each in shared for name in each.list_changed(path, old, new)]
@@ -84,8 +86,8 @@ def _describe_change(path: str, old: bytes | None, new: bytes | None) -> str:
     return ", ".join([*map(format_excerpt, names[:MOST_NAMED]), *more])
 
 
-def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
-    """Changed keys, for the message only: any other byte of such a file counts, too."""
+def _list_changed_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
+    """Changed keys, for the text alone: in such a file any changed byte counts."""
     if old is None or new is None:
         return []
     from gitlab_nightshift.policy.settings_parser import EVERYTHING, UNREADABLE, list_changed_keys
@@ -95,7 +97,7 @@ def _list_keys(path: str, old: bytes | None, new: bytes | None) -> list[str]:
 
 
 def describe_denial(path: str, what: str) -> str:
-    """Why a change of tool settings is refused, and what to do, in one line."""
+    """Why a change of tool settings (``what``) is refused, and what to do, in one line."""
     return (
         f"{path} contains tool settings ({what}), which measure this change: restore them, and fix"
         " the code instead."

@@ -28,8 +28,8 @@ def find_repeated(
 ) -> KnownMergeRequest | None:
     """The merge request that a candidate repeats: of the same category, in the same files and, if
     both name any, the same functions."""
-    named = list_names(f"{candidate.description}\n{candidate.rationale}")
-    return next((each for each in known if _repeats(each, category, candidate.files, named)), None)
+    names = list_names(f"{candidate.description}\n{candidate.rationale}")
+    return next((mr for mr in known if _repeats(mr, category, candidate.files, names)), None)
 
 
 def find_repeated_change(
@@ -43,38 +43,39 @@ def find_repeated_change(
     lines (``digest``) in any category."""
     return next(
         (
-            each
-            for each in known
-            if (digest and digest == each.digest) or _repeats(each, category, files, symbols)
+            mr
+            for mr in known
+            if (digest and digest == mr.digest) or _repeats(mr, category, files, symbols)
         ),
         None,
     )
 
 
 def _repeats(
-    known: KnownMergeRequest, category: str, files: Sequence[str], symbols: Iterable[str]
+    mr: KnownMergeRequest, category: str, files: Sequence[str], symbols: Iterable[str]
 ) -> bool:
-    """True if a merge request of this category touches much of the same files, and the same names
-    if both have any."""
-    ours, theirs = {*files}, {*known.files}
+    """True if a merge request of this category touches many of the same files, and a name in
+    common if both have any."""
+    ours, theirs = {*files}, {*mr.files}
     shared = len(ours & theirs)
-    if known.category != category or not shared:
+    if mr.category != category or not shared:
         return False
-    our_names, their_names = _split_names(symbols), _split_names(known.symbols)
+    our_names, their_names = _split_names(symbols), _split_names(mr.symbols)
     if our_names and their_names:
         same = any(one <= other or other <= one for one in our_names for other in their_names)
-        # Half of the smaller side: an idea often names one file, its change also has the test.
+        # At least half of the smaller side: an idea may name one file, its change has a test, too.
         return same and 2 * shared >= min(len(ours), len(theirs))
-    # Without names the files alone have to tell, so a quarter of the larger side.
+    # Without names only the files can be compared: at least a quarter of the larger side.
     return 4 * shared >= max(len(ours), len(theirs))
 
 
 def _split_names(symbols: Iterable[str]) -> set[frozenset[str]]:
-    """The words of each name without its class: for ``parse`` in an idea, the change may have
-    ``TestParser.test_parse_empty``."""
+    """The words of each name without its class and "test": an idea's ``parse`` may become the
+    change's ``TestParser.test_parse_empty``."""
     last = (re.split(r"[.:]+", name)[-1] for name in symbols)
     words = (re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name) for name in last)
-    return {frozenset(map(str.lower, each)) - {"test", "tests"} for each in words} - {frozenset()}
+    without_test = {frozenset(map(str.lower, each)) - {"test", "tests"} for each in words}
+    return without_test - {frozenset()}
 
 
 def list_names(text: str) -> tuple[str, ...]:
@@ -83,17 +84,17 @@ def list_names(text: str) -> tuple[str, ...]:
     >>> list_names("Cover `Parser.parse()` and read_line of parser.py")
     ('Parser.parse', 'read_line')
     """
-    found = (next(filter(None, groups)) for groups in _NAMES.findall(text))
-    return tuple(dict.fromkeys(name for name in found if not _FILE.search(name)))
+    names = (next(filter(None, groups)) for groups in _NAMES.findall(text))
+    return tuple(dict.fromkeys(name for name in names if not _FILE.search(name)))
 
 
-def describe_repetition(known: KnownMergeRequest) -> str:
-    """One line: which merge request it repeats, and why that was rejected.
+def describe_repetition(mr: KnownMergeRequest) -> str:
+    """One line: which merge request an idea repeats, and why that was rejected.
 
     >>> describe_repetition(KnownMergeRequest(7, "T", "", "docs", "b", day="2026-11-02"))
     'it repeats !7, closed without a merge on 2026-11-02, no reason given'
     """
-    if not known.day:
-        return f"it repeats !{known.iid}, which is open"
-    why = "; ".join(known.reasons) or "no reason given"
-    return f"it repeats !{known.iid}, closed without a merge on {known.day}, {why}"
+    if not mr.day:
+        return f"it repeats !{mr.iid}, which is open"
+    why = "; ".join(mr.reasons) or "no reason given"
+    return f"it repeats !{mr.iid}, closed without a merge on {mr.day}, {why}"

@@ -1,5 +1,5 @@
 """Settings files as plain data (TOML, JSON with comments, YAML, INI, XML, properties), and the keys
-or blocks that differ between two versions of one. A rule names the tables that matter to it: a file
+or blocks that differ between two versions of a file. Callers name the tables that matter, as a file
 may have settings for several tools."""
 
 import json
@@ -20,8 +20,8 @@ LARGEST = 1_000_000
 
 
 def parse_data(path: str, data: bytes | None) -> Any:
-    """The data of a settings file, whose name tells its format; None without data, or if it cannot
-    be parsed."""
+    """The content of a settings file, whose name tells the format; None without ``data``, or if it
+    cannot be parsed."""
     reader = _find_reader(path.rpartition("/")[2].lower())
     if data is None or reader is None or len(data) > LARGEST:
         return None
@@ -43,22 +43,23 @@ def from_json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        bare = _COMMENT.sub(lambda match: match[1] or "", text)
-        return json.loads(_COMMA.sub(lambda match: match[1] or match[2], bare))
+        no_comments = _COMMENT.sub(lambda match: match[1] or "", text)
+        return json.loads(_COMMA.sub(lambda match: match[1] or match[2], no_comments))
 
 
-# An unclosed string or comment extends to the end: to search its end from every quote would take
-# quadratic time.
+# An unclosed string or comment extends to the end of the file: searching for its end from every
+# quote would take quadratic time.
 _STRING = r'("(?:\\.|[^"])*(?:"|\Z))'
 _COMMENT = compile_lazily(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = compile_lazily(rf"{_STRING}|,(\s*[}}\]])")
 
 
 def from_yaml(text: str) -> Any:
-    """The document; if there are several, a mapping with the list of them under ""; {} if there is
-    none."""
-    bodies = load_documents(text)
-    return bodies[0] if len(bodies) == 1 else {"": bodies} if bodies else {}
+    """The document; if there are several, a mapping from "" to their list; {} if there is none."""
+    documents = load_documents(text)
+    if len(documents) == 1:
+        return documents[0]
+    return {"": documents} if documents else {}
 
 
 def from_either(text: str) -> Any:
@@ -70,16 +71,16 @@ def from_ini(text: str) -> Any:
     """Section → key → text; keys before the first section are in ``""``."""
     import configparser
 
-    reader = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
-    reader.optionxform = str  # type: ignore[assignment,method-assign]
+    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, delimiters=("=", ":"))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
     # configparser needs a section; .editorconfig begins without one.
     head = "" if re.match(r"(?:[#;][^\n]*\n|\s)*\[", text) else f"[{_NO_SECTION}]\n"
     try:
-        reader.read_string(head + text)
+        parser.read_string(head + text)
     except configparser.Error as error:
         raise ValueError(str(error)) from None
-    found = {name: dict(reader.items(name)) for name in reader.sections()}
-    return {"" if name == _NO_SECTION else name: values for name, values in found.items()}
+    sections = {name: dict(parser.items(name)) for name in parser.sections()}
+    return {"" if name == _NO_SECTION else name: values for name, values in sections.items()}
 
 
 _NO_SECTION = "no-section"
@@ -88,16 +89,16 @@ _NO_SECTION = "no-section"
 def from_properties(text: str) -> Any:
     """Key → text; a backslash continues a line."""
     joined = re.sub(r"\\\n\s*", "", text)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in joined.splitlines():
         if (equals := re.search("[=:]", line)) and line.strip()[0] not in "#!":
-            found[line[: equals.start()].strip()] = line[equals.end() :].strip()
-    return found
+            values[line[: equals.start()].strip()] = line[equals.end() :].strip()
+    return values
 
 
 def from_xml(text: str) -> Any:
-    """An element as a mapping: ``@name`` → attribute, child → list of data, ``""`` → text. A
-    child's own name is added to its tag: ``plugin:maven-surefire-plugin``."""
+    """An element as a mapping: ``@name`` → attribute, child → list of data, ``""`` → text. A name
+    that a child gives itself is added to its tag: ``plugin:maven-surefire-plugin``."""
     # Entities may expand to gigabytes (docs.python.org, "XML security": billion laughs).
     if "<!ENTITY" in text:
         raise ValueError("entities are not allowed")
@@ -110,30 +111,30 @@ def from_xml(text: str) -> Any:
 
 
 def _convert_element(element: "Element") -> dict[str, Any]:
-    found: dict[str, Any] = {f"@{name}": value for name, value in element.attrib.items()}
+    data: dict[str, Any] = {f"@{name}": value for name, value in element.attrib.items()}
     for child in element:
-        found.setdefault(_build_name(child), []).append(_convert_element(child))
+        data.setdefault(_build_name(child), []).append(_convert_element(child))
     text = (element.text or "").strip()
-    return {**found, "": text} if text or not found else found
+    return {**data, "": text} if text or not data else data
 
 
 def _build_name(element: "Element") -> str:
     tag = element.tag.rpartition("}")[2]
-    names = (element.get(key) for key in ("Include", "name", "id", "Condition"))
+    attributes = (element.get(key) for key in ("Include", "name", "id", "Condition"))
     texts = (c.text for c in element if c.tag.rpartition("}")[2] in ("artifactId", "id"))
-    own = next((each.strip() for each in (*texts, *names) if each), "")
-    return f"{tag}:{own}" if own else tag
+    name = next((each.strip() for each in (*texts, *attributes) if each), "")
+    return f"{tag}:{name}" if name else tag
 
 
 def list_leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each value with its path, ``tool.ruff.line-length``. A list is one value unless it contains
-    tables; each table is called by its ``name``, if any: ``package:serde.version``."""
-    tables = data if isinstance(data, list) and any(isinstance(e, dict) for e in data) else ()
+    tables; each of them adds its ``name``, if any, to the path: ``package:serde.version``."""
+    has_tables = isinstance(data, list) and any(isinstance(each, dict) for each in data)
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
             yield from list_leaves(value, ".".join(filter(None, (path, str(key)))))
-    elif tables:
-        for table in tables:
+    elif has_tables:
+        for table in data:
             name = table.get("name") if isinstance(table, Mapping) else None
             yield from list_leaves(table, f"{path}:{name}" if isinstance(name, str) else path)
     else:
@@ -215,13 +216,13 @@ def list_changed_keys(
     """The changed keys below ``tables``, as paths of :func:`list_leaves`; ``*`` in a table matches
     anything. A missing file has no keys; one that cannot be read counts as changed."""
     try:
-        before, after = (dict(_pick_keys(path, side, tables)) for side in (old, new))
+        before, after = (dict(_select_keys(path, data, tables)) for data in (old, new))
     except (ValueError, RecursionError):
         return [UNREADABLE]
     return [key for key in {**before, **after} if before.get(key) != after.get(key)]
 
 
-def _pick_keys(
+def _select_keys(
     path: str, data: bytes | None, tables: tuple[str, ...]
 ) -> Iterator[tuple[str, object]]:
     if data is None or not data.strip():
@@ -229,12 +230,12 @@ def _pick_keys(
     parsed = parse_data(path, data)
     if parsed is None:
         raise ValueError("no settings")
-    found: dict[str, list[object]] = {}
+    selected: dict[str, list[object]] = {}
     for key, value in list_leaves(parsed):
         if len(key) > _LONGEST or _compile_tables(tables).match(key):
             # As text, since True == 1, and NaN != NaN.
-            found.setdefault(key, []).append(repr(value))
-    yield from found.items()
+            selected.setdefault(key, []).append(repr(value))
+    yield from selected.items()
 
 
 @cache
@@ -247,12 +248,12 @@ def list_changed_blocks(
     old: bytes | None, new: bytes | None, heads: re.Pattern[str], *, has_c_comments: bool = False
 ) -> list[str]:
     """The changed blocks of a build script, each named by what ``heads`` matches in its first line.
-    A block goes on with the lines below that are indented more, or inside its brackets. White space
-    and comments do not count; ``has_c_comments``: comments are as in C, else only lines that begin
-    with ``#`` are comments."""
+    A block continues while lines are indented more, or within its brackets. White space and
+    comments do not count; ``has_c_comments``: comments are as in C, else only lines that begin with
+    ``#`` are comments."""
     if max(len(old or b""), len(new or b"")) > LARGEST:
         return [UNREADABLE]
-    before, after = (list(_list_blocks(side or b"", heads, has_c_comments)) for side in (old, new))
+    before, after = (list(_list_blocks(data or b"", heads, has_c_comments)) for data in (old, new))
     if before == after:
         return []
     different = {*before} ^ {*after}
@@ -264,33 +265,34 @@ def list_changed_blocks(
 def _list_blocks(
     data: bytes, heads: re.Pattern[str], has_c_comments: bool
 ) -> Iterator[tuple[str, ...]]:
+    """For each block its name, then its lines with white space normalized."""
     text = data.decode("utf-8", "surrogateescape").replace("\\\n", " ")
     if has_c_comments:
         text = _CODE_COMMENT.sub(lambda match: match[1] or "", text)
-    lines = [
-        line for line in text.expandtabs().splitlines() if not _has_no_code(line, has_c_comments)
-    ]
-    at = 0
-    while at < len(lines):
-        end, is_long = at + 1, len(lines[at]) > _LONGEST
-        if head := None if is_long else heads.search(lines[at]):
-            end = _find_end(lines, at)
-        if head or is_long:
-            name = head[0].strip() if head else "a long line"
-            yield (name, *(" ".join(line.split()) for line in lines[at:end]))
-        at = end
+    lines = [line for line in text.expandtabs().splitlines() if _has_code(line, has_c_comments)]
+    start = 0
+    while start < len(lines):
+        name: str | None = None
+        end = start + 1
+        if len(lines[start]) > _LONGEST:
+            name = "a long line"
+        elif head := heads.search(lines[start]):
+            name, end = head[0].strip(), _find_end(lines, start)
+        if name is not None:
+            yield (name, *(" ".join(line.split()) for line in lines[start:end]))
+        start = end
 
 
-def _has_no_code(line: str, has_c_comments: bool) -> bool:
+def _has_code(line: str, has_c_comments: bool) -> bool:
     code = line.strip()
-    return not code or (not has_c_comments and _HASH_COMMENT.match(code) is not None)
+    return code != "" and (has_c_comments or _HASH_COMMENT.match(code) is None)
 
 
-def _find_end(lines: list[str], at: int) -> int:
-    """The index after the block that begins at ``at``."""
-    depth, end = _count_open(lines[at]), at + 1
-    has_brackets = depth > 0
-    while end < len(lines) and (depth > 0 or _read_indent(lines[end]) > _read_indent(lines[at])):
+def _find_end(lines: list[str], start: int) -> int:
+    """The index after the block that begins at ``start``."""
+    depth, end = _count_open(lines[start]), start + 1
+    has_brackets, indent = depth > 0, _count_indent(lines[start])
+    while end < len(lines) and (depth > 0 or _count_indent(lines[end]) > indent):
         depth += _count_open(lines[end])
         end += 1
         if has_brackets and depth <= 0:
@@ -304,5 +306,5 @@ def _count_open(line: str) -> int:
     return sum(bare.count(each) for each in "([{") - sum(bare.count(each) for each in ")]}")
 
 
-def _read_indent(line: str) -> int:
+def _count_indent(line: str) -> int:
     return len(line) - len(line.lstrip())

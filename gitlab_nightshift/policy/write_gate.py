@@ -3,7 +3,7 @@
 ``policy.gates.write`` decides about files outside ``policy.writable_paths`` and about sensitive
 ones; each class of sensitive files has a least strict decision, which no setting lowers. The files
 in the tables below are those that the named tools document. Each line has a tool, its patterns
-(:func:`read_groups`), and behind ``->`` an example for each pattern with a wildcard.
+(:func:`read_groups`), and after ``->`` an example for each pattern with a wildcard.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,13 +19,13 @@ from gitlab_nightshift.settings.setting_groups import Gate
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 MOST_NAMED = 5
-
-_STRENGTH: dict[str, int] = {"auto_allow": 0, "draft": 1, "require_approval": 2, "deny": 3}
+"""Files to approve that a text names."""
+_STRICTNESS: dict[str, int] = {"auto_allow": 0, "draft": 1, "require_approval": 2, "deny": 3}
 
 
 @dataclass(frozen=True)
 class SensitiveClass:
-    """A class of sensitive files: ``why`` follows a path in messages; patterns are lower case."""
+    """A class of sensitive files; ``why`` follows a path in messages, patterns are lower case."""
 
     name: str
     why: str
@@ -45,34 +45,30 @@ def list_gated_files(
     ``ci_config`` is the project's setting (``CI_CONFIG_PATH``); ``ci_files`` are the pipeline
     configuration files of the base commit.
     """
-    found = (
-        max(
-            _decide_path(path, settings, ci_config, ci_files),
-            key=lambda each: _STRENGTH[each.decision],
-            default=None,
-        )
-        for path in change.files
-    )
-    return tuple(each for each in found if each)
+    gated = []
+    for path in change.files:
+        if decisions := list(_list_decisions(path, settings, ci_config, ci_files)):
+            gated.append(max(decisions, key=lambda each: _STRICTNESS[each.decision]))
+    return tuple(gated)
 
 
-def to_approve(gates: Iterable[GatedFile]) -> str:
-    """The files to approve and why, in one line; "" without any."""
-    asked = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
-    more = f"; and {len(asked) - MOST_NAMED} more files" if len(asked) > MOST_NAMED else ""
-    return "; ".join(asked[:MOST_NAMED]) + more
+def describe_approvals(gates: Iterable[GatedFile]) -> str:
+    """The files that need an approval and why, in one line; "" without any."""
+    needed = [f"{each.path} {each.why}" for each in gates if each.decision == "require_approval"]
+    more = f"; and {len(needed) - MOST_NAMED} more files" if len(needed) > MOST_NAMED else ""
+    return "; ".join(needed[:MOST_NAMED]) + more
 
 
-def _decide_path(
+def _list_decisions(
     path: str, settings: Settings, ci_config: str, ci_files: CiFiles
 ) -> Iterator[GatedFile]:
     gate = settings.policy.gates.write
     if _is_pipeline(path, ci_config, ci_files):
         yield GatedFile(path, _choose_stricter("require_approval", gate), PIPELINE.why)
-    for kind in SENSITIVE:
-        if matches(path.lower(), kind.patterns) and not _is_harmless(path, kind):
-            yield GatedFile(path, _choose_stricter("draft", gate), kind.why)
-    if path in _list_own_templates(settings):
+    for sensitive in SENSITIVE:
+        if matches(path.lower(), sensitive.patterns) and not _is_harmless(path, sensitive):
+            yield GatedFile(path, _choose_stricter("draft", gate), sensitive.why)
+    if path in _list_team_templates(settings):
         yield GatedFile(path, _choose_stricter("draft", gate), "is a prompt of this night shift")
     if matches(path, settings.policy.sensitive_paths):
         yield GatedFile(path, _choose_stricter("draft", gate), "is one of policy.sensitive_paths")
@@ -81,23 +77,24 @@ def _decide_path(
 
 
 def _choose_stricter(least: GateDecision, gate: Gate) -> GateDecision:
-    if gate == "auto_allow" or _STRENGTH[gate] < _STRENGTH[least]:
+    if gate == "auto_allow" or _STRICTNESS[gate] < _STRICTNESS[least]:
         return least
     return gate
 
 
-def _is_harmless(path: str, kind: SensitiveClass) -> bool:
-    return kind.name == "auth" and ANY_HARMLESS.search(path) is not None
+def _is_harmless(path: str, sensitive: SensitiveClass) -> bool:
+    return sensitive.name == "auth" and ANY_HARMLESS.search(path) is not None
 
 
 def _is_pipeline(path: str, ci_config: str, ci_files: CiFiles) -> bool:
-    """True for GitLab's default file, the project's own, all that it includes, and the usual folder
-    for includes."""
-    own = ci_config.partition("@")[0].removeprefix("/")  # path@group/project is another project's
-    return path == own or ci_files.contains(path) or matches(path, PIPELINE.patterns)
+    """True for GitLab's default file, the project's configured one, all that it includes, and the
+    usual folder for includes."""
+    # path@group/project is another project's file; a file of that path here counts, too.
+    configured = ci_config.partition("@")[0].removeprefix("/")
+    return path == configured or ci_files.contains(path) or matches(path, PIPELINE.patterns)
 
 
-def _list_own_templates(settings: Settings) -> set[str]:
+def _list_team_templates(settings: Settings) -> set[str]:
     return {name.removeprefix("./") for name in vars(settings.prompts).values() if name}
 
 
@@ -108,7 +105,7 @@ PIPELINE = SensitiveClass(
     "is pipeline configuration, which GitLab runs before anyone has reviewed it",
     read_groups("GitLab's default file and the usual folder: /.gitlab-ci.yml /.gitlab/ci/"),
 )
-"""Used in addition to the project's configuration file and all that it includes."""
+"""Counts in addition to the project's configured file and all that it includes."""
 
 SENSITIVE = (
     SensitiveClass(
@@ -298,7 +295,6 @@ HARMLESS = (
     ("a test by its end", r"[._-](test|spec|tests)\.\w+$", "auth/login.spec.ts"),
     ("a test by its class", r"\w(Test|Tests|Spec|IT)\.\w+$", "auth/LoginTest.java"),
 )
-"""Files that do not count as ``auth``, such as tests and documents: description, pattern,
-example."""
+"""Tests and documents, which do not count as ``auth``: description, pattern, example."""
 
 ANY_HARMLESS = compile_lazily("|".join(pattern for _, pattern, _ in HARMLESS))

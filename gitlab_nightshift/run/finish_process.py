@@ -14,7 +14,7 @@ from typing import Any
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.policy.write_gate import describe_approvals
 from gitlab_nightshift.records.codec import InvalidRecordError, decode_record, make_record
 from gitlab_nightshift.records.delegation_records import Payload, WorkReport
 from gitlab_nightshift.records.events import GateApproved, GateRequired, Note
@@ -101,7 +101,7 @@ def _run_finish(inputs: Mapping[str, Any]) -> int:
         private=private,
         emit=channel,
         phases=Phases(channel),
-        began=inputs["began"],
+        started=inputs["began"],
     )
     state = DelegationState(Path(inputs["final"]), inputs["base"], inputs["used"], inputs["model"])
     state.usage = inputs["usage"] and make_record(Usage, inputs["usage"])
@@ -137,7 +137,7 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
     of work, or that work was killed."""
     if inputs["worked"]:
         try:
-            state.worked = make_record(WorkReport, inputs["worked"])
+            state.work_report = make_record(WorkReport, inputs["worked"])
         except InvalidRecordError as error:
             state.killed = True
             return Code.INTERNAL, f"the process of work gave no answer that can be used: {error}"
@@ -145,8 +145,8 @@ def _find_failure(inputs: Mapping[str, Any], state: DelegationState) -> Failure:
     if inputs["failure"]:
         code, why = inputs["failure"]
         return Code(code), why
-    if state.worked and (code := state.worked.error_code):
-        why = state.worked.reason
+    if state.work_report and (code := state.work_report.error_code):
+        why = state.work_report.reason
         if inputs["no_fallback"]:
             why = describe_no_fallback(why, inputs["no_fallback"])
         return _parse_code(code), why
@@ -169,7 +169,7 @@ def _package(
     """Check the change again, then hand it over."""
     context.phases.enter(Phase.PACKAGE)
     results = Path(inputs["results"])
-    bundle, local = _read_bundle(results), bool(state.worked and state.worked.local)
+    bundle, local = _read_bundle(results), bool(state.work_report and state.work_report.local)
     assert bundle.proposal and state.base
     state.bundle = bundle
     patch = (results / "bundle/change.patch").read_bytes()
@@ -229,7 +229,7 @@ def _refuse_unproven(state: DelegationState) -> None:
 def _pass_write_gate(context: DelegationContext, gates: tuple[GatedFile, ...]) -> None:
     """Check the change, as git sees it, against the write gate. An approval before the work does
     not count: nobody knew the change then."""
-    if required := to_approve(gates):
+    if required := describe_approvals(gates):
         context.emit(GateRequired("write", required))
         text = f"an approval is needed: {required}; the bundle is kept, nothing was committed"
         raise NightshiftError(Code.APPROVAL_REQUIRED, text)
@@ -279,7 +279,7 @@ def _keep_workspace(
             context, source, state.base, patches[0].read_bytes(), local=False
         )
         apply_to_workspace(workspace, rebuilt)
-        state.left = state.commit is None
+        state.left_in_workspace = state.commit is None
 
 
 # --- the change on the real base ----------------------------------------------------------------

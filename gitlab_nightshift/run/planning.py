@@ -66,8 +66,8 @@ from gitlab_nightshift.stages.plan.upkeep import (
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.merge_request import check_templates, list_usual_labels
 from gitlab_nightshift.stages.publish.publish_context import build_git_server, choose_author
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
-from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, VerifyCommands
 
 PAUSE_MARK = "<!-- nightshift-pause -->"
 """Marks the comment about a pause, so that it is added only once."""
@@ -114,7 +114,7 @@ def _gather_inputs(session: Session) -> _PlanInputs:
     check_task_source(session.settings, session.job)
     check_templates(session.settings)
     settings = choose_agent(session.settings, session.search_env).settings
-    check_bounds(settings, build_provider(settings), session.env)
+    check_cost_limit(settings, build_provider(settings), session.env)
     for bead in BEADS:
         load_bead_template(bead, session.settings, session.config_folder)
     facts, trigger = read_checkout_facts(session), read_trigger_context(session)
@@ -303,7 +303,7 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     return deepen_facts(facts, session.git, repository, build_git_server(session), count)
 
 
-def _write_plan(session: Session, plan: Plan, verify: Commands, *, done_before: bool) -> None:
+def _write_plan(session: Session, plan: Plan, verify: VerifyCommands, *, done_before: bool) -> None:
     """Write the plan, and log it. ``done_before``: an earlier try of this run did the work, so
     nothing is planned."""
     write_record(session.results / "plan.json", plan)
@@ -327,7 +327,7 @@ def _explain_pause(session: Session, project: Project, plan: Plan) -> None:
         session.emit(Note(f"could not comment on the pause: {error.message}", warning=True))
 
 
-def _describe_verification(verify: Commands) -> str:
+def _describe_verification(verify: VerifyCommands) -> str:
     source = "the build files; verify_commands is empty" if verify.implied else "verify_commands"
     return f"{', '.join(verify.commands)} ({source})" if verify.commands else NOTHING_TO_RUN
 
@@ -349,7 +349,7 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     context = build_work_context(session)
     repository = Repository(session.git, session.known.paths_and_head[0].git_dir)
     commands = context.build_commands
-    sources = BriefSources(plan, session.checkout, repository, commands, coverage=False)
+    sources = BriefSources(plan, session.checkout, repository, commands, read_coverage=False)
     return preview_prompts(context, plan, make_brief(sources))
 
 

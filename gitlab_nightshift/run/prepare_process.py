@@ -78,7 +78,7 @@ def _run_prepare(inputs: Mapping[str, Any], answer: dict[str, Any]) -> int:
         private=Path(inputs["private"]),
         emit=channel,
         phases=Phases(channel),
-        began=inputs["began"],
+        started=inputs["began"],
         env=inputs["env"],
     )
     state = PreparationState()
@@ -151,5 +151,5 @@ def _pack_finish(source: Mapping[str, Any], prepared: PreparedDelegation) -> dic
         "settings": prepared.chosen,
         "branch": prepared.branch,
         "target": prepared.plan.target_branch,
-        "person": prepared.person,
+        "person": prepared.author,
     }

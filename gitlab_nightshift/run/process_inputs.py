@@ -20,7 +20,11 @@ from gitlab_nightshift.session import Session
 from gitlab_nightshift.stages.plan.comment_request import build_test_command
 from gitlab_nightshift.stages.plan.earlier_runs import find_last_outcome
 from gitlab_nightshift.stages.report.result_texts import CHANGES, pack_notify_request
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
+from gitlab_nightshift.stages.work.work_context import (
+    VerifyCommands,
+    WorkContext,
+    build_job_context,
+)
 from gitlab_nightshift.system.environment import build_search_path
 
 PUBLISH_NEEDS_S = 300.0
@@ -39,7 +43,7 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
 
 def find_verify_commands(
     session: Session, request: TaskRequest | None = None, build_files: BuildFiles | None = None
-) -> Commands:
+) -> VerifyCommands:
     """The commands that prove a change: ``verify_commands``, or without those the build files', and
     the test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
     listed."""
@@ -47,7 +51,7 @@ def find_verify_commands(
     own = session.settings.verify_commands
     commands = own or find_test_commands(build_files or _read_build_files(session))
     unique = dict.fromkeys((*commands, test) if test else commands)
-    return Commands(tuple(unique), implied=not own)
+    return VerifyCommands(tuple(unique), implied=not own)
 
 
 def _find_task_test(session: Session) -> str:

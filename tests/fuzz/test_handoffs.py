@@ -16,7 +16,7 @@ from gitlab_nightshift.records.bead_results import AnalysisResult, BeadStatus, V
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.stages.work.handoff import KINDS, LARGEST, HandoffError, read_handoff
+from gitlab_nightshift.stages.work.handoff import HANDOFF_TYPES, LARGEST, HandoffError, read_handoff
 from tests.fuzz.strategies import json_of, spoiled, spoiled_bytes, steady
 
 CANDIDATE = {"files": ["a.py"], "description": "x", "rank": 1, "rationale": "y"}
@@ -60,7 +60,7 @@ def read(bead: str, structured: object, file: Path) -> None:
     except HandoffError as error:
         assert str(error)
         return
-    assert isinstance(made, KINDS[bead])
+    assert isinstance(made, HANDOFF_TYPES[bead])
     texts: list[str] = []
 
     def look(text: str) -> str:

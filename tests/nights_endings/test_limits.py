@@ -16,7 +16,11 @@ from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
 from gitlab_nightshift.sandbox.system_paths import find_interpreter
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.gateway_access import DRAIN_S, ENDED_DRAIN_S, compute_drain_s
+from gitlab_nightshift.stages.work.gateway_access import (
+    EXITED_DRAIN_S,
+    KILLED_DRAIN_S,
+    compute_drain_s,
+)
 from tests.support.agent import (
     Step,
     answer,
@@ -297,14 +301,14 @@ EXITED, TIMEOUT = EndReason.EXITED, EndReason.TIMEOUT
 @pytest.mark.parametrize(
     ("end", "timeout_s", "run_left_s", "wait_s"),
     [
-        (TIMEOUT, 3.0, None, ENDED_DRAIN_S),
+        (TIMEOUT, 3.0, None, KILLED_DRAIN_S),
         (TIMEOUT, None, 0.5, 0.5),
-        (EndReason.IDLE, 600.0, 900.0, ENDED_DRAIN_S),
-        (EndReason.STOPPED, None, None, ENDED_DRAIN_S),
-        (EXITED, None, None, DRAIN_S),
-        (EXITED, 600.0, None, DRAIN_S),
+        (EndReason.IDLE, 600.0, 900.0, KILLED_DRAIN_S),
+        (EndReason.STOPPED, None, None, KILLED_DRAIN_S),
+        (EXITED, None, None, EXITED_DRAIN_S),
+        (EXITED, 600.0, None, EXITED_DRAIN_S),
         (EXITED, 40.0, None, 40.0 - 30.0),
-        (EXITED, 31.0, None, ENDED_DRAIN_S),
+        (EXITED, 31.0, None, KILLED_DRAIN_S),
         (EXITED, 600.0, 5.0, 5.0),
         (EXITED, None, -5.0, 0.0),
     ],

@@ -9,7 +9,7 @@ from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.stages.work.baseline import run_baseline
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
+from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from tests.support.agent import plays
 from tests.support.shop import GOOD, nothing
 from tests.support.world import BOT_TOKEN, FILES, IMPLIED, World, commit, git, world
@@ -127,7 +127,7 @@ def test_nothing_to_run_is_said_in_plain_words(tmp_path: Path) -> None:
     with world(tmp_path, GOOD, files={"run.sh": "exit\n"}, config=IMPLIED) as shop:
         assert f"proven by: {said}" in shop.nightshift("plan").log
         assert shop.product("plan.json")["verify_commands"] == []
-    work = SimpleNamespace(verify=Commands((), implied=True), emit=print)
+    work = SimpleNamespace(verify=VerifyCommands((), implied=True), emit=print)
     unused = cast("Checkout", None), cast("Runner", None)
     before = run_baseline(cast("WorkContext", work), *unused)
     assert (before.skip, before.commands, before.red) == ("", (), False)

@@ -12,7 +12,7 @@ from gitlab_nightshift.policy.prompts import (
     BEADS,
     LARGEST_TEMPLATE,
     check_placeholders,
-    find_packaged_folder,
+    find_packaged_templates,
     load_bead_template,
     render,
     render_bead_prompt,
@@ -48,7 +48,7 @@ def test_the_placeholders_are_those_of_the_contract() -> None:
 @pytest.mark.parametrize("bead", BEADS)
 def test_a_bead_has_a_packaged_template(bead: str, tmp_path: Path) -> None:
     text = load_bead_template(bead, Settings(), tmp_path)
-    assert text == (find_packaged_folder() / f"{bead}.md").read_text()
+    assert text == (find_packaged_templates() / f"{bead}.md").read_text()
     assert set(vars(Prompts())) == set(BEADS)
 
 
@@ -62,7 +62,7 @@ def test_the_preamble_is_always_first(template: str, values: dict[str, str]) -> 
 
 
 @given(st.text(), st.text(min_size=1), st.text())
-def test_the_brief_is_below_the_preamble_and_above_the_line(
+def test_the_brief_is_below_the_preamble_and_above_the_separator(
     template: str, brief: str, last: str
 ) -> None:
     prompt = render_bead_prompt(template, {}, brief, last)
@@ -99,7 +99,7 @@ def test_rendering(template: str, expected: str | None) -> None:
 
 
 @given(st.text())
-def test_a_value_arrives_as_it_is(value: str) -> None:
+def test_a_value_is_not_rendered(value: str) -> None:
     assert render("[{{verify_error}}]", {"verify_error": value}) == f"[{value}]"
 
 
@@ -114,7 +114,7 @@ def test_a_template_may_be_relative_to_the_configuration_or_absolute(tmp_path: P
     assert load_bead_template("verify", own(elsewhere / "v.md"), folder) == "absolute"
 
 
-def test_own_variables_are_placeholders_too(tmp_path: Path) -> None:
+def test_the_teams_variables_are_placeholders(tmp_path: Path) -> None:
     (tmp_path / "v.md").write_text("Team {{team}}, {{category}}")
     settings = own("v.md", variables={"team": "core"})
     assert load_bead_template("verify", settings, tmp_path) == "Team {{team}}, {{category}}"
@@ -156,19 +156,19 @@ def test_the_environment_is_never_reachable(
     ],
     ids=["missing", "binary", "nul", "large", "large, cut within a character"],
 )
-def test_templates_that_cannot_be_used(data: bytes | None, why: str, tmp_path: Path) -> None:
+def test_unusable_templates(data: bytes | None, why: str, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "v.md").write_bytes(data)
     assert refusal(own("v.md"), tmp_path) == f"prompts.verify: {tmp_path / 'v.md'}: {why}"
 
 
-def test_the_largest_template_is_taken(tmp_path: Path) -> None:
+def test_a_template_of_the_largest_size_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "v.md").write_bytes(b"x" * LARGEST_TEMPLATE)
     assert len(load_bead_template("verify", own("v.md"), tmp_path)) == LARGEST_TEMPLATE
 
 
 @pytest.mark.parametrize("path", ["", ".", "/dev/zero"])
-def test_what_is_no_file_is_never_read(path: str, tmp_path: Path) -> None:
+def test_only_regular_files_are_read(path: str, tmp_path: Path) -> None:
     if path:
         assert refusal(own(path), tmp_path).endswith(("not a file", "no such template"))
     else:

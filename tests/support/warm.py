@@ -399,11 +399,11 @@ def _build_schemas() -> None:
     from gitlab_nightshift.records.storage import build_adapter
     from gitlab_nightshift.settings.load import build_settings
     from gitlab_nightshift.settings.model import Settings
-    from gitlab_nightshift.stages.work.handoff import KINDS, build_schema
+    from gitlab_nightshift.stages.work.handoff import HANDOFF_TYPES, build_schema
 
     build_settings(asdict(Settings()))
     build_adapter(Payload)
-    for bead in KINDS:
+    for bead in HANDOFF_TYPES:
         build_schema(bead)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from gitlab_nightshift.policy.path_patterns import matches, within
+from gitlab_nightshift.policy.path_patterns import is_in_scope, matches
 from gitlab_nightshift.policy.protected_files import (
     DEPENDENCY_FILES,
     FileVersions,
@@ -129,7 +129,7 @@ def find_files_outside_paths(change: Changeset, context: Context) -> Iterator[Ru
     """Files outside ``paths`` or inside ``exclude_paths``; of a moved file, both paths count."""
     for file in change.files:
         for path in sorted({file.old_path, file.path}):
-            if not within(path, context.settings):
+            if not is_in_scope(path, context.settings):
                 yield RuleViolation(file.path, 0, f"{path} is outside paths, or in exclude_paths.")
 
 

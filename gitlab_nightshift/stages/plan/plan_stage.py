@@ -13,7 +13,7 @@ from gitlab_nightshift.gitlab.history import Memory
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.resources import NIGHT_LABEL
 from gitlab_nightshift.job.job_facts import JobFacts
-from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.policy.path_patterns import is_in_scope
 from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.repository.git import (
     Git,
@@ -85,7 +85,7 @@ def read_facts(checkout: KnownCheckout, settings: Settings, job: JobFacts) -> Ch
 
 def check_paths(settings: Settings, facts: CheckoutFacts) -> None:
     """Raise ``E_CONFIG`` if ``paths`` and ``exclude_paths`` leave no file."""
-    if facts.files and not any(within(path, settings) for path in facts.files):
+    if facts.files and not any(is_in_scope(path, settings) for path in facts.files):
         keys = [key for key in ("paths", "exclude_paths") if getattr(settings, key)]
         sources = ", ".join(f"{key} ({settings.find_source(key)})" for key in keys)
         raise build_config_error(

@@ -14,7 +14,7 @@ from gitlab_nightshift.gitlab.resources import (
     NewMergeRequest,
     build_earlier_publication,
 )
-from gitlab_nightshift.policy.write_gate import to_approve
+from gitlab_nightshift.policy.write_gate import describe_approvals
 from gitlab_nightshift.records.events import GateRequired, Note
 from gitlab_nightshift.records.notary_records import NotaryRecord, find_refusal
 from gitlab_nightshift.records.products import Bundle, Outcome, Proposal, Publication
@@ -100,7 +100,7 @@ def _publish_change(
             return build_earlier_publication(bundle.run_id, existing, proposal.category)
         if why := _find_skip_reason(patch, repository, context):
             return Publication(bundle.run_id, Outcome.SKIPPED, why)
-        if (gated := to_approve(proposal.gates)) and not context.approved_by:
+        if (gated := describe_approvals(proposal.gates)) and not context.approved_by:
             return _request_approval(bundle, gated, context)
         mr_texts = write_texts(bundle, proposal, context)
         commit = _create_commit(proposal, mr_texts.message, repository, context)
@@ -125,7 +125,7 @@ def _add_follow_up(
     request: TaskRequest,
 ) -> Publication:
     """Publish the change in an open merge request: as another commit, or as a suggestion."""
-    if (gated := to_approve(proposal.gates)) and not context.approved_by:
+    if (gated := describe_approvals(proposal.gates)) and not context.approved_by:
         return _request_approval(bundle, gated, context)
     if request.suggest:
         tree = proposal.change.tree_id

@@ -1,5 +1,5 @@
-"""Attempts to make a proven change: Implement, then all proofs, from the cheapest to Verify, which
-asks a model.
+"""Attempts to make a proven change: Implement, then all proofs, the cheapest first, and Verify,
+which asks a model, last.
 
 Shared by nights, given tasks and delegations. The first proof that fails ends an attempt.
 """
@@ -33,7 +33,7 @@ VERIFY_PREFIX = "Verify (an agent) says:"
 """Prefix for unverified text from Verify."""
 
 RunBead = Callable[[str, str], BeadResult]
-"""Runs a bead by its name, with the evidence so far."""
+"""Runs a bead, by its name and with the evidence for it."""
 
 RunStep = Callable[[str, int, StepInput], BeadResult]
 """Runs a bead by its name, the attempt's number from 1, and its input."""
@@ -78,7 +78,7 @@ def format_step_key(bead: str, category: str, attempt: int) -> str:
 
 @dataclass(frozen=True)
 class ChangeAttempts:
-    """The attempts at one change. A failed one is undone in the checkout; a proven change stays."""
+    """The attempts at one change. The checkout loses a failed change and keeps a proven one."""
 
     checkout: Checkout
     proof: ProofContext
@@ -87,13 +87,9 @@ class ChangeAttempts:
     recorder: Recorder
 
     def try_until_proven(
-        self,
-        attempts: int,
-        on_failure: Callable[[FailedAttempt], None],
-        *,
-        requested: bool,
+        self, max_attempts: int, on_failure: Callable[[FailedAttempt], None], *, requested: bool
     ) -> ProvenChange | FailedAttempt:
-        """Try at most ``attempts`` times. Each attempt learns why the earlier ones failed, and
+        """Try at most ``max_attempts`` times. Each attempt learns why the earlier ones failed, and
         ``on_failure`` is called after each failure.
 
         No attempt follows a failure that has occurred before, nor, if ``requested``, an attempt
@@ -101,7 +97,7 @@ class ChangeAttempts:
         """
         failures: list[FailedAttempt] = []
         missing_programs: dict[str, None] = {}
-        for number in range(1, attempts + 1):
+        for number in range(1, max_attempts + 1):
             outcome = self._try_change(number, failures, missing_programs)
             if isinstance(outcome, ProvenChange):
                 return outcome
@@ -114,7 +110,7 @@ class ChangeAttempts:
             failures.append(outcome)
             if requested and outcome.unchanged:
                 break
-            if number < attempts and any(map(outcome.repeats, failures[:-1])):
+            if number < max_attempts and any(map(outcome.repeats, failures[:-1])):
                 text = "The same failure again, word for word: no further attempts."
                 self.proof.work.emit(Note(text))
                 break
@@ -123,8 +119,7 @@ class ChangeAttempts:
     def _try_change(
         self, number: int, failures: Sequence[FailedAttempt], missing_programs: dict[str, None]
     ) -> ProvenChange | FailedAttempt:
-        """Implement and prove one change. Programs that agents missed are added to
-        ``missing_programs``."""
+        """Implement and prove one change. Adds to ``missing_programs`` what agents did not find."""
 
         def run_bead(bead: str, evidence: str) -> BeadResult:
             result = self.run_step(bead, number, build_step_input(failures, evidence))
@@ -132,13 +127,13 @@ class ChangeAttempts:
             return result
 
         try:
-            return self._implement(run_bead)
+            return self._implement_and_prove(run_bead)
         except (OSError, GitError) as error:
             if not is_full_disk(error):
                 raise
             return FailedAttempt(f"The disk was full: {error}.", Code.APPLY_FAILED)
 
-    def _implement(self, run_bead: RunBead) -> ProvenChange | FailedAttempt:
+    def _implement_and_prove(self, run_bead: RunBead) -> ProvenChange | FailedAttempt:
         implemented = run_bead("implement", "")
         if implemented.status is BeadStatus.DISK_FULL:
             why = f"Implement failed ({implemented.status}): {implemented.error}"
@@ -152,9 +147,9 @@ class ChangeAttempts:
         return dataclasses.replace(
             outcome,
             patch=captured.patch,
-            refused=implemented.denied,
+            denied=implemented.denied,
             unchanged=unchanged,
-            last_words=implemented.said,
+            last_message=implemented.said,
         )
 
     def _prove(
@@ -162,36 +157,32 @@ class ChangeAttempts:
     ) -> ProvenChange | FailedAttempt:
         if why := _find_change_problem(implemented, captured):
             return self._fail(implemented, why, Code.APPLY_FAILED)
-        # Imported only once there is a change: work starts while plan runs, and the proofs are a
-        # fifth of what it would load.
+        # Imported only once there is a change: this process starts while the plan is being made,
+        # and the proofs would be a fifth of what it loads.
         from gitlab_nightshift.stages.work.proofs import build_subject, check_without_running, prove
 
         checkout, proof = self.checkout, self.proof
         subject = build_subject(checkout, proof, implemented.category, self.analysis, captured)
-        reading = check_without_running(proof, captured, subject)
-        if reading.why:
-            return self._fail(implemented, reading.why, Code.POLICY_DENY)
+        read = check_without_running(proof, captured, subject)
+        if read.why:
+            return self._fail(implemented, read.why, Code.POLICY_DENY)
         size = captured.size
         self._end_step(implemented, f"{count_words(len(size.files), 'file')}, {size.delta}")
         name = f"{implemented.category}-{implemented.attempt}"
-        result = prove(checkout, proof, captured, subject, name, reading.undecided)
-        if result.why:
-            return FailedAttempt(result.why)
+        ran = prove(checkout, proof, captured, subject, name, read.undecided)
+        if ran.why:
+            return FailedAttempt(ran.why)
         checkout.apply_change(captured)  # the proofs have put other trees into the checkout
-        verified = run_bead("verify", result.evidence)
+        verified = run_bead("verify", ran.evidence)
         if why := _find_verify_problem(verified):
             return self._fail(verified, why)
         self._end_step(verified, "passed")
         assert isinstance(verified.handoff, Verdict)
-        warnings = tuple(f for f in (*reading.findings, *result.findings) if f.level == "warn")
-        proven = dataclasses.replace(
-            reading,
-            commands=result.commands,
-            notes=result.notes,
-            checks=result.checks,
-            findings=warnings,
+        warnings = tuple(f for f in (*read.findings, *ran.findings) if f.level == "warn")
+        passed = dataclasses.replace(
+            read, commands=ran.commands, notes=ran.notes, checks=ran.checks, findings=warnings
         )
-        return ProvenChange(captured, verified.handoff, proven, select_commands(verified.tools))
+        return ProvenChange(captured, verified.handoff, passed, select_commands(verified.tools))
 
     def _fail(self, result: BeadResult, why: str, code: Code = Code.TEST_FAILED) -> FailedAttempt:
         self._end_step(result, why.strip().partition("\n")[0], ok=False)

@@ -1,5 +1,5 @@
-"""The baseline: the commands that prove a change run on the untouched checkout first. With it the
-input and the result of the proofs, so that ``proofs.py`` is only imported once there is a change.
+"""The baseline: the commands that prove a change run on the untouched checkout first. Also here:
+the input and result of the proofs, so that ``proofs.py`` is imported only once there is a change.
 """
 
 import shlex
@@ -26,29 +26,30 @@ from gitlab_nightshift.records.verdicts import Check, CheckOutcome, Finding, Gat
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
 from gitlab_nightshift.repository.checkout import Checkout
 from gitlab_nightshift.sandbox.process import NOT_FOUND
-from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, Commands, WorkContext
+from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN, VerifyCommands, WorkContext
 
-# Tests of a shell for one "$name".
-_FIND, _READ = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
+# Shell commands that succeed if the program "$name" exists, and if the file can be read.
+_EXISTS, _IS_READABLE = 'command -v -- "$name" >/dev/null', '[ -r "$name" ]'
 
 
 def find_missing_programs(
     runner: Runner, commands: Sequence[str], log: str = "lookup"
 ) -> tuple[str, ...]:
-    """Programs of these commands that are missing inside the sandbox, each once; none if it has no
-    shell to ask. ``log`` is the name of a new log."""
+    """Programs of these commands that are missing inside the sandbox, each once; none if no shell
+    runs there. ``log`` is the name of a new log."""
     programs = tuple(dict.fromkeys(shlex.split(command)[0] for command in commands))
-    return _filter_inside(runner, _FIND, programs, log)
+    return _find_failing(runner, _EXISTS, programs, log)
 
 
 def find_unreadable_paths(runner: Runner, paths: Sequence[Path]) -> tuple[Path, ...]:
     """Files and folders that cannot be read inside the sandbox."""
-    return tuple(map(Path, _filter_inside(runner, _READ, tuple(map(str, paths)), "lookup-places")))
+    names = tuple(map(str, paths))
+    return tuple(map(Path, _find_failing(runner, _IS_READABLE, names, "lookup-places")))
 
 
-def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:
-    """The names for which the test fails, all tried by one shell inside the sandbox."""
-    # The names are arguments, so no name can be a part of the script.
+def _find_failing(runner: Runner, test: str, names: tuple[str, ...], log: str) -> tuple[str, ...]:
+    """The names for which a shell command fails; one shell in the sandbox tests them all."""
+    # The names are arguments, so that none can become part of the script.
     script = f'for name; do {test} || printf "%s\\n" "$name"; done'
     if not names or not runner.run(("sh", "-c", script, "sh", *names), log).ok:
         return ()
@@ -59,7 +60,7 @@ def _filter_inside(runner: Runner, test: str, names: tuple[str, ...], log: str) 
 
 
 _TITLE = "The untouched checkout"
-_RAN_NONE = "the program ran no test: "
+_NO_TEST_RAN = "the program ran no test: "
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Baseline:
     ``skip`` is why the night is skipped, "" if it is not; ``incomplete`` why requested commands
     could not run. ``commands`` will run on a change; if ``red``, they already fail and prove
     nothing. ``checks`` go into the merge request. ``results`` are those of the commands that ran,
-    ``collections`` the tests that each of them ran. ``no_test_requested``: a delegated task
-    without a test.
+    ``collections`` the tests that each of them ran. ``no_test_requested``: the caller delegated a
+    task without a test.
     """
 
     skip: str = ""
@@ -85,9 +86,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class _BaselineRun:
-    """The commands that could run here. ``failed`` is the first line of the last one's failure,
-    ``missing`` what it lacked in this job; both are "" if all passed. ``left_out`` says of other
-    commands why they could not run."""
+    """The runs of commands that could run here. ``failed`` is the first line of the last one's
+    failure, ``missing`` what this job lacks for it; both are "" if all passed. ``left_out`` has a
+    check for each other command: why it could not run."""
 
     runs: tuple[CommandRun, ...]
     failed: str = ""
@@ -118,31 +119,29 @@ def run_baseline(
     """
     verify, emit = work.verify, work.emit
     if not verify.commands:
-        return Baseline(checks=(_build_not_checked(_RAN_NONE + NOTHING_TO_RUN),))
+        return Baseline(checks=(_build_not_checked(_NO_TEST_RAN + NOTHING_TO_RUN),))
     source = "the build files' tests" if verify.implied else "verify_commands"
     emit(StepStarted("baseline", f"Baseline: {source} on the untouched checkout"))
-    run = (_run_implied if verify.implied else _run_requested)(verify, checkout, runner)
-    # Ignored files that were too many or too large to copy stay as the commands left them: no agent
-    # has run yet.
+    run_commands = _run_implied if verify.implied else _run_requested
+    run = run_commands(verify, checkout, runner)
+    # No agent has run yet, so ignored files that were not copied stay as the commands left them.
     checkout.restore(keep_watched=True)
     baseline = _judge_baseline(verify, mode or work.settings.baseline, run)
-    good = sum(result.ok for result in run.results)
-    text = f"{good} of {len(verify.commands)} commands passed"
-    emit(StepEnded("baseline", good == len(verify.commands), text))
+    passed = sum(result.ok for result in run.results)
+    text = f"{passed} of {len(verify.commands)} commands passed"
+    emit(StepEnded("baseline", passed == len(verify.commands), text))
     for check in baseline.checks:
         if check.outcome is not CheckOutcome.PASSED:
             emit(Note(f"{check.title}: {check.detail}", warning=True))
     return baseline
 
 
-def _run_requested(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
-    """Run the commands of the settings, to the first that fails. Raises NightshiftError
+def _run_requested(verify: VerifyCommands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    """Run the commands of the settings, up to the first that fails. Raises NightshiftError
     ``E_CONFIG`` for a missing program."""
     # A single command reports its missing program itself.
-    several = len(verify.commands) > 1
-    if programs := find_missing_programs(runner, verify.commands) if several else ():
-        text = f"not found in the commands' environment: {', '.join(programs)}"
-        raise _build_unusable_error(text)
+    if len(verify.commands) > 1 and (missing := find_missing_programs(runner, verify.commands)):
+        raise _build_unusable_error(f"not found in the commands' environment: {', '.join(missing)}")
     read = build_text_reader(checkout.repository, checkout.base_sha)
     runs = run_and_collect(runner, verify.commands, "baseline", checkout.restore, read)
     results = tuple(run.result for run in runs)
@@ -154,9 +153,9 @@ def _run_requested(verify: Commands, checkout: Checkout, runner: Runner) -> _Bas
     return _BaselineRun(runs, failed, describe_missing(last, tail) if failed else "")
 
 
-def _run_implied(verify: Commands, checkout: Checkout, runner: Runner) -> _BaselineRun:
-    """Run the commands that the build files imply, to the first that fails. Those that cannot run
-    here are left out, as nobody asked for them."""
+def _run_implied(verify: VerifyCommands, checkout: Checkout, runner: Runner) -> _BaselineRun:
+    """Run the commands that the build files imply, up to the first that fails. Those that cannot
+    run here are left out, as nobody asked for them."""
     read = build_text_reader(checkout.repository, checkout.base_sha)
     runs: list[CommandRun] = []
     left_out: list[Check] = []
@@ -172,25 +171,25 @@ def _run_implied(verify: Commands, checkout: Checkout, runner: Runner) -> _Basel
             continue
         runs.append(run)
         if not result.ok:
-            first = format_failure(runner, [result], name).partition("\n")[0]
-            return _BaselineRun(tuple(runs), first, left_out=tuple(left_out))
+            failed = format_failure(runner, [result], name).partition("\n")[0]
+            return _BaselineRun(tuple(runs), failed, left_out=tuple(left_out))
     return _BaselineRun(tuple(runs), left_out=tuple(left_out))
 
 
-def _judge_baseline(verify: Commands, mode: str, run: _BaselineRun) -> Baseline:
+def _judge_baseline(verify: VerifyCommands, mode: str, run: _BaselineRun) -> Baseline:
     if not run.results:
-        whole = (replace(each, detail=_RAN_NONE + each.detail) for each in run.left_out)
-        return Baseline(checks=tuple(whole))
-    ran = Baseline(
+        checks = (replace(each, detail=_NO_TEST_RAN + each.detail) for each in run.left_out)
+        return Baseline(checks=tuple(checks))
+    green = Baseline(
         commands=run.commands,
         checks=(_build_passed_check(run.results), *run.left_out),
         results=run.results,
         collections=tuple(each.collection for each in run.runs),
     )
     if not run.failed:
-        empty = all(each.ran_nothing for each in run.runs)
+        no_test_ran = all(each.ran_nothing for each in run.runs)
         text = f"{', '.join(run.commands)} passed without running a test"
-        return replace(ran, incomplete=text if empty else "")
+        return replace(green, incomplete=text if no_test_ran else "")
     what = "the project's tests" if verify.implied else "verify_commands"
     if run.missing:
         command = run.results[-1].command
@@ -203,7 +202,7 @@ def _judge_baseline(verify: Commands, mode: str, run: _BaselineRun) -> Baseline:
         return Baseline(skip=skip, incomplete=skip if run.missing else "")
     check = Check(_TITLE, CheckOutcome.FAILED, f"{text} They therefore prove nothing here.")
     return replace(
-        ran,
+        green,
         incomplete=text.rstrip(".") if run.missing else "",
         commands=verify.commands,
         red=True,
@@ -235,8 +234,8 @@ class ProofContext:
     """What the proofs of all changes of a run share.
 
     ``recent_files`` were changed so recently that no change may touch them. ``ci_files`` are those
-    that the project's pipeline includes, ``known`` the merge requests whose ideas must not be
-    repeated. ``canaries`` remembers which planted faults the tests of the base noticed.
+    that the project's pipeline includes. No change may repeat one of the ``known_ideas``.
+    ``canaries`` remembers which planted faults the tests of the base noticed.
     """
 
     work: WorkContext
@@ -244,15 +243,14 @@ class ProofContext:
     runner: Runner
     baseline: Baseline
     ci_files: CiFiles = NO_INCLUDES
-    known: tuple[KnownMergeRequest, ...] = ()
+    known_ideas: tuple[KnownMergeRequest, ...] = ()
     canaries: BaseCanaries = field(default_factory=BaseCanaries)
 
 
 @dataclass(frozen=True)
 class ProofResult:
-    """What reading or running shows of a change. ``why`` it is refused, for the next attempt; "" if
-    it is not. ``undecided`` are findings of reading that running may refute, ``evidence`` is a text
-    for Verify."""
+    """What reading or running a change shows. ``why`` it is refused, for the next attempt; "" if it
+    is not. Running may refute the findings ``undecided``; ``evidence`` is a text for Verify."""
 
     why: str = ""
     commands: tuple[CommandResult, ...] = ()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
-from gitlab_nightshift.policy.gates import any_command
+from gitlab_nightshift.policy.gates import allows_any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
 from gitlab_nightshift.records.events import (
     AGENT,
@@ -32,15 +32,15 @@ from gitlab_nightshift.sandbox.process import (
 from gitlab_nightshift.stages.work.bead_prompt import (
     BeadPrompt,
     build_bead_prompt,
-    format_hand_over,
     format_last_sections,
+    format_report_instructions,
 )
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.cited_files import PathResolver
 from gitlab_nightshift.stages.work.gateway_access import BeadAccess, ModelAccess, compute_drain_s
 from gitlab_nightshift.stages.work.handoff import (
-    KINDS,
-    ReadHandoff,
+    HANDOFF_TYPES,
+    HandoffResult,
     accept_handoff,
     build_schema,
     write_stub,
@@ -52,7 +52,6 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import (
     TRUSTED_CHECKOUTS,
     build_bead_env,
-    build_search_path,
 )
 from gitlab_nightshift.system.openat import remove_tree
 
@@ -67,8 +66,8 @@ LONGEST_TEXT = 4_000
 @dataclass(frozen=True)
 class _Scratch:
     """A bead's own folders, a fresh HOME and TMPDIR, and the files of its hand-off. The agent
-    writes its report to ``handoff_file``, and reads Analyze's selection and the last attempt's
-    change (no ``patch_file`` if there was none)."""
+    writes its report to ``handoff_file``; in the others it reads Analyze's result and the last
+    attempt's change (no ``patch_file`` if there was none)."""
 
     home: Path
     tmp: Path
@@ -81,9 +80,8 @@ class _Scratch:
 class BeadContext:
     """What all beads of a run share.
 
-    ``record`` records an ended bead; ``paths`` resolves the paths that beads name; ``brief`` is the
-    description of the repository in every prompt, ``hidden`` are files that are taken out of the
-    checkout while an agent works.
+    ``paths`` resolves the paths that beads name, ``brief`` is the description of the repository in
+    every prompt, ``hidden`` are files that are removed from the checkout while an agent works.
     """
 
     work: WorkContext
@@ -92,7 +90,7 @@ class BeadContext:
     ledger: Ledger
     access: ModelAccess
     boundary: Boundary
-    record: Callable[[BeadTask, ProgramEnd, Path], None]
+    record_bead: Callable[[BeadTask, ProgramEnd, Path], None]
     paths: PathResolver
     brief: str = ""
     hidden: tuple[str, ...] = ()
@@ -109,36 +107,31 @@ def run_bead(
     category: str,
     attempt: int,
     values: Mapping[str, str],
-    analysis: str,
+    analysis_json: str,
     sections: Mapping[str, str],
     last_patch: bytes,
 ) -> BeadResult:
     """Run one bead to its end. A crash, a timeout or a bad hand-off is a result.
 
-    ``values`` fill the placeholders, ``analysis`` is Analyze's JSON, ``sections`` follow the
-    template, ``last_patch`` is the last attempt's change. Raises :class:`Stop` at the end of the
-    run: budget, deadline, unusable provider; :class:`NightshiftError` if the CLI cannot be started
-    or the disk is full.
+    ``values`` fill the placeholders, ``analysis_json`` is Analyze's result, ``sections`` (title →
+    text) follow the template, ``last_patch`` is the last attempt's change. Raises :class:`Stop` if
+    the budget or the time is used up or the provider unusable; :class:`NightshiftError` if the CLI
+    cannot be started or the disk is full.
     """
     ledger, boundary = bead_context.ledger, bead_context.boundary
     ledger.check()
-    # What an earlier agent wrote is deleted by now: a disk that is still full stays full.
+    # What earlier agents wrote is already deleted: a disk that is still full will stay full.
     bead_context.disks.check()
     bead_context.work.logs.reserve.hold()
     name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = boundary.scratch / name
     try:
         with report_full_disk(*bead_context.disks.folders):
-            scratch = _make_scratch(folder)
-            scratch.analysis_file.write_text(analysis, encoding="utf-8")
-            if last_patch:
-                scratch.patch_file.write_bytes(last_patch)
-                scratch.patch_file.chmod(0o444)
-            write_stub(bead, scratch.handoff_file)
+            scratch = _make_scratch(folder, bead, analysis_json, last_patch)
             task = _build_task(bead_context, bead, category, attempt, scratch)
             for file, text in bead_context.provider.build_files(task).items():
                 scratch.handoff_file.with_name(file).write_text(text, encoding="utf-8")
-            boundary.hand_over(folder)
+            boundary.give_to_agents(folder)
             limit = ledger.compute_budget_left()
             with bead_context.access.open_bead(name, task.model, limit) as access:
                 task = dataclasses.replace(task, base_url=access.base_url)
@@ -148,7 +141,7 @@ def run_bead(
         remove_tree(folder)
     ledger.results.append(result)
     bead_context.work.emit(BeadEnded(result))
-    _stop_run_if_over(ledger, result)
+    _check_run_continues(ledger, result)
     return result
 
 
@@ -166,161 +159,159 @@ def _build_task(
         schema=build_schema(bead),
         allowed_commands=bead_context.work.allowed_commands,
         budget_usd=left.usd or 0.0,
-        any_command=any_command(bead_context.work.settings),
+        any_command=allows_any_command(bead_context.work.settings),
         budget_tokens=left.tokens,
         left_s=bead_context.ledger.compute_left_s(),
         hidden=bead_context.hidden,
     )
 
 
+@dataclass
 class _AgentProcess:
     """One run of the agent's process, from its prompt to the bead's result."""
 
-    def __init__(
-        self,
-        bead_context: BeadContext,
-        task: BeadTask,
-        name: str,
-        scratch: _Scratch,
-        access: BeadAccess,
-    ) -> None:
-        self._context, self._task, self._scratch, self._access = bead_context, task, scratch, access
-        self._name = name
-        self._reader = bead_context.provider.build_reader()
-        self._watch = Watch(
-            bead_context.work, bead_context.ledger, bead_context.disks, self._reader, access
-        )
+    bead_context: BeadContext
+    task: BeadTask
+    name: str
+    scratch: _Scratch
+    access: BeadAccess
+
+    def __post_init__(self) -> None:
+        context = self.bead_context
+        self.reader = context.provider.build_reader()
+        self.watch = Watch(context.work, context.ledger, context.disks, self.reader, self.access)
 
     def run(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadResult:
         prompt = self._render_prompt(values, sections)
         started = read_clock()
-        self._context.work.emit(ProgramStarted(f"{AGENT}{self._task.bead}"))
+        self.bead_context.work.emit(ProgramStarted(f"{AGENT}{self.task.bead}"))
         try:
             return self._finish_bead(self._run_process(prompt))
         except ProgramStartError as error:
             reason = f"the agent cannot be started: {error.strerror}"
             raise NightshiftError(Code.PROVIDER_UNAVAILABLE, reason) from None
-        except (Interruption, OSError) as stop:
-            # The bead's cost counts all the same. A negative status means that a signal ended the
-            # process, as for subprocess (its Popen.returncode).
+        except (Interruption, OSError) as error:
+            # The bead's cost counts all the same. As for subprocess.Popen.returncode, a negative
+            # status means that a signal ended the process.
             ended = ProgramEnd(EndReason.STOPPED, -signal.SIGTERM, read_clock() - started)
-            report = self._reader.build_report(ended, b"")
-            text = str(stop) if isinstance(stop, OSError) else "stopped by a signal"
+            report = self.reader.build_report(ended, b"")
+            text = str(error) if isinstance(error, OSError) else "stopped by a signal"
             report = dataclasses.replace(report, error=text)
-            self._context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
+            self.bead_context.ledger.results.append(self._settle_result(report, ended, wait_s=0))
             raise
 
     def _render_prompt(self, values: Mapping[str, str], sections: Mapping[str, str]) -> BeadPrompt:
-        context, scratch = self._context, self._scratch
+        context, scratch = self.bead_context, self.scratch
         files = {
             "handoff_file": str(scratch.handoff_file),
             "analysis_file": str(scratch.analysis_file),
             "last_patch_file": str(scratch.patch_file) if scratch.patch_file.exists() else "",
         }
-        hand_over = ""
-        if self._task.schema:
-            hand_over = format_hand_over(context.provider.info.report_by, files["handoff_file"])
-        last_sections = format_last_sections(context.ledger, sections, hand_over)
-        template = context.templates[self._task.bead]
+        instructions = ""
+        if self.task.schema:
+            report_by = context.provider.info.report_by
+            instructions = format_report_instructions(report_by, files["handoff_file"])
+        last_sections = format_last_sections(context.ledger, sections, instructions)
+        template = context.templates[self.task.bead]
         return build_bead_prompt(template, {**values, **files}, context.brief, last_sections)
 
     def _finish_bead(self, ended: ProgramEnd) -> BeadResult:
-        emit, logs = self._context.work.emit, self._context.work.logs
-        program, took_s = f"{AGENT}{self._task.bead}", round(ended.duration_s, 3)
+        emit, logs = self.bead_context.work.emit, self.bead_context.work.logs
+        program, took_s = f"{AGENT}{self.task.bead}", round(ended.duration_s, 3)
         emit(ProgramEnded(program, ended.exit_status, took_s))
-        self._context.record(self._task, ended, logs.find_log(f"{self._name}.out"))
-        last = logs.read_tail(f"{self._name}.err", STDERR_TAIL)
-        report = self._watch.override_report(self._reader.build_report(ended, last))
+        self.bead_context.record_bead(self.task, ended, logs.find_log(f"{self.name}.out"))
+        stderr = logs.read_tail(f"{self.name}.err", STDERR_TAIL)
+        report = self.watch.override_report(self.reader.build_report(ended, stderr))
         if report.note:
-            emit(Note(f"{self._task.bead}: {report.note}"))
-        timeout_s = self._context.work.settings.bead_timeout
-        wait_s = compute_drain_s(ended, timeout_s, self._context.ledger.compute_left_s())
+            emit(Note(f"{self.task.bead}: {report.note}"))
+        timeout_s = self.bead_context.work.settings.bead_timeout
+        wait_s = compute_drain_s(ended, timeout_s, self.bead_context.ledger.compute_left_s())
         return self._settle_result(report, ended, wait_s)
 
     def _run_process(self, prompt: BeadPrompt) -> ProgramEnd:
-        work, provider, task = self._context.work, self._context.provider, self._task
+        work, provider, task = self.bead_context.work, self.bead_context.provider, self.task
         with (
-            work.logs.open_logs(f"{self._name}.out", f"{self._name}.err") as (out, err),
-            # The innermost, so that files are missing only while the agent runs, and not while logs
-            # are opened or packed.
-            hide_files(task.checkout, self._context.hidden),
+            work.logs.open_logs(f"{self.name}.out", f"{self.name}.err") as (out, err),
+            # The innermost, so that the files are missing only while the agent runs.
+            hide_files(task.checkout, self.bead_context.hidden),
         ):
             return stream(
-                provider.build_bead_args(task, build_search_path(work.env, work.checkout)),
+                provider.build_bead_args(task, work.search_path),
                 cwd=task.checkout,
                 env=self._build_environment(),
                 stdin=provider.build_stdin(prompt.shared, prompt.rest),
                 stdout=out,
                 stderr=err,
                 limits=self._build_limits(),
-                on_line=self._watch.handle_line,
-                on_tick=self._watch.tick,
-                boundary=self._context.boundary.build_confinement(
-                    task.checkout, self._scratch.home.parent
+                on_line=self.watch.handle_line,
+                on_tick=self.watch.tick,
+                boundary=self.bead_context.boundary.build_confinement(
+                    task.checkout, self.scratch.home.parent
                 ),
             )
 
     def _settle_result(self, report: BeadReport, ended: ProgramEnd, wait_s: float) -> BeadResult:
         # The gateway's count replaces the CLI's: an agent may say what it likes of its cost.
-        if usage := self._access.settle_usage(wait_s):
+        if usage := self.access.settle_usage(wait_s):
             report = dataclasses.replace(report, usage=usage)
-        task, read = self._task, ReadHandoff(report.status, report.error)
-        if report.status is BeadStatus.OK and task.bead in KINDS:
-            file = self._scratch.handoff_file
-            read = accept_handoff(task.bead, report, file, self._context.paths)
-        if read.note:
-            self._context.work.emit(Note(f"{task.bead}: {read.note}"))
+        task, result = self.task, HandoffResult(report.status, report.error)
+        if report.status is BeadStatus.OK and task.bead in HANDOFF_TYPES:
+            file = self.scratch.handoff_file
+            result = accept_handoff(task.bead, report, file, self.bead_context.paths)
+        if result.note:
+            self.bead_context.work.emit(Note(f"{task.bead}: {result.note}"))
         denied = (*report.denied, *report.refused, *(f"sandbox: {what}" for what in ended.refused))
-        find_log = self._context.work.logs.find_log
-        # An agent that starts no process writes its report itself, so no command can forge it.
-        trusted = not self._context.provider.info.runs_commands
+        find_log = self.bead_context.work.logs.find_log
+        # No command can forge the report of an agent that starts none.
+        trusted = not self.bead_context.provider.info.runs_commands
         return BeadResult(
             bead=task.bead,
             category=task.category,
             attempt=task.attempt,
             model=task.model,
-            status=read.status,
+            status=result.status,
             usage=report.usage,
             duration_s=round(ended.duration_s, 3),
-            error=read.error[:LONGEST_TEXT],
-            handoff=read.handoff,
+            error=result.error[:LONGEST_TEXT],
+            handoff=result.handoff,
             denied=tuple(what[:LONGEST_TEXT] for what in denied[:MOST_DENIED]),
-            logs=tuple(f"logs/{find_log(f'{self._name}.{kind}').name}" for kind in ("out", "err")),
-            # One character more than a result shows tells that it was cut (delegation_records.cut).
+            logs=tuple(f"logs/{find_log(f'{self.name}.{kind}').name}" for kind in ("out", "err")),
+            # One character too many, so that delegation_records.cut sees that it was cut.
             said=report.last_message[: LONGEST_TEXT + 1],
             missing=report.missing,
-            tools=merge_calls(self._access.list_calls(), report.calls, trusted=trusted),
+            tools=merge_calls(self.access.list_calls(), report.calls, trusted=trusted),
         )
 
     def _build_environment(self) -> dict[str, str]:
-        work, boundary = self._context.work, self._context.boundary
+        work, boundary = self.bead_context.work, self.bead_context.boundary
         env = build_bead_env(
             work.env,
             work.settings.agent_env,
-            home=self._scratch.home,
-            tmp=self._scratch.tmp,
+            home=self.scratch.home,
+            tmp=self.scratch.tmp,
             checkout=work.checkout,
-            programs=boundary.programs,
+            programs=boundary.program_folders,
         )
         return {
             **env,
             "PATH": boundary.build_agent_path(env["PATH"]),
             **boundary.build_git_env(),
-            **self._context.provider.build_settings_env(),
-            **self._access.env,
+            **self.bead_context.provider.build_settings_env(),
+            **self.access.env,
         }
 
     def _build_limits(self) -> ProcessLimits:
-        settings = self._context.work.settings
-        times = (settings.bead_timeout, self._context.ledger.compute_left_s())
+        settings = self.bead_context.work.settings
+        timeouts_s = (settings.bead_timeout, self.bead_context.ledger.compute_left_s())
         return ProcessLimits(
-            timeout_s=min((each for each in times if each is not None), default=None),
+            timeout_s=min((each for each in timeouts_s if each is not None), default=None),
             idle_s=settings.idle_timeout,
             output_bytes=settings.max_output,
         )
 
 
-def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
+def _check_run_continues(ledger: Ledger, result: BeadResult) -> None:
+    """Raise Stop if no bead can follow."""
     if result.status is BeadStatus.UNAVAILABLE:
         raise Stop(Outcome.FAILED, result.error, Code.PROVIDER_UNAVAILABLE)
     if result.status is BeadStatus.BUDGET:
@@ -329,12 +320,18 @@ def _stop_run_if_over(ledger: Ledger, result: BeadResult) -> None:
         raise ledger.build_deadline_stop()
 
 
-def _make_scratch(folder: Path) -> _Scratch:
+def _make_scratch(folder: Path, bead: str, analysis_json: str, last_patch: bytes) -> _Scratch:
     home, tmp, handoff = (folder / name for name in ("home", "tmp", "handoff"))
-    for part in (folder, home, tmp, handoff):
-        part.mkdir(mode=0o700)
-    # Not by a variable: older versions of git read safe.directory only from the user's or the
-    # system's settings (git's Documentation/config/safe.txt).
+    for path in (folder, home, tmp, handoff):
+        path.mkdir(mode=0o700)
+    # Older versions of git read safe.directory only from the user's or the system's settings, not
+    # from variables (git's Documentation/config/safe.txt).
     (home / ".gitconfig").write_text(TRUSTED_CHECKOUTS)
-    names = ("handoff.json", "analysis.json", "last.patch")
-    return _Scratch(home, tmp, *(handoff / name for name in names))
+    files = (handoff / name for name in ("handoff.json", "analysis.json", "last.patch"))
+    scratch = _Scratch(home, tmp, *files)
+    write_stub(bead, scratch.handoff_file)
+    scratch.analysis_file.write_text(analysis_json, encoding="utf-8")
+    if last_patch:
+        scratch.patch_file.write_bytes(last_patch)
+        scratch.patch_file.chmod(0o444)
+    return scratch

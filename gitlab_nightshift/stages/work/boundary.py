@@ -39,7 +39,6 @@ from gitlab_nightshift.sandbox.uid_tier import give
 from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, is_within, look_at_system
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.private_folders import open_scratch_folder
 from gitlab_nightshift.text.printable_text import join_some
 
@@ -48,13 +47,13 @@ MOST_NAMED = 8
 """Hidden paths that the job log names."""
 _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
-Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
+OpenCheckout = Callable[..., contextlib.AbstractContextManager[Checkout]]
+"""Opens the run's checkout, with ``identity`` and ``mounting`` as ``open_checkout`` has them."""
 
 
 class SandboxUnavailable(BaseException):
     """No sandbox works within this process's namespaces; the text says why. Neither a bug nor a
-    result: the process has done nothing yet, and can be restarted without them."""
+    result: the process has done nothing yet, and can be started again without namespaces."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,8 @@ class Boundary:
     """One sandbox for a whole run. Agents' folders are created in ``scratch``. Agents may read
     ``read_only`` besides the system, connect to the sockets of ``gates``, and through the proxy to
     ``hosts``. ``allowlist`` is a folder with the only programs on their PATH (None: all programs),
-    ``programs`` are folders of the checkout on the PATH inside. ``mounts`` give folders another
-    path inside, ``accepted`` are guarantees that may hold only in part."""
+    ``program_folders`` are folders of the checkout on the PATH inside. ``mounts`` give folders
+    another path inside, ``accepted`` are guarantees that may hold only in part."""
 
     sandbox: Sandbox
     scratch: Path
@@ -73,7 +72,7 @@ class Boundary:
     allowlist: Path | None = None
     mounts: tuple[Mount, ...] = ()
     accepted: tuple[str, ...] = ()
-    programs: tuple[Path, ...] = ()
+    program_folders: tuple[Path, ...] = ()
 
     def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
         """The confinement of one process, which may write to the checkout and to ``scratch``."""
@@ -81,34 +80,34 @@ class Boundary:
         confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
         return ProcessBoundary(self.sandbox, confinement)
 
-    def hand_over(self, folder: Path) -> None:
+    def give_to_agents(self, folder: Path) -> None:
         """Give ownership of a scratch folder and its content to the agents' user."""
         if identity := self.sandbox.identity:
             give(folder, (identity.uid, identity.gid))
 
-    def build_search_path(self, path: str) -> str:
+    def filter_search_path(self, path: str) -> str:
         """The folders of PATH that are readable inside. Others are removed: a shell stops at the
         first program that it finds, even one that it may not run."""
         if self.sandbox.tier is Tier.NONE:
             return path
-        folders = [Path(f) for f in path.split(os.pathsep) if self._is_shown(Path(f).resolve())]
-        return os.pathsep.join(str(f if self._is_shown(f) else f.resolve()) for f in folders)
+        folders = [Path(f) for f in path.split(os.pathsep) if self._is_on_path(Path(f).resolve())]
+        return os.pathsep.join(str(f if self._is_on_path(f) else f.resolve()) for f in folders)
 
-    def _is_shown(self, folder: Path) -> bool:
-        return folder in self.programs or self.is_readable(folder)
+    def _is_on_path(self, folder: Path) -> bool:
+        return folder in self.program_folders or self.is_readable(folder)
 
     def build_agent_path(self, path: str) -> str:
-        """An agent's PATH: the program allowlist, if there is one."""
-        return str(self.allowlist) if self.allowlist else self.build_search_path(path)
+        """An agent's PATH: the program allowlist if there is one, else the readable folders."""
+        return str(self.allowlist) if self.allowlist else self.filter_search_path(path)
 
     def is_readable(self, path: Path) -> bool:
         """True if a process inside may read this path outside the checkout; links resolved."""
         if self.sandbox.tier is Tier.NONE:
             return True
-        return self.sandbox.machine.shows(path) or _lies_in(path, self.read_only)
+        return self.sandbox.machine.shows(path) or _is_below(path, self.read_only)
 
     def build_git_env(self) -> dict[str, str]:
-        """The variable that keeps git from the machine's settings, if these are hidden."""
+        """The variable by which git ignores the machine's settings, if these are hidden."""
         private = self.sandbox.machine.private
         hidden = [path for path in GIT_FILES if is_within(os.path.realpath(path), private)]
         # git skips a missing /etc/gitconfig, but dies if it may not read one (git's config.c).
@@ -119,43 +118,43 @@ class Boundary:
         """The tier, and which of its guarantees hold here."""
         if self.sandbox.tier is Tier.NONE:
             return "none"
-        kept = ", ".join(
+        guarantees = ", ".join(
             f"{each.name} {each.state}"
-            f"{' as accepted' if each.state is GuaranteeState.PARTIAL else ''}"
+            + (" as accepted" if each.state is GuaranteeState.PARTIAL else "")
             for each in judge_guarantees(self.sandbox.guarantees)
         )
         hosts = f"; open to {', '.join(self.hosts)}" if self.hosts else ""
-        return f"{self.sandbox.tier} ({kept}{hosts})"
+        return f"{self.sandbox.tier} ({guarantees}{hosts})"
 
 
-def _lies_in(path: Path, roots: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(form) for root in roots for form in (root, root.resolve()))
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    """True if a folder contains the path, as named or with the folder's links resolved."""
+    return any(path.is_relative_to(form) for each in folders for form in (each, each.resolve()))
 
 
 @dataclass(frozen=True)
 class BoundarySearch:
     """What the choice of a boundary depends on.
 
-    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``,
-    ``path`` is the PATH for programs, ``look`` finds what is private on this machine.
+    ``cli_files`` are the files that the agent's CLI needs, ``tools`` those of ``agent_paths``;
+    ``look`` finds what is private on this machine.
     """
 
     work: WorkContext
     cli_files: tuple[Path, ...]
     tools: tuple[Path, ...]
-    path: str
     look: LookAtSystem = look_at_system
 
 
 @contextlib.contextmanager
 def open_boundary(
-    search: BoundarySearch, opener: Opener, emit: Emit
+    search: BoundarySearch, open_checkout: OpenCheckout, emit: Emit
 ) -> Iterator[tuple[Checkout, Boundary]]:
     """Open the checkout in the boundary that the settings ask for, and log that boundary.
 
     Raises NightshiftError: ``E_CONFIG`` if a tier requested by name does not work,
     ``E_POLICY_DENY`` if none works, or a guarantee holds only in part and is not accepted; and
-    what ``opener`` raises.
+    what ``open_checkout`` raises.
     """
     work = search.work
     with contextlib.ExitStack() as stack:
@@ -164,8 +163,8 @@ def open_boundary(
             if work.prepared
             else stack.enter_context(open_scratch_folder(work.private.parent, work.checkout))
         )
-        sandbox, checkout = stack.enter_context(_open_sandbox(search, scratch, opener))
-        if work.own:
+        sandbox, checkout = stack.enter_context(_open_sandbox(search, scratch, open_checkout))
+        if work.own_confinement:
             needs = WorkNeeds(
                 sandbox.machine,
                 tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
@@ -173,18 +172,18 @@ def open_boundary(
                 keep_owners=sandbox.identity is not None or not checkout.is_own,
                 monitored=sandbox.features.notify,
             )
-            sandbox = replace(sandbox, broker=work.own.complete(needs))
+            sandbox = replace(sandbox, broker=work.own_confinement.complete(needs))
         yield checkout, _build_boundary(search, sandbox, checkout, scratch, emit)
 
 
 @contextlib.contextmanager
 def _open_sandbox(
-    search: BoundarySearch, scratch: Path, opener: Opener
+    search: BoundarySearch, scratch: Path, open_checkout: OpenCheckout
 ) -> Iterator[tuple[Sandbox, Checkout]]:
-    """Choose a tier, then open the checkout. If its files cannot be given to another user, choose
-    again without that tier."""
+    """Choose a tier and open the checkout. If its files cannot be given to the agents' user, choose
+    another tier."""
     programs = [path for path in (*search.cli_files, *search.tools) if os.access(path, os.X_OK)]
-    choice = functools.partial(
+    choose_tier = functools.partial(
         choose,
         search.work.settings.isolation,
         scratch,
@@ -193,55 +192,56 @@ def _open_sandbox(
         look=search.look,
     )
     with contextlib.ExitStack() as stack:
-        sandbox = choose_sandbox(search.work.own, choice)
+
+        def open_in(sandbox: Sandbox) -> Checkout:
+            mounting = sandbox.tier is Tier.NAMESPACES
+            return stack.enter_context(open_checkout(identity=sandbox.identity, mounting=mounting))
+
+        sandbox = choose_sandbox(search.work.own_confinement, choose_tier)
         if sandbox.identity:
             stack.callback(uid_tier.release_user, sandbox.identity)
         try:
-            checkout = stack.enter_context(_open(opener, sandbox))
-        except OwnershipError as refused:
-            passed_over = (*sandbox.passed_over, (Tier.UID, str(refused)))
-            known = [UnavailableTier(tier, why) for tier, why in passed_over]
-            sandbox = choose_sandbox(search.work.own, choice, known)
-            checkout = stack.enter_context(_open(opener, sandbox))
+            checkout = open_in(sandbox)
+        except OwnershipError as error:
+            passed_over = (*sandbox.passed_over, (Tier.UID, str(error)))
+            unavailable = [UnavailableTier(tier, why) for tier, why in passed_over]
+            sandbox = choose_sandbox(search.work.own_confinement, choose_tier, unavailable)
+            checkout = open_in(sandbox)
         yield sandbox, checkout
 
 
 def choose_sandbox(
     own: OwnConfinement | None,
-    choice: Callable[..., Sandbox],
+    choose_tier: Callable[..., Sandbox],
     unavailable: Sequence[UnavailableTier] = (),
 ) -> Sandbox:
-    """Call ``choice`` for a sandbox that fits this process's own confinement, and weaken its
-    guarantees where that is weaker. ``unavailable`` are tiers that are known not to work. Raises
-    SandboxUnavailable.
+    """Call ``choose_tier`` for a sandbox that works within this process's own confinement, and
+    weaken its guarantees to those of that confinement. ``unavailable`` are tiers that are known not
+    to work. Raises SandboxUnavailable.
     """
-    # A process with filesystem rules of Landlock may not mount (landlock(7)), so the tier that
-    # mounts must not be chosen, although it would still work now, before they are in force.
+    # A process under Landlock's file system rules may not mount (landlock(7)). The tier that mounts
+    # must not be chosen, although it would still work now, before the rules are in force.
     if own and own.mode is ConfinementMode.LANDLOCK:
         unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
     in_namespaces = own is not None and own.mode is ConfinementMode.NAMESPACES
     try:
-        sandbox = choice(unavailable=unavailable)
+        sandbox = choose_tier(unavailable=unavailable)
     except NightshiftError as error:
         if in_namespaces:
             raise SandboxUnavailable(error.message) from None
         raise
-    # Namespaces that are in force cannot be left again (setns(2) needs CAP_SYS_ADMIN in
-    # those to return to), so if only a weaker tier works, the process must be started again.
+    # A process cannot leave its namespaces (setns(2) needs CAP_SYS_ADMIN in those to return to), so
+    # if only a weaker tier works, it must be started again.
     if in_namespaces and sandbox.tier is not Tier.NAMESPACES:
         raise SandboxUnavailable(next((why for _, why in sandbox.passed_over), "agents get none"))
     return weaken_sandbox(sandbox, own) if own else sandbox
 
 
-def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
-    return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
-
-
 def _build_boundary(
     search: BoundarySearch, sandbox: Sandbox, checkout: Checkout, scratch: Path, emit: Emit
 ) -> Boundary:
-    """The boundary of the open checkout, logged as a step. Raises NightshiftError
-    ``E_POLICY_DENY`` if a guarantee holds only in part and is not accepted."""
+    """The boundary of the open checkout, logged as a step. Raises ``E_POLICY_DENY`` if a guarantee
+    holds only in part and is not accepted."""
     emit(StepStarted("boundary", "Boundary: what agents and commands can reach"))
     chosen = _build_choice_event(search, sandbox)
     emit(chosen)
@@ -251,7 +251,7 @@ def _build_boundary(
         hosts = ", ".join(chosen.hosts)
         emit(Note(f"network: data can also leave to the hosts of policy.egress_hosts: {hosts}"))
     objects = tuple(path for path in checkout.objects if path.exists())
-    # Mounting a path that the system shows already would also show the private files below it.
+    # Mounting a path that is visible already would also show the private files below it.
     cli_files = (path for path in search.cli_files if not sandbox.machine.shows(path))
     read_only = (*cli_files, *objects, *search.tools)
     boundary = Boundary(
@@ -261,22 +261,22 @@ def _build_boundary(
         hosts=chosen.hosts,
         accepted=accepted,
         mounts=checkout.mounts,
-        programs=search.work.programs,
+        program_folders=search.work.programs,
     )
-    for text in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
-        emit(text)
-    if closed := _find_closed_folders(boundary, search.path):
-        names = ", ".join(closed)
+    for note in _describe_hidden_paths(sandbox.machine, (*read_only, search.work.checkout)):
+        emit(note)
+    if unreadable := _find_unreadable_folders(boundary, search.work.search_path):
+        names = ", ".join(unreadable)
         emit(Note(f"PATH: agents cannot read {names}. To expose a folder, add it to agent_paths."))
     emit(StepEnded("boundary", sandbox.tier is not Tier.NONE, f"isolation: {boundary}"))
     return boundary
 
 
-def _find_closed_folders(boundary: Boundary, path: str) -> list[str]:
-    """The folders of ``path`` that agents cannot read. The template's own is left out: it holds
-    this program and the agent's CLI alone, which needs no exposing."""
-    own = "/.nightshift/bin"  # below HOME: `.nightshift:install` in ci/templates
-    folders = {each for each in path.split(os.pathsep) if not each.endswith(own)}
+def _find_unreadable_folders(boundary: Boundary, path: str) -> list[str]:
+    """The folders of ``path`` that agents cannot read, except the CI template's own: that holds
+    only this program and the agent's CLI, which is readable anyway."""
+    template_folder = "/.nightshift/bin"  # below HOME: `.nightshift:install` in ci/templates
+    folders = {each for each in path.split(os.pathsep) if not each.endswith(template_folder)}
     usable = (folder for folder in folders if os.access(folder, os.X_OK))
     return sorted(each for each in usable if not boundary.is_readable(Path(each).resolve()))
 
@@ -297,12 +297,11 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
 
 
 def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
-    """Notes on private paths that a build may miss. Below ``/etc`` these are only the settings of
-    tools."""
+    """Notes on private paths that a build may need; below ``/etc`` only on settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
-    closed = [path for path in others if not _lies_in(Path(path), shown)]
+    hidden = [path for path in others if not _is_below(Path(path), shown)]
     for path in machine.cut:
-        if path in closed:
+        if path in hidden:
             yield Note(
                 f"{path} is hidden from agents: it is too large to search for private files."
                 f" {_HOW_TO_EXPOSE}",
@@ -310,7 +309,7 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
             )
     listed = [
         f"{path} ({machine.credentials[path]})" if path in machine.credentials else path
-        for path in closed
+        for path in hidden
         if path not in machine.cut
         and (path in machine.credentials or not is_within(path, (SETTINGS,)))
     ]
@@ -320,20 +319,20 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
 
 
 def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) -> None:
-    """Try to break out of the agents' confinement and of this process's, and check that this
+    """Try to break out of the agents' confinement and of this process's own, and check that this
     program loads nothing that agents write into the checkout and its ``work.named_folders``.
 
-    Raises ``E_POLICY_DENY`` with the names of the holes.
+    Raises ``E_POLICY_DENY``, which names the guarantees that do not hold.
     """
     if boundary.sandbox.tier is Tier.NONE:
         return
     scratch = boundary.scratch / "proof"
     scratch.mkdir(mode=0o700)
-    boundary.hand_over(scratch)
+    boundary.give_to_agents(scratch)
     confined = boundary.build_confinement(checkout.path, scratch)
     proof = prove(boundary.sandbox, confined.confinement, _list_targets(checkout, work))
-    if work.own:
-        own_findings = try_own_access(work.own, boundary.sandbox.broker)
+    if work.own_confinement:
+        own_findings = try_own_access(work.own_confinement, boundary.sandbox.broker)
         proof = replace(proof, findings=(*proof.findings, *own_findings))
     strengths = judge_guarantees(boundary.sandbox.guarantees, proof.findings)
     work.emit(BoundaryProven(strengths, proof.rows))
@@ -345,7 +344,7 @@ def prove_boundary(boundary: Boundary, checkout: Checkout, work: WorkContext) ->
 
 
 def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
-    """What the probes try to read, to change and to plant."""
+    """What the probes try to read and to change, and where they plant files."""
     private = work.private
     secrets = (
         *checkout.secrets,
@@ -355,8 +354,7 @@ def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
         private / "results",
         private / "logs",
     )
-    search_path = build_search_path(work.env, work.checkout)
-    machine_git = with_machine_config(private / "proof-git", search_path, work.home)
+    machine_git = with_machine_config(private / "proof-git", work.search_path, work.home)
     return ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),

@@ -1,4 +1,4 @@
-"""Files as agents cite them: resolves their paths, and checks the quotations in Analyze's evidence.
+"""Files that agents cite: resolves their paths, and checks the quotations in Analyze's evidence.
 
 A path that cannot be a file of the checkout is dropped: no other path from an agent reaches git, a
 process or the disk. A wrong quotation means that the agent guessed.
@@ -28,10 +28,10 @@ LONGEST_PATH, LONGEST_NAME = 4095, 255
 """Bytes; Linux's PATH_MAX less the NUL, and NAME_MAX (limits.h)."""
 MOST_SHOWN, LONGEST_SHOWN = 5, 200
 """Dropped texts that a note shows, and the characters of each."""
-# Agents cite a path with lines: src/a.py:12, src/a.py:12-20, src/a.py:12:5.
+# Agents may add lines to a path: src/a.py:12, src/a.py:12-20, src/a.py:12:5.
 _LINES = compile_lazily(r":\d+(?:[-:,]\d+)*:?$")
 _OPENING_QUOTE = compile_lazily(r"\s*[`'\"]?")
-Named = TypeVar("Named", AnalysisCandidate, ThreadAnswer)
+Citing = TypeVar("Citing", AnalysisCandidate, ThreadAnswer)
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class PathResolver:
     entries: Snapshot
 
     def resolve(self, text: str) -> str | None:
-        """The path, relative to the top, that an agent means by a text: a file that exists or could
-        be created. A line in a file means the file. None for anything else."""
+        """The path, relative to the top, that an agent means by a text, lines left out: of a file
+        that exists or could be created. None for anything else."""
         path = self._make_relative(text)
         if path is None or len(text) > LONGEST_PATH:
             return None
         if self._is_file(path):
             return path
-        whole = _LINES.sub("", path)
-        if whole != path and self._is_file(whole):
-            return whole
+        without_lines = _LINES.sub("", path)
+        if without_lines != path and self._is_file(without_lines):
+            return without_lines
         return path if self._can_become_file(path) else None
 
     def make_evidence_relative(self, text: str) -> str:
-        """A piece of evidence, its path made relative if it was below the checkout."""
+        """A piece of evidence, with its path made relative if it was below the checkout."""
         match = _OPENING_QUOTE.match(text)
         begin = match.end() if match else 0
         for root in self.roots:
@@ -66,8 +66,8 @@ class PathResolver:
 
     def is_behind_link(self, path: str) -> bool:
         """True if a path is a link or leads through one: links are not followed."""
-        places = (self.entries.get(each) for each in (*list_parents(path), path))
-        return any(entry is not None and entry.kind is EntryKind.LINK for entry in places)
+        entries = (self.entries.get(each) for each in (*list_parents(path), path))
+        return any(entry is not None and entry.kind is EntryKind.LINK for entry in entries)
 
     def _make_relative(self, text: str) -> str | None:
         root = next((root for root in self.roots if text.startswith(f"{root}/")), "")
@@ -84,11 +84,11 @@ class PathResolver:
         if not path.isprintable() or ".." in parts or is_dot_git(path) or path in self.entries:
             return False
         names = [len(part.encode()) for part in parts]
-        above = (self.entries.get(parent) for parent in list_parents(path))
+        parents = (self.entries.get(parent) for parent in list_parents(path))
         return (
             max(names) <= LONGEST_NAME
             and sum(names) + len(names) <= LONGEST_PATH
-            and all(entry is None or entry.kind is EntryKind.FOLDER for entry in above)
+            and all(entry is None or entry.kind is EntryKind.FOLDER for entry in parents)
         )
 
 
@@ -128,16 +128,16 @@ def _resolve_candidate(
     return _resolve_files(resolved, paths, dropped)
 
 
-def _resolve_files(named: Named, paths: PathResolver, dropped: dict[str, None]) -> Named:
-    resolved = {text: paths.resolve(text) for text in named.files}
+def _resolve_files(citing: Citing, paths: PathResolver, dropped: dict[str, None]) -> Citing:
+    resolved = {text: paths.resolve(text) for text in citing.files}
     dropped |= dict.fromkeys(text for text, path in resolved.items() if path is None)
     files = tuple(dict.fromkeys(path for path in resolved.values() if path is not None))
-    return dataclasses.replace(named, files=files)
+    return dataclasses.replace(citing, files=files)
 
 
 # path:line, then perhaps a column, and the quotation in backticks.
 _CITATION = compile_lazily(
-    r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<rest>.*)", re.DOTALL
+    r"\s*[`'\"]?(?P<path>[^`'\"]{1,4096}?):(?P<line>\d{1,7})(?!\d)(?P<quotes>.*)", re.DOTALL
 )
 _ELLIPSIS = compile_lazily(r"\.{3}|…")
 _LARGEST = 5_000_000
@@ -155,7 +155,7 @@ def drop_unfounded(
     """Drop candidates with wrong ``evidence``; also return why each was dropped.
 
     A candidate without evidence stays: only ``files`` and ``description`` are required. If the
-    selected candidate is dropped, the best one with correct evidence replaces it; without one
+    selected candidate is dropped, the best one with correct evidence replaces it; if there is none,
     the analysis found nothing.
     """
     read = _build_reader(checkout, paths)
@@ -167,10 +167,10 @@ def drop_unfounded(
             dropped[candidate.description] = problem
         else:
             kept.append(candidate)
-    return _select_again(analysis, kept, dropped), list(dropped.values())
+    return _drop_candidates(analysis, kept, dropped), list(dropped.values())
 
 
-def _select_again(
+def _drop_candidates(
     analysis: AnalysisResult, kept: list[AnalysisCandidate], dropped: dict[str, str]
 ) -> AnalysisResult:
     if not dropped:
@@ -201,38 +201,38 @@ def _find_citation_problem(text: str, read: Read) -> str:
     lines = data.decode("utf-8", "replace").splitlines()
     if not 1 <= line <= len(lines):
         return f"{shown} is quoted, but the file has {len(lines)} lines"
-    if not _is_quote_correct(match["rest"], "".join(lines)):
+    if not _is_quote_correct(match["quotes"], "".join(lines)):
         return f"{shown} is quoted, but the quoted text is not in that file"
     return ""
 
 
-def _is_quote_correct(rest: str, text: str) -> bool:
+def _is_quote_correct(quotes: str, text: str) -> bool:
     """True if the text between backticks is in the file, as one quotation or as several.
     Whitespace, and what an ellipsis omits, are not compared."""
-    # Code may itself contain backticks: everything between the outermost two is tried first.
-    _, *quoted = rest.split("`")
-    if len(quoted) < 2:
+    pieces = quotes.split("`")[1:-1]
+    if not pieces:
         return True
-    whole = "".join(text.split())
-    return _contains_quote(whole, "`".join(quoted[:-1])) or all(
-        _contains_quote(whole, one) for one in quoted[:-1:2]
+    dense_text = "".join(text.split())
+    # Code may itself contain backticks: everything between the outermost two is tried first.
+    return _contains_quote(dense_text, "`".join(pieces)) or all(
+        _contains_quote(dense_text, quote) for quote in pieces[::2]
     )
 
 
-def _contains_quote(whole: str, quote: str) -> bool:
+def _contains_quote(dense_text: str, quote: str) -> bool:
     parts = ("".join(part.split()) for part in _ELLIPSIS.split(quote))
-    return all(part in whole for part in parts if len(part) >= _SHORTEST_QUOTE)
+    return all(part in dense_text for part in parts if len(part) >= _SHORTEST_QUOTE)
 
 
 def _build_reader(checkout: Path, paths: PathResolver) -> Read:
     def read(path: str) -> bytes | None:
         if paths.is_behind_link(path):
             return b""
-        found = paths.resolve(path)
-        if found is None or not path_exists(checkout / found):
+        resolved = paths.resolve(path)
+        if resolved is None or not path_exists(checkout / resolved):
             return None
         try:
-            return read_regular(checkout, found, _LARGEST)
+            return read_regular(checkout, resolved, _LARGEST)
         except RefusedFileError:
             return b""
 

@@ -1,4 +1,4 @@
-"""Tries a checked-out commit without a night or an agent, for what only running can show."""
+"""Tries a checked-out commit without an agent, for what only running the tests can show."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from gitlab_nightshift.stages.work.work_context import NOTHING_TO_RUN
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The commands run on the commit, what was found, and the boundary in which they ran.
+    """The commands that ran on the commit, what they showed, and the boundary in which they ran.
     ``incomplete`` is why no test ran, "" if one did."""
 
     commands: tuple[CommandResult, ...]
@@ -51,8 +51,8 @@ def try_commit(
     context: Context,
     undecided: tuple[Finding, ...],
 ) -> TrialResult:
-    """Run the commands that prove a change on the commit, then gather evidence against ``base``:
-    inside the boundary, as in a night. The checkout of ``sandbox_context`` is restored.
+    """Run the commands that prove a change on the commit, then compare it with ``base`` to gather
+    evidence: inside the boundary, as in a night. The checkout of ``sandbox_context`` is restored.
     ``undecided`` are findings from reading that running may refute.
 
     Raises NightshiftError E_CONFIG if another commit is checked out, E_WORKSPACE_DIRTY.
@@ -64,7 +64,7 @@ def try_commit(
             trial = _CommitTrial(sandbox_context, sandboxed.checkout, runner, base, context)
             runs, failing = trial.run_commands()
             results = tuple(run.result for run in runs)
-            # Failing commands refute nothing, and give no evidence.
+            # Commands that fail refute no finding, and give no evidence.
             evidence = Evidence(findings=undecided)
             if not failing:
                 evidence = trial.gather_evidence(runs, undecided)
@@ -84,8 +84,8 @@ class _CommitTrial:
     context: Context
 
     def run_commands(self) -> tuple[tuple[CommandRun, ...], tuple[Finding, ...]]:
-        """Run the commands on the commit. One that fails also runs on the base, where it may have
-        failed before."""
+        """Run the commands on the commit. One that fails also runs on the base: it may fail there
+        as well."""
         work = self.sandbox_context.work
         if not work.verify.commands:
             return (), ()
@@ -113,18 +113,18 @@ class _CommitTrial:
         subject = EvidenceSubject(old, new, read_change(repository, old, new), self.context)
         commands = [run.result.command for run in runs]
         before: tuple[CommandRun, ...] = ()
-        if runs and changes_code(subject.change):  # else the same tests run as before
+        if runs and changes_code(subject.change):  # otherwise the same tests run as on the base
             apply_base = functools.partial(self.checkout.apply_tree, old)
             apply_base()
             before = self._run(commands, "before", apply_base)
         usual_s = sum(run.result.duration_s for run in runs)
         left_s = self.sandbox_context.left_s()
-        end = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
-        trial_checkout = TrialCheckout(self.checkout, self.runner, tuple(commands), "evidence", end)
+        deadline = compute_deadline(self.context.settings.proof_time, usual_s, left_s)
+        trial = TrialCheckout(self.checkout, self.runner, tuple(commands), "evidence", deadline)
         red = any(not run.result.ok for run in before)
         canaries = BaseCanaries(unable="the commands fail on the base" if red else "")
         collections = [run.collection for run in before]
-        return gather_evidence(subject, trial_checkout, collections, runs, canaries, undecided)
+        return gather_evidence(subject, trial, collections, runs, canaries, undecided)
 
     def _run(
         self, commands: Sequence[str], log: str, restore: Callable[[], object]

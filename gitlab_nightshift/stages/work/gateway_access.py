@@ -3,6 +3,7 @@ the hosts of ``policy.egress_hosts``."""
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +26,14 @@ COMMANDS = "verify_commands"
 LOCAL = "localhost,127.0.0.1,::1"
 """Hosts reached without the proxy: the gateway, and servers that tests start."""
 
-
 OpenProxy = Callable[[str], contextlib.AbstractContextManager[Mapping[str, str]]]
-"""Opens the proxy under a name for the log, and gives the variables by which tools find it."""
+"""Opens the proxy under a name for the log; the block gets the variables by which tools find it."""
 
 
 @dataclass(frozen=True)
 class RunEgress:
-    """The way of a run to the hosts of ``policy.egress_hosts``; none without gates. The team's own
-    commands find it by the variables ``commands_env``, and a bead by those of its own proxy."""
+    """A run's access to the hosts of ``policy.egress_hosts``; none without gates. The team's own
+    commands find the proxy by the variables ``commands_env``, a bead by those of its own proxy."""
 
     commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     gates: tuple[Gate, ...] = ()
@@ -57,7 +57,7 @@ def open_egress(
 
 @contextlib.contextmanager
 def _open_proxy(gateway: RemoteGateway, emit: Emit, name: str) -> Iterator[Mapping[str, str]]:
-    """Gives the variables by which tools find the proxy. At the end its connections are cut, and
+    """Yield the variables by which tools find the proxy. At the end its connections are cut, and
     its traffic is logged under ``name``."""
     ticket = gateway.open_egress(name)
     try:
@@ -68,22 +68,24 @@ def _open_proxy(gateway: RemoteGateway, emit: Emit, name: str) -> Iterator[Mappi
         yield {**dict.fromkeys(names, ticket.url), **local, "NODE_USE_ENV_PROXY": "1"}
     finally:
         traffic = gateway.close_egress(ticket)
-        shown = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
-        if text := ", ".join([*shown, *([f"{traffic.more} more"] if traffic.more else [])]):
-            emit(Note(f"egress, {name}: {text}"))
+        hosts = [f"{host} (sent {sent:,} bytes, got {got:,})" for host, sent, got in traffic.hosts]
+        if traffic.more:
+            hosts.append(f"{traffic.more} more")
+        if hosts:
+            emit(Note(f"egress, {name}: {', '.join(hosts)}"))
 
 
 MODEL_VARIABLES = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "OPENAI_BASE_URL")
 """Variables of the job with the model's address; the agent itself never gets them."""
-DRAIN_S, ENDED_DRAIN_S = 120.0, 2.0
-"""Seconds that unfinished answers get after their agent exited, and after it was killed; then their
+EXITED_DRAIN_S, KILLED_DRAIN_S = 120.0, 2.0
+"""Longest wait for unfinished answers after the agent exited, and after it was killed; then their
 worst case is billed."""
 
 
 @dataclass(frozen=True)
 class BeadAccess:
-    """One bead's access to the model and, by ``env``, to the proxy. Without a gateway the CLI's own
-    figures count."""
+    """One bead's access to the model and, by the variables ``env``, to the proxy. Without a gateway
+    the CLI's own figures count."""
 
     env: Mapping[str, str]
     _gateway: RemoteGateway | None = None
@@ -99,8 +101,8 @@ class BeadAccess:
         return self._gateway.read_state(self._ticket) if self._gateway and self._ticket else None
 
     def settle_usage(self, wait_s: float) -> Usage | None:
-        """The bead's final usage, once its process is gone. Invalidates its placeholder, and waits
-        for unfinished answers."""
+        """The bead's final usage, once its process is gone. Invalidates the placeholder of its key,
+        and waits for unfinished answers."""
         if self._gateway is None or self._ticket is None:
             return None
         return self._gateway.close_bead(self._ticket, wait_s)
@@ -115,8 +117,10 @@ class BeadAccess:
 def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: float | None) -> float:
     """Seconds to wait for a bead's unfinished answers: the rest of its timeout if its agent exited,
     a moment if it was killed; never more than the run has left (None: no limit)."""
-    own_s = DRAIN_S if timeout_s is None else min(DRAIN_S, timeout_s - ended.duration_s)
-    most_s = max(own_s, ENDED_DRAIN_S) if ended.end is EndReason.EXITED else ENDED_DRAIN_S
+    most_s = KILLED_DRAIN_S
+    if ended.end is EndReason.EXITED:
+        timeout_left_s = math.inf if timeout_s is None else timeout_s - ended.duration_s
+        most_s = max(min(EXITED_DRAIN_S, timeout_left_s), KILLED_DRAIN_S)
     return most_s if run_left_s is None else max(min(most_s, run_left_s), 0.0)
 
 
@@ -131,7 +135,7 @@ class ModelAccess:
 
     @contextlib.contextmanager
     def open_bead(self, name: str, model: str, limit: SpendingLimit) -> Iterator[BeadAccess]:
-        """Open a bead's access; its placeholder is valid during the block."""
+        """Open a bead's access. The placeholder of its key is valid during the block."""
         with self._egress.open_bead_proxy(name) as proxy:
             if self._gateway is None:
                 yield BeadAccess(proxy)
@@ -143,7 +147,7 @@ class ModelAccess:
             try:
                 yield BeadAccess({**proxy, **env}, self._gateway, ticket)
             finally:
-                # Again for a bead that was interrupted before its usage was settled.
+                # Closed already unless the bead was interrupted before its usage was settled.
                 self._gateway.close_bead(ticket)
 
 
@@ -157,32 +161,28 @@ def open_access(
 ) -> ModelAccess:
     """The run's model access, through ``gateway``, which also listens on ``socket``.
 
-    Agents without a key (a replay) do not use the gateway. Neither do those that get a cloud's own
-    credentials from the team (``env``): the agent then holds these, and a warning says so. Raises
+    Agents without a key (a replay) do not use the gateway. Neither do those that get a cloud's
+    credentials from the team (``env``): the agent then holds them, and a warning says so. Raises
     ``E_CONFIG`` for an unusable endpoint.
     """
-    if direct := provider.find_cloud_variables(env):
-        text = f"{', '.join(direct)}: the agent itself holds this cloud's credentials, and its"
-        text += " cost is what it says"
-        emit(Note(text, warning=True))
-    if direct or not provider.keys or gateway is None:
+    if cloud_variables := provider.find_cloud_variables(env):
+        names = ", ".join(cloud_variables)
+        text = "the agent itself holds this cloud's credentials, and its cost is what it says"
+        emit(Note(f"{names}: {text}", warning=True))
+    if cloud_variables or not provider.keys or gateway is None:
         return ModelAccess(provider, egress)
     return ModelAccess(provider, egress, gateway, (gateway.listen("model", socket),))
 
 
 def configure_gateway(
-    settings: Settings,
-    provider: Provider,
-    env: Mapping[str, str],
-    limit: SpendingLimit,
+    settings: Settings, provider: Provider, env: Mapping[str, str], limit: SpendingLimit
 ) -> GatewayConfig | None:
-    """The gateway's configuration for this provider; None if none is needed. Raises
-    ``E_CONFIG``."""
+    """The gateway's configuration for the provider; None if it needs none. Raises ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
     return build_gateway_config(settings, keys, env, limit)
 
 
-def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
+def check_cost_limit(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
     """Raise ``E_CONFIG`` if ``max_budget_usd`` cannot be enforced and no other limit is set.
 
     Agents that do not use the gateway (a replay, a cloud's own credentials) are not checked.
@@ -190,9 +190,10 @@ def check_bounds(settings: Settings, provider: Provider, env: Mapping[str, str])
     if settings.max_tokens is not None or not provider.keys or provider.find_cloud_variables(env):
         return
     models = list_plain_models(filter(None, vars(settings.models).values()))
-    if missing := sorted(models - merge_rates(settings.prices).keys()):
-        example = f"prices: {{{missing[0]}: {{input: 1.25, output: 10}}}}"
+    if unpriced := sorted(models - merge_rates(settings.prices).keys()):
+        names = ", ".join(unpriced)
+        example = f"prices: {{{unpriced[0]}: {{input: 1.25, output: 10}}}}"
         raise build_config_error(
-            f"prices: none is known for {', '.join(missing)}, so max_budget_usd cannot hold: set it"
+            f"prices: none is known for {names}, so max_budget_usd cannot hold: set it"
             f" in USD per million tokens, such as {example}, or set max_tokens"
         )

@@ -1,7 +1,7 @@
-"""The checkout's files of secrets, taken away while a model's agent works and put back after it.
+"""Hides the checkout's secret files: they are removed while an agent works, and put back after it.
 
-Only namespaces can hide a file inside a folder that an agent may write, so the file is removed
-instead. After a kill it is restored from its copy or from git's objects.
+Only namespaces could hide a file in a folder to which an agent may write. If this process is killed
+meanwhile, the files are restored from their copies or from git's objects.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ from gitlab_nightshift.system.openat import (
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.secret_texts import holds_variables, is_installed, is_secret_file
 
-LARGEST, MOST = 2_000_000, 500
-"""Bytes of all hidden files together, which are held in memory, and their number."""
+MOST_BYTES, MOST_FILES = 2_000_000, 500
+"""Limits for all hidden files together, as they are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,11 @@ class _HiddenFile:
 def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
     """``.env`` and similar files, and untracked ones whose names suggest secrets.
 
-    Raises NightshiftError E_POLICY_DENY if they are too many, or could not be put back.
+    Raises NightshiftError E_POLICY_DENY if they are too many, too large, or could not be restored
+    after a kill.
     """
     # A tracked file is in git's objects as well, which an agent may read; and tests may need it.
-    found = [
+    secrets = [
         path
         for path, mode in saved.entries.read_modes()
         if stat.S_ISREG(mode)
@@ -52,28 +53,28 @@ def find_hidden_files(saved: SavedCheckout) -> tuple[str, ...]:
         and (holds_variables(path) or path not in saved.tracked)
         and not is_installed(path)
     ]
-    size = sum(saved.entries[path].size for path in found)
-    lost = [path for path in found if path not in saved.blobs and path not in saved.copies]
-    if lost or size > LARGEST or len(found) > MOST:
-        which = lost[0] if lost else f"{len(found)} files of {size} bytes"
+    size = sum(saved.entries[path].size for path in secrets)
+    unsaved = [path for path in secrets if path not in saved.blobs and path not in saved.copies]
+    if unsaved or size > MOST_BYTES or len(secrets) > MOST_FILES:
+        which = unsaved[0] if unsaved else f"{len(secrets)} files of {size} bytes"
         raise NightshiftError(
             Code.POLICY_DENY,
             f"{which}: by the name a secret, and too large or too many to be hidden from the agent:"
             " remove what the job does not need",
         )
-    return tuple(sorted(found))
+    return tuple(sorted(secrets))
 
 
 @contextlib.contextmanager
 def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
     """Remove the files for the block, and put them back after it. No agent's process may be alive
-    at its beginning."""
+    when the block begins."""
     hidden: list[_HiddenFile] = []
     try:
         for path in paths:
             # A signal between the unlink and the append would lose the file.
             with defer_signals(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                hidden.append(_take_away(root, path))
+                hidden.append(_remove_file(root, path))
         yield
     finally:
         with defer_signals():
@@ -81,7 +82,7 @@ def hide_files(root: Path, paths: Sequence[str]) -> Iterator[None]:
                 _put_back(root, file)
 
 
-def _take_away(root: Path, path: str) -> _HiddenFile:
+def _remove_file(root: Path, path: str) -> _HiddenFile:
     try:
         with open_parent(root, path) as (fd, name):
             with open_regular(name, fd) as file:
@@ -93,15 +94,15 @@ def _take_away(root: Path, path: str) -> _HiddenFile:
 
 
 def _put_back(root: Path, file: _HiddenFile) -> None:
-    """Put a file back in place of whatever an agent has created by its name. If the folder is gone,
-    nothing is done here: restoring the checkout creates both again."""
+    """Put a file back in place of whatever an agent created under its name. Without its folder
+    nothing is done: restoring the checkout will create both again."""
     with (
         contextlib.suppress(OSError),
         open_parent(root, file.path) as (fd, name),
-        replace_file(name, fd) as made,
+        replace_file(name, fd) as new_file,
     ):
         # In this order: a new owner clears setuid bits (chown(2)), and writing changes the times.
-        write_all(made, file.data)
-        change_owner(made, (file.status.st_uid, file.status.st_gid))
-        os.fchmod(made, stat.S_IMODE(file.status.st_mode))
-        os.utime(made, ns=(file.status.st_atime_ns, file.status.st_mtime_ns))
+        write_all(new_file, file.data)
+        change_owner(new_file, (file.status.st_uid, file.status.st_gid))
+        os.fchmod(new_file, stat.S_IMODE(file.status.st_mode))
+        os.utime(new_file, ns=(file.status.st_atime_ns, file.status.st_mtime_ns))

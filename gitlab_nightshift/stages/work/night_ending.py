@@ -1,5 +1,4 @@
-"""How a run of the work stage ends: its outcome and reason as data, and the bundle that records
-them."""
+"""How a run of the work stage ends: its outcome and reason as data, and the bundle with them."""
 
 import re
 import traceback
@@ -24,28 +23,28 @@ from gitlab_nightshift.stages.work.run_budget import Ledger
 from gitlab_nightshift.stages.work.tool_use import NONE_READ, FilesRead
 from gitlab_nightshift.stages.work.work_context import WorkContext
 
-MOST_SKIPS = 5
-"""Nights in a row, skipped for the same reason, that cause a warning."""
+SKIPS_TO_WARN = 5
+"""Nights in a row that were skipped for the same reason, from which on there is a warning."""
 
 
 @dataclass(frozen=True)
 class CategoryResult:
-    """What came of a category: ``why`` it has no proposal, or the proposal's title. ``analysis`` is
-    None if Analyze failed."""
+    """What came of a category. ``detail`` is the proposal's title, or why there is no proposal;
+    ``analysis`` is None if Analyze failed."""
 
     category: str
-    why: str
+    detail: str
     analysis: AnalysisResult | None = None
 
     def __str__(self) -> str:
-        return f"{self.category}: {self.why}"
+        return f"{self.category}: {self.detail}"
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How the run ended. ``summary`` lists what was read and tried, ``captured`` is the proposed
-    change, ``incomplete`` names parts of the run that failed, ``answers`` go to the threads that
-    the task came from."""
+    """How the run ended. ``summary`` lists what was read and tried, ``incomplete`` describes what
+    failed without ending the run, ``captured`` is the proposed change, ``answers`` are for the
+    threads that the task came from."""
 
     outcome: Outcome
     reason: str
@@ -61,8 +60,7 @@ class Ending:
 
 
 def build_unscheduled_ending(plan: Plan) -> Ending:
-    """The ending of a run that plan has skipped, or for which no category is scheduled: nothing is
-    spent."""
+    """The ending of a run that the plan skips, or that has no scheduled category: no agent runs."""
     why = plan.skip or "No category scheduled for today"
     outcome = Outcome.SKIPPED if plan.skip else Outcome.NO_IMPROVEMENT
     return Ending(outcome, why, plan.scheduled or "none")
@@ -81,9 +79,9 @@ def run_to_ending(plan: Plan, work_context: WorkContext, run: Callable[[], Endin
 def explain_exception(
     error: Exception | Interruption, disks: Sequence[Path], write_log: Callable[[str, str], None]
 ) -> tuple[Code, str]:
-    """The code and the reason of a run that ``error`` has ended. Called while it is being handled,
-    since a defect's traceback is written as a log. ``disks`` are folders on the disks that the run
-    may have filled."""
+    """The error code and reason of a run that ``error`` ended. Call it in the ``except`` block: it
+    logs the traceback of a defect. ``disks`` are folders on the disks that the run may have
+    filled."""
     if isinstance(error, NightshiftError):
         return error.code, error.message
     if isinstance(error, Interruption):
@@ -97,30 +95,30 @@ def explain_exception(
 
 def describe_failed_analyses(results: Sequence[BeadResult]) -> str:
     """Which Analyze beads failed, "" for none. A bead stopped by the budget did not fail."""
-    analyses = [each for each in results if each.bead == "analyze"]
-    failed = [each for each in analyses if each.status not in (BeadStatus.OK, BeadStatus.BUDGET)]
+    beads = [bead for bead in results if bead.bead == "analyze"]
+    failed = [bead for bead in beads if bead.status not in (BeadStatus.OK, BeadStatus.BUDGET)]
     if not failed:
         return ""
-    if all(each.status is BeadStatus.CRASHED for each in failed):
-        how = f"crashed: {', '.join(each.category for each in failed)}"
+    if all(bead.status is BeadStatus.CRASHED for bead in failed):
+        how = f"crashed: {', '.join(bead.category for bead in failed)}"
     else:
-        how = f"failed: {', '.join(f'{each.category} ({each.status})' for each in failed)}"
-    good = len(analyses) - len(failed)
-    return f"{good} of {len(analyses)} categories analysed, {len(failed)} {how}"
+        how = f"failed: {', '.join(f'{bead.category} ({bead.status})' for bead in failed)}"
+    analysed = len(beads) - len(failed)
+    return f"{analysed} of {len(beads)} categories analysed, {len(failed)} {how}"
 
 
 def describe_repeated_skip(plan: Plan, ending: Ending) -> str:
     """A warning if several nights in a row were skipped for the same reason; "" if not."""
-    # Numbers and dates may differ. What was incomplete precedes the reason in a stored result
-    # (stages/report/run_result.py).
-    today = re.sub(r"\d+", "", ending.reason)
-    alike = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(today)]
-    if ending.outcome is not Outcome.SKIPPED or len(alike) + 1 < MOST_SKIPS:
+    # Numbers and dates may differ. In a stored result, a text on what was incomplete may precede
+    # the reason (stages/report/run_result.py).
+    reason = re.sub(r"\d+", "", ending.reason)
+    same = [why for why in plan.skipped_before if re.sub(r"\d+", "", why).endswith(reason)]
+    if ending.outcome is not Outcome.SKIPPED or len(same) + 1 < SKIPS_TO_WARN:
         return ""
-    return f"{MOST_SKIPS} nights in a row were skipped for the same reason"
+    return f"{SKIPS_TO_WARN} nights in a row were skipped for the same reason"
 
 
-def take_first_line(text: str) -> str:
+def shorten_to_line(text: str) -> str:
     """The first line of a text, at most 300 characters of it."""
     return " ".join(text.strip().partition("\n")[0].split())[:300]
 
@@ -154,8 +152,8 @@ def build_bundle(plan: Plan, ending: Ending, ledger: Ledger, duration_s: float) 
 
 
 def encode_bundle(bundle: Bundle) -> bytes:
-    """The bundle as JSON. If it is too large, the beads lose their hand-offs; the proposal has its
-    own copies."""
+    """The bundle as JSON. If it is too large, it leaves out the beads' hand-offs: the proposal has
+    copies of those that matter."""
     data = to_json(bundle).encode()
     if len(data) <= LARGEST_BUNDLE:
         return data

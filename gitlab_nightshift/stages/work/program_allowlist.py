@@ -1,25 +1,25 @@
-"""The exec gate on PATH: the programs that an agent finds by name, and no others.
+"""The exec gate on PATH: a folder of the programs that an agent finds by name, and no others.
 
-It guides agents but is no security boundary: a program can still be called by its path. A command
-of ``allowed_commands`` is a small script that checks its arguments and starts the program with the
-job's full PATH, which builds need. Everything else that an agent starts gets the short PATH.
+It guides agents but is no security boundary: a program can still be called by its path. For a
+command of ``allowed_commands`` the folder has a small script that checks the arguments and starts
+the program with the job's full PATH, which builds need. All else has only this folder on its PATH.
 """
 
 import dataclasses
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path, PurePosixPath
 
-from gitlab_nightshift.policy.gates import any_command
+from gitlab_nightshift.policy.gates import allows_any_command
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.stages.work.boundary import Boundary
 from gitlab_nightshift.stages.work.tool_access import read_interpreter
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.environment import build_search_path
 
-BASE = tuple(
+USUAL_PROGRAMS = tuple(
     """sh bash dash env git [ b2sum base32 base64 basename cat chmod cksum comm cp csplit cut
     date dd df dir dirname du echo expand expr factor false fmt fold head hostname id
     install join link ln logname ls md5sum mkdir mkfifo mktemp mv nice nl nohup nproc numfmt
@@ -34,8 +34,8 @@ BASE = tuple(
 """What shells, git and agents need to explore and to edit: nothing that uses a network,
 changes a user, or runs another language than the shell's own."""
 ALWAYS_RESTRICTED = frozenset({"git"})
-"""Gets the short PATH even if allowed: an alias that begins with ! starts any program (alias.*,
-git-config(1))."""
+"""Programs that never get the full PATH: a git alias that begins with ! starts any program
+(alias.*, git-config(1))."""
 SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 WRAPPERS: Mapping[str, tuple[str, ...]] = {"gradlew": ("java",), "mvnw": ("java",)}
 """Wrapper scripts in the checkout, and the programs that they look up on PATH, here if JAVA_HOME is
@@ -48,48 +48,40 @@ def restrict_programs(boundary: Boundary, work: WorkContext, cli: Path) -> Bound
     ``cli`` is the agent's own program.
     """
     emit = work.emit
-    if any_command(work.settings):
+    if allows_any_command(work.settings):
         emit(Note("exec: any command (policy.gates.exec: auto_allow)"))
         return boundary
     # The usual tools come from the system's folders alone: an agent could write its own sed into
     # a folder of the checkout on PATH.
-    system = boundary.build_search_path(build_search_path(work.env, work.checkout))
-    full_path = build_search_path(work.env, work.checkout, boundary.programs)
-    path = boundary.build_search_path(full_path)
-    allowed = _parse_commands(work.allowed_commands, work.checkout)
-    # A shell script that is called by its path may start any program.
-    called_by_path = (row for row in allowed if "/" in shlex.split(row[0])[0])
-    if script := next((row[0] for row in called_by_path if not SHELLS.isdisjoint(row[1])), ""):
-        emit(Note(f"exec: PATH is not restricted, as it is unknown what {script} starts"))
-        return boundary
-    arguments: dict[str, list[list[str]]] = {}
-    for _, names in allowed:
-        for name, exact in names.items():
-            arguments.setdefault(name, []).append(exact)
+    system_path = boundary.filter_search_path(work.search_path)
+    full_path = boundary.filter_search_path(
+        build_search_path(work.env, work.checkout, boundary.program_folders)
+    )
+    allowed: dict[str, list[list[str]]] = {}
+    for command in work.allowed_commands:
+        programs = _list_programs(command, work.checkout)
+        # A shell script that is called by its path may start any program.
+        if "/" in shlex.split(command)[0] and not SHELLS.isdisjoint(programs):
+            emit(Note(f"exec: PATH is not restricted, as it is unknown what {command} starts"))
+            return boundary
+        for name, arguments in programs.items():
+            allowed.setdefault(name, []).append(arguments)
     folder = boundary.scratch / "path"
-    _fill_folder(folder, (path, system), arguments, find_cli_interpreter(cli))
-    more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*BASE}))
+    _fill_folder(folder, full_path, system_path, allowed, find_cli_interpreter(cli))
+    more = ", ".join(sorted({each.name for each in folder.iterdir()} - {*USUAL_PROGRAMS}))
     emit(Note(f"exec: agents have on PATH git, the shell and its usual tools; {more or 'no more'}"))
     return dataclasses.replace(boundary, allowlist=folder, read_only=(*boundary.read_only, folder))
 
 
-def _parse_commands(
-    commands: Iterable[str], checkout: Path
-) -> list[tuple[str, dict[str, list[str]]]]:
-    """Each command with the programs that it looks up on PATH, and the exact arguments of each
-    (none: any)."""
-    parsed = []
-    for command in commands:
-        program, *words = shlex.split(command)
-        if "/" not in program:
-            names = {program: words}
-        elif needed := WRAPPERS.get(PurePosixPath(program).name):
-            names = {name: [] for name in needed}
-        else:
-            interpreter = read_interpreter(checkout / program)
-            names = {PurePosixPath(interpreter).name: []} if interpreter else {}
-        parsed.append((command, names))
-    return parsed
+def _list_programs(command: str, checkout: Path) -> dict[str, list[str]]:
+    """The programs that an allowed command looks up on PATH, with exact arguments ([]: any)."""
+    program, *arguments = shlex.split(command)
+    if "/" not in program:
+        return {program: arguments}
+    if needed := WRAPPERS.get(PurePosixPath(program).name):
+        return {name: [] for name in needed}
+    interpreter = read_interpreter(checkout / program)
+    return {PurePosixPath(interpreter).name: []} if interpreter else {}
 
 
 def find_cli_interpreter(cli: Path) -> str:
@@ -99,18 +91,23 @@ def find_cli_interpreter(cli: Path) -> str:
 
 
 def _fill_folder(
-    folder: Path, paths: tuple[str, str], allowed: Mapping[str, list[list[str]]], interpreter: str
+    folder: Path,
+    full_path: str,
+    system_path: str,
+    allowed: Mapping[str, list[list[str]]],
+    interpreter: str,
 ) -> None:
-    """Create the folder of an agent's PATH. ``paths`` are the full PATH, and that without the
-    checkout's folders; ``allowed`` are the arguments of programs by their names."""
-    path, system = paths
+    """Create the folder that is an agent's PATH. ``system_path`` is PATH without the checkout's
+    folders, ``allowed`` has the lists of arguments with which a program may be started."""
     folder.mkdir(mode=0o755)
-    usual = {*BASE, interpreter}
-    found = _find_programs(usual - {""}, system) | _find_programs(allowed.keys() - usual, path)
-    for name, program in found.items():
+    usual = {*USUAL_PROGRAMS, interpreter}
+    programs = _find_programs(usual - {""}, system_path)
+    programs |= _find_programs(allowed.keys() - usual, full_path)
+    for name, program in programs.items():
         if name in allowed and name not in ALWAYS_RESTRICTED:
             script = folder / name
-            script.write_text(_build_script(program, allowed[name], path, name in usual))
+            text = _build_script(program, allowed[name], full_path, is_usual=name in usual)
+            script.write_text(text)
             script.chmod(0o555)
         else:
             (folder / name).symlink_to(program)
@@ -128,26 +125,27 @@ def _find_programs(names: Set[str], path: str) -> dict[str, str]:
 
 
 def _list_folder(folder: str, names: Set[str]) -> Set[str]:
-    """The names that may be in a folder."""
+    """The names in a folder; those of ``names`` if it cannot be listed."""
     try:
         return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
-    except PermissionError:  # it may be entered all the same: x without r (path_resolution(7))
+    except PermissionError:  # its files can be used if it has x without r (path_resolution(7))
         return names
     except OSError:
         return frozenset()
 
 
-def _build_script(program: str, allowed: list[list[str]], path: str, base: bool) -> str:
+def _build_script(program: str, allowed: list[list[str]], full_path: str, *, is_usual: bool) -> str:
     """A script that starts the program with the full PATH for allowed arguments. With others it
-    starts only a ``base`` program, with the short PATH."""
+    starts only a usual program, without changing PATH."""
     start = f'exec {shlex.quote(program)} "$@"'
     lines = ["#!/bin/sh", "# Made by nightshift: policy.gates.exec"]
     for words in allowed:
         tests = [f'[ "${{{n}}}" = {shlex.quote(word)} ]' for n, word in enumerate(words, 1)]
-        exact = " && ".join([f"[ $# -eq {len(words)} ]", *tests]) if words else "true"
-        lines.append(f"if {exact}; then PATH={shlex.quote(path)}; export PATH; {start}; fi")
+        same = " && ".join([f"[ $# -eq {len(words)} ]", *tests]) if words else "true"
+        lines.append(f"if {same}; then PATH={shlex.quote(full_path)}; export PATH; {start}; fi")
     name = PurePosixPath(program).name
     hint = shlex.quote("; allowed: " + ", ".join(shlex.join([name, *each]) for each in allowed))
     refusal = f'echo "nightshift: not allowed: {name} $*"{hint} >&2'
     # 126: found, but not to be executed (POSIX shell, Exit Status for Commands).
-    return "\n".join([*lines, *([start] if base else [refusal, "exit 126"]), ""])
+    lines += [start] if is_usual else [refusal, "exit 126"]
+    return "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
 """Proves a change: by red flags, by the commands, and by evidence from running the tests."""
 
+import functools
 from collections.abc import Iterable
 
 from gitlab_nightshift.policy.change_rules import ENFORCED, find_violations
@@ -41,7 +42,7 @@ def build_subject(
     analysis: AnalysisResult,
     captured: CapturedChange,
 ) -> EvidenceSubject:
-    """The change to judge, with its base, its context, and what Analyze claims of it."""
+    """The change to judge, with its base, its context, and what Analyze promised of it."""
     selected = analysis.selected
     context = Context(
         settings=proof.work.settings,
@@ -58,7 +59,7 @@ def build_subject(
 def check_without_running(
     proof: ProofContext, captured: CapturedChange, subject: EvidenceSubject
 ) -> ProofResult:
-    """Check that the change is allowed, is no known idea, and shows no red flag."""
+    """Check that the change is allowed, repeats no known merge request, and shows no red flag."""
     size, settings, ci_files = captured.size, proof.work.settings, proof.ci_files
     ci_config = proof.work.job.ci_config_path
     tool_settings = find_changed_settings(subject.change)
@@ -67,17 +68,17 @@ def check_without_running(
     )
     findings = find_red_flags(subject.change, subject.context)
     # Tests that pass may refute a finding; on a red baseline they prove nothing.
-    can_prove = proof.baseline.commands and not proof.baseline.red
-    undecided = tuple(filter(is_refutable, findings)) if can_prove else ()
+    can_refute = proof.baseline.commands and not proof.baseline.red
+    undecided = tuple(filter(is_refutable, findings)) if can_refute else ()
     findings = tuple(finding for finding in findings if finding not in undecided)
-    # Flags in ENFORCED have been judged as rules already.
-    failing = _list_failing(each for each in findings if each.name not in ENFORCED)
+    # ``find_violations`` has judged the flags in ENFORCED.
+    failing = _list_failing(f for f in findings if f.name not in ENFORCED)
     symbols, digest = list_changed_symbols(subject.change), compute_digest(subject.change)
     category = subject.context.category
-    repeated = find_repeated_change(category, size.files, symbols, digest, proof.known)
-    known = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
+    repeated = find_repeated_change(category, size.files, symbols, digest, proof.known_ideas)
+    unwanted = [f"This idea is not wanted: {describe_repetition(repeated)}."] if repeated else []
     return ProofResult(
-        "\n".join((*known, *violations, *failing)),
+        "\n".join((*unwanted, *violations, *failing)),
         findings=findings,
         undecided=undecided,
         gates=list_gated_files(size, settings, ci_config, ci_files),
@@ -91,44 +92,41 @@ def prove(
     proof: ProofContext,
     captured: CapturedChange,
     subject: EvidenceSubject,
-    name: str,
+    suffix: str,
     undecided: tuple[Finding, ...] = (),
 ) -> ProofResult:
-    """Run the commands in the restored checkout with only the change applied, which was captured
-    there just now, then gather evidence.
+    """Restore the checkout, from which the change was just captured, apply only the change, run the
+    commands, then gather evidence.
 
-    ``name`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
+    ``suffix`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
         unrestored = checkout.apply_change(captured, as_captured=True)
-        runs = _run_commands(checkout, proof, captured, f"checks-{name}")
-        commands = tuple(run.result for run in runs)
-        failed = format_failure(proof.runner, commands, f"checks-{name}")
+        runs = _run_commands(checkout, proof, captured, f"checks-{suffix}")
+        results = tuple(run.result for run in runs)
+        failed = format_failure(proof.runner, results, f"checks-{suffix}")
         if failed and not proof.baseline.red:
-            return ProofResult(failed, commands)
-        evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{name}", undecided)
+            return ProofResult(failed, results)
+        evidence = _gather_evidence(checkout, proof, subject, runs, f"evidence-{suffix}", undecided)
         notes = (_describe_unrestored(unrestored),) if unrestored else ()
         for note in notes:
             proof.work.emit(Note(note, warning=True))
-        findings = (*find_flaky_commands(commands, subject.context), *evidence.findings)
+        findings = (*find_flaky_commands(results, subject.context), *evidence.findings)
         checks = (*proof.baseline.checks, *evidence.checks)
         failing = "\n".join(_list_failing(findings))
         why = failing or _find_missing_proof(proof, subject, runs, evidence)
-        tails = [proof.runner.read_tail(f"checks-{name}-{n}") for n in range(1, len(commands) + 1)]
-        text = format_evidence(commands, tails, (*checks, *notes, *findings))
-        return ProofResult(why, commands, notes, checks, findings, evidence=text)
+        tails = [proof.runner.read_tail(f"checks-{suffix}-{n}") for n in range(1, len(results) + 1)]
+        text = format_evidence(results, tails, (*checks, *notes, *findings))
+        return ProofResult(why, results, notes, checks, findings, evidence=text)
     finally:
         proof.runner.renew()  # the change's code has written to the commands' HOME and TMPDIR
 
 
 def _find_missing_proof(
-    proof: ProofContext,
-    subject: EvidenceSubject,
-    runs: tuple[CommandRun, ...],
-    evidence: Evidence,
+    proof: ProofContext, subject: EvidenceSubject, runs: tuple[CommandRun, ...], evidence: Evidence
 ) -> str:
     """Why nothing that ran proves the change's code; "" if something does, or none is needed."""
-    # That tests ran on the base as on the change does not show that one runs the changed code.
+    # That the same tests ran as on the base does not show that one of them runs the changed code.
     passed = any(
         check.outcome is CheckOutcome.PASSED and check.title != TESTS_THAT_RAN
         for check in evidence.checks
@@ -150,18 +148,16 @@ def _list_failing(findings: Iterable[Finding]) -> list[str]:
 def _run_commands(
     checkout: Checkout, proof: ProofContext, captured: CapturedChange, name: str
 ) -> tuple[CommandRun, ...]:
-    wanted = proof.baseline.commands
-    if not wanted:
+    commands = proof.baseline.commands
+    if not commands:
         return ()
     proof.work.emit(StepStarted(name, "The project's own tests on the change"))
     read = build_text_reader(checkout.repository, checkout.base_sha)
-    runs = run_and_collect(
-        proof.runner, wanted, name, lambda: checkout.apply_change(captured), read
-    )
-    good = sum(run.result.ok for run in runs)
-    proof.work.emit(
-        StepEnded(name, good == len(wanted), f"{good} of {len(wanted)} commands passed")
-    )
+    apply_change = functools.partial(checkout.apply_change, captured)
+    runs = run_and_collect(proof.runner, commands, name, apply_change, read)
+    passed = sum(run.result.ok for run in runs)
+    text = f"{passed} of {len(commands)} commands passed"
+    proof.work.emit(StepEnded(name, passed == len(commands), text))
     return runs
 
 
@@ -173,16 +169,16 @@ def _gather_evidence(
     name: str,
     undecided: tuple[Finding, ...],
 ) -> Evidence:
-    """Gather what further runs show: planted faults, the tests that ran, new tests without the
-    change; more by category."""
+    """Gather what further runs show: of planted faults, of the tests that ran, of new tests without
+    the change, and more for some categories."""
     proof.work.emit(StepStarted(name, "What running the tests shows"))
     usual_s = sum(result.duration_s for result in proof.baseline.results)
-    wanted = proof.work.settings.proof_time
-    end = compute_deadline(wanted, usual_s, proof.runner.limits().timeout_s)
+    left_s = proof.runner.limits().timeout_s
+    deadline = compute_deadline(proof.work.settings.proof_time, usual_s, left_s)
     passing = tuple(run.result.command for run in runs if run.result.ok)
-    trial_checkout = TrialCheckout(checkout, proof.runner, passing, name, end)
-    before = proof.baseline.collections
-    evidence = gather_evidence(subject, trial_checkout, before, runs, proof.canaries, undecided)
+    trial_checkout = TrialCheckout(checkout, proof.runner, passing, name, deadline)
+    on_base = proof.baseline.collections
+    evidence = gather_evidence(subject, trial_checkout, on_base, runs, proof.canaries, undecided)
     for check in evidence.checks:
         proof.work.emit(Note(f"{check.title}: {check.detail}"))
     failing = _list_failing(evidence.findings)
@@ -193,8 +189,8 @@ def _gather_evidence(
 
 
 def _describe_unrestored(paths: tuple[str, ...]) -> str:
-    some = ", ".join(paths[:5]) + (" …" if len(paths) > 5 else "")
+    names = ", ".join(paths[:5]) + (" …" if len(paths) > 5 else "")
     return (
         f"{len(paths)} files are not what they were before the night and could not be restored"
-        f" ({some}): commands that depend on them prove nothing."
+        f" ({names}): commands that depend on them prove nothing."
     )

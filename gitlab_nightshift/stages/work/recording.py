@@ -23,7 +23,7 @@ from gitlab_nightshift.system.raw_logs import open_log
 
 @dataclass(frozen=True)
 class Recorder:
-    """Records beads as they end, in a folder of the team (None: records nothing)."""
+    """Records beads as they end, in the team's ``record_dir`` (None: records nothing)."""
 
     folder: Path | None
     agent: str
@@ -48,7 +48,7 @@ class Recorder:
                 raise build_config_error(
                     f"record_dir: {self.folder} holds something else; choose another folder"
                 )
-            # Only after it was recognized as a recording: record_dir may name any folder.
+            # Deleted only because it was recognized as a recording: record_dir may name any folder.
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)  # a mount point cannot be removed
             _write_json(index, {"version": FORMAT, "agent": self.agent})
@@ -68,10 +68,10 @@ class Recorder:
         entry = {"exit_status": ended.exit_status, "pace_s": 0.0, "deleted": []}
         _write_json(folder / "bead.json", entry)
         try:
-            text = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
+            data = read_regular(task.handoff_file.parent, task.handoff_file.name, LARGEST)
         except RefusedFileError:
             return
-        handoff = self.redact(text.decode("utf-8", "replace"))
+        handoff = self.redact(data.decode("utf-8", "replace"))
         # A stub that the agent did not replace is no hand-off.
         if handoff != json.dumps(STUBS.get(task.bead)):
             (folder / "handoff.json").write_text(handoff, encoding="utf-8")
@@ -95,11 +95,11 @@ def _write_json(file: Path, entry: dict[str, object]) -> None:
     file.write_text(json.dumps(entry, indent=2) + "\n", encoding="utf-8")
 
 
-def _write_file(repository: Repository, tree: str, name: str, target: Path) -> None:
+def _write_file(repository: Repository, tree: str, path: str, target: Path) -> None:
     """Write a file of a tree, with its mode, to the disk."""
-    data = read_tree_file(repository, tree, name)
-    assert data is not None, name
-    mode, _ = find_rows(repository, tree, [name])[name]
+    data = read_tree_file(repository, tree, path)
+    assert data is not None, path
+    mode, _ = find_rows(repository, tree, [path])[path]
     target.parent.mkdir(parents=True, exist_ok=True)
     # Git's modes: 120000 is a link, 100755 an executable file (git-fast-import(1)).
     if mode == "120000":

@@ -1,7 +1,7 @@
 """A rehearsal: all steps of a night that cost no tokens, in the real job, to see what is missing.
 
-It is the night's workflow with other steps: a problem that would end a night is noted, and the
-checks continue, so that one job reports all problems.
+It is the night's workflow with other steps: a problem that would end a night is only noted, so that
+one job reports all problems.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ NEXT = "Next: a dry run (dry_run: true), then the schedule"
 
 @dataclass
 class Rehearsal:
-    """The problems seen. ``errors`` would fail a night, ``skips`` would skip one."""
+    """The problems found so far: ``errors`` would fail a night, ``skips`` would skip it."""
 
     plan: Plan
     errors: list[NightshiftError] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Rehearsal:
         return dataclasses.replace(baseline, skip="", incomplete="")
 
     def report_needs(self, night: Night) -> Ending:
-        """In place of the beads: report the CLI's version, tools and prompts, and problems."""
+        """Report the agent, the tools, the prompts and all problems; no bead is run."""
         night.emit(StepStarted("rehearsal", "Rehearsal · what a night needs"))
         agent, tools = self._describe_agent(night), self._describe_tools(night)
         brief = night.bead_context.brief
@@ -88,20 +88,20 @@ class Rehearsal:
         if not provider.info.program:
             return f"agent {provider.name}: part of this program"
         runner, program = night.proof.runner, find_agent_program(work_context, provider)
-        done = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)
-        if done.ok:
+        ended = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)
+        if ended.ok:
             output = runner.logs.read_tail("agent-version.out", 4_000).decode("utf-8", "replace")
             version = next(iter(output.strip().splitlines()), "version not reported")
             return f"agent {provider.name}: {version[:LONGEST_VERSION]}"
         # A CLI that is missing has been noted already.
         if not any(error.code is Code.PROVIDER_UNAVAILABLE for error in self.errors):
-            how = done.error or f"exit status {done.exit_status}"
+            how = ended.error or f"exit status {ended.exit_status}"
             text = f"the agent's CLI does not run in the sandbox: {program}: {how}"
             self._note_error(work_context, NightshiftError(Code.PROVIDER_UNAVAILABLE, text))
         return f"agent {provider.name}: its CLI does not run here"
 
     def _describe_tools(self, night: Night) -> str:
-        """Programs and folders as seen from inside the sandbox."""
+        """The programs and folders that the sandbox shows. Adds what it lacks to ``skips``."""
         runner, work_context = night.proof.runner, night.bead_context.work
         settings = work_context.settings
         missing = find_missing_programs(runner, work_context.allowed_commands, "lookup-programs")
@@ -113,10 +113,10 @@ class Rehearsal:
         if unreadable:
             names = ", ".join(map(str, unreadable))
             self.skips.append(f"agent_paths: not readable inside the sandbox: {names}")
-        words = {shlex.split(command)[0] for command in work_context.allowed_commands}
-        programs = ", ".join(sorted(words.difference(missing))) or "none"
-        readable = ", ".join(str(each) for each in paths if each not in unreadable) or "none"
-        return f"seen from inside the sandbox: {programs}; agent_paths: {readable}"
+        programs = {shlex.split(command)[0] for command in work_context.allowed_commands}
+        visible = ", ".join(sorted(programs.difference(missing))) or "none"
+        readable = ", ".join(str(path) for path in paths if path not in unreadable) or "none"
+        return f"seen from inside the sandbox: {visible}; agent_paths: {readable}"
 
     def _note_error(self, work_context: WorkContext, error: NightshiftError) -> None:
         self.errors.append(error)
@@ -125,9 +125,9 @@ class Rehearsal:
     def _build_ending(self) -> Ending:
         """An error fails the job as it would a night's; a skip is only a warning."""
         category = self.plan.scheduled or "none"
-        missing = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
-        count = f"{len(missing)} things" if len(missing) > 1 else "one thing"
-        why = f"rehearsed: {count} to fix before a night: {'; '.join(missing)}"
+        problems = [*(error.message.rstrip(".") for error in self.errors), *self.skips]
+        count = f"{len(problems)} things" if len(problems) > 1 else "one thing"
+        why = f"rehearsed: {count} to fix before a night: {'; '.join(problems)}"
         if self.errors:
             return Ending(Outcome.FAILED, why, category, error_code=self.errors[0].code.value)
         if self.skips:
@@ -140,5 +140,8 @@ def build_rehearsal(plan: Plan) -> Workflow:
     """The rehearsal's steps, for ``work_stage.py: work``."""
     rehearsal = Rehearsal(plan)
     return Workflow(
-        rehearsal.run_baseline, rehearsal.report_needs, prepare=rehearsal.prepare, any_day=True
+        rehearsal.run_baseline,
+        rehearsal.report_needs,
+        prepare=rehearsal.prepare,
+        runs_unscheduled=True,
     )

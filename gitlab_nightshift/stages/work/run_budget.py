@@ -21,9 +21,9 @@ from gitlab_nightshift.stages.work.work_context import WorkContext
 
 SMALLEST_USD = 0.01
 """With less than a cent left no bead starts."""
-NOTARY_SHARE = 2
-"""Times that the baseline took, to reserve for the notary: it runs the commands on the change, and
-those that fail there also without it."""
+NOTARY_FACTOR = 2
+"""The notary's reserved time, as a multiple of the baseline's: it runs the commands on the change,
+and those that fail there also without it."""
 
 
 class Stop(Exception):
@@ -36,16 +36,15 @@ class Stop(Exception):
 
 @dataclass
 class Ledger:
-    """What the run may spend, and a record of it so far for the bundle.
+    """What the run may spend, and what it has done so far, for the bundle.
 
-    ``started`` and ``deadline`` are monotonic times in seconds, the latter None without one.
-    ``results`` are those of the beads, ``isolation`` describes the boundary that they run in,
-    ``baseline`` are the results of the commands before the change.
+    ``deadline`` is a monotonic time in seconds (None: no deadline). ``results`` are those of
+    the beads, ``isolation`` describes their boundary, ``baseline`` are the results of the commands
+    before the change.
     """
 
     limit: SpendingLimit
     deadline: float | None
-    started: float = field(default_factory=read_clock)
     results: list[BeadResult] = field(default_factory=list)
     failed_attempts: list[FailedAttemptRecord] = field(default_factory=list)
     isolation: str = "not started"
@@ -53,16 +52,16 @@ class Ledger:
 
     def note_failed_attempt(self, category: str, code: Code, why: str) -> None:
         """Record why an attempt at a category's change failed."""
-        number = 1 + sum(each.category == category for each in self.failed_attempts)
+        number = 1 + [each.category for each in self.failed_attempts].count(category)
         self.failed_attempts.append(FailedAttemptRecord(category, number, code.value, why))
 
     def note_baseline(self, results: tuple[CommandResult, ...]) -> None:
-        """Record the commands' results before the change, and bring the deadline forward, so that
-        the notary has time to run them again: by at most half of the time left."""
+        """Record the commands' results before the change, and bring the deadline forward by at most
+        half of the time left, so that the notary has time to run them again."""
         self.baseline = tuple(replace(each, output="") for each in results)
         left_s = self.compute_left_s()
         if self.deadline is not None and left_s is not None:
-            needed_s = NOTARY_SHARE * sum(each.duration_s for each in results)
+            needed_s = NOTARY_FACTOR * sum(each.duration_s for each in results)
             self.deadline -= max(min(needed_s, left_s / 2), 0.0)
 
     def list_usage(self) -> list[Usage]:
@@ -93,12 +92,13 @@ class Ledger:
     def build_budget_stop(self) -> Stop:
         """The stop for a used-up budget, which is not an error."""
         # The gateway refuses a request that does not fit, while some money and some tokens are
-        # left. The reason names the limit of which the smaller part is left.
+        # left. The reason names the limit of which the smaller share is left.
         limit, left = self.limit, self.compute_budget_left()
         budget = f"${limit.usd:g}"
         if limit.tokens and left.tokens is not None:
-            usd_part = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
-            budget = budget if usd_part <= left.tokens / limit.tokens else f"{limit.tokens} tokens"
+            usd_share = (left.usd or 0.0) / limit.usd if limit.usd else 0.0
+            if usd_share > left.tokens / limit.tokens:
+                budget = f"{limit.tokens} tokens"
         return Stop(Outcome.NO_IMPROVEMENT, f"budget of {budget} reached")
 
     def build_deadline_stop(self) -> Stop:
@@ -123,16 +123,16 @@ LONGEST_TEXT = 500
 
 @dataclass
 class Pace:
-    """Paces progress. The first text is due at once, later the newest one every ``PACE_S``. After
-    ``HEARTBEAT_S`` without a text, "…" is due."""
+    """Limits lines of progress: the first text is due at once, then the newest one every
+    ``PACE_S``. After ``HEARTBEAT_S`` without a text, "…" is due."""
 
     clock: Callable[[], float] = read_clock
     _newest: str = ""
-    _noted_at: float | None = None
-    _began: float = field(init=False)
+    _shown_at: float | None = None
+    _started_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._began = self.clock()
+        self._started_at = self.clock()
 
     def note(self, text: str) -> None:
         """Remember what the agent is doing now."""
@@ -141,68 +141,68 @@ class Pace:
     def take_due_text(self) -> str:
         """The text to log now; "" if none is due."""
         now = self.clock()
-        passed = now - (self._began if self._noted_at is None else self._noted_at)
-        early = passed < PACE_S and self._noted_at is not None
-        text = self._newest or ("…" if passed >= HEARTBEAT_S else "")
-        if early or not text:
+        passed_s = now - (self._started_at if self._shown_at is None else self._shown_at)
+        if self._shown_at is not None and passed_s < PACE_S:
             return ""
-        self._newest, self._noted_at = "", now
+        text = self._newest or ("…" if passed_s >= HEARTBEAT_S else "")
+        if not text:
+            return ""
+        self._newest, self._shown_at = "", now
         return text
 
 
+@dataclass
 class Watch:
-    """Shows what a bead is doing, and ends it once the budget is spent, the provider unusable or a
-    disk full."""
+    """Shows a bead's progress, and ends the bead once the budget is spent, the provider unusable or
+    a disk full."""
 
-    def __init__(
-        self,
-        work: WorkContext,
-        ledger: Ledger,
-        disks: Disks,
-        reader: OutputReader,
-        access: BeadAccess,
-    ) -> None:
-        self._work, self._ledger = work, ledger
-        self._disks, self._disk_watch = disks, DiskWatch(disks)
-        self._reader, self._access = reader, access
-        self._started, self._pace = read_clock(), Pace()
-        self._tokens = 0
-        self._spent = False
-        self._full: Path | None = None
+    work: WorkContext
+    ledger: Ledger
+    disks: Disks
+    reader: OutputReader
+    access: BeadAccess
+    _started: float = field(default_factory=read_clock)
+    _pace: Pace = field(default_factory=Pace)
+    _tokens: int = 0
+    _spent: bool = False
+    _full: Path | None = None
+
+    def __post_init__(self) -> None:
+        self._disk_watch = DiskWatch(self.disks)
 
     def handle_line(self, raw: bytes) -> bool:
         """Read a line of output; True ends the bead."""
-        progress = self._reader.read_line(raw)
+        progress = self.reader.read_line(raw)
         if progress is None:
             return False
         self._tokens = self._tokens if progress.tokens is None else progress.tokens
         if progress.text:
             self._pace.note(progress.text)
             self._show()
-        left = self._ledger.compute_budget_left().tokens
+        left = self.ledger.compute_budget_left().tokens
         self._spent = self._spent or (left is not None and (self._read_usage().tokens or 0) >= left)
-        # Ended at once: a CLI may retry a provider that refuses the key until its time limit.
+        # At once: a CLI might retry until its time limit although the provider refuses the key.
         return self._spent or bool(progress.unusable)
 
     def tick(self) -> bool:
         """Check limits even while nothing is printed; True ends the bead."""
         self._show()
-        state = self._access.read_state()
+        state = self.access.read_state()
         self._spent = self._spent or bool(state and state.exhausted)
         self._full = self._full or self._disk_watch.find_full()
         return self._spent or bool(self._full or (state and state.unusable))
 
     def override_report(self, report: BeadReport) -> BeadReport:
-        """The report, corrected by what this program knows better than the CLI.
+        """The report, with the status corrected where this program knows better than the CLI.
 
         A full disk fails the bead whatever its agent reports: its files may be truncated.
         """
-        if full := self._full or self._disks.find_full():
+        if full := self._full or self.disks.find_full():
             error = f"the disk of {full} was full"
             return dataclasses.replace(report, status=BeadStatus.DISK_FULL, error=error)
         if report.status is BeadStatus.OK:
             return report
-        state = self._access.read_state()
+        state = self.access.read_state()
         if self._spent or (state and state.exhausted):
             return dataclasses.replace(report, status=BeadStatus.BUDGET, error="it is spent")
         if state and state.unusable:
@@ -211,15 +211,15 @@ class Watch:
 
     def _read_usage(self) -> Usage:
         """The bead's usage so far, by the gateway's figures or, without one, the agent's."""
-        if state := self._access.read_state():
+        if state := self.access.read_state():
             return state.usage
-        # An agent reports its cost only at the end. As 0 it lets the total show what earlier beads
-        # cost; the first bead's is unknown.
-        return Usage(0.0 if self._ledger.results else None, self._tokens)
+        # An agent reports its cost only at the end. With 0 until then the total shows what earlier
+        # beads cost; during the first bead it is unknown.
+        return Usage(0.0 if self.ledger.results else None, self._tokens)
 
     def _show(self) -> None:
         if text := self._pace.take_due_text():
-            total = add_usage([*self._ledger.list_usage(), self._read_usage()])
-            text = text.replace(f"{self._work.checkout}/", "")
+            total = add_usage([*self.ledger.list_usage(), self._read_usage()])
+            text = text.replace(f"{self.work.checkout}/", "")
             elapsed = read_clock() - self._started
-            self._work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))
+            self.work.emit(Progress(text, elapsed, total.cost_usd, total.tokens))

@@ -15,7 +15,12 @@ from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.state_folder import list_hidden_paths
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.visible_system import look_at_system
-from gitlab_nightshift.stages.work.boundary import Boundary, BoundarySearch, Opener, open_boundary
+from gitlab_nightshift.stages.work.boundary import (
+    Boundary,
+    BoundarySearch,
+    OpenCheckout,
+    open_boundary,
+)
 from gitlab_nightshift.stages.work.gateway_access import RunEgress, open_egress
 from gitlab_nightshift.stages.work.tool_access import (
     SandboxView,
@@ -54,22 +59,22 @@ class SandboxedCheckout:
 
     @contextlib.contextmanager
     def open_runner(self) -> Iterator[tuple[Boundary, RunEgress, Runner]]:
-        """Open the network access and a command runner for the block. The boundary has the gates of
-        that access.
+        """Open the network access and a command runner for the block. The boundary that is yielded
+        lets commands use that access.
 
         Raises ``E_CONFIG`` for a needed program that is unreadable inside, ``E_TERMINATED`` if the
         broker was killed.
         """
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
-        path = build_search_path(work.env, work.checkout)
+        full_path = build_search_path(work.env, work.checkout, work.programs)
         view = SandboxView(
-            self.boundary.build_search_path(
-                build_search_path(work.env, work.checkout, work.programs)
-            ),
-            self.boundary.is_readable,
-            work.job_folders,
+            path=self.boundary.filter_search_path(full_path),
+            is_readable=self.boundary.is_readable,
+            job_folders=work.job_folders,
         )
-        check_tool_access(work.settings, work.verify.commands, work.env, path, view, work.emit)
+        check_tool_access(
+            work.settings, work.verify.commands, work.env, work.search_path, view, work.emit
+        )
         socket = self.sockets / "egress"
         broker = self.boundary.sandbox.broker
         with (
@@ -82,12 +87,11 @@ class SandboxedCheckout:
 
 @contextlib.contextmanager
 def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[SandboxedCheckout]:
-    """Choose the boundary and mask the checkout's .git; restore everything at the end.
+    """Choose the boundary and mask the checkout's .git; at the end restore everything.
 
     Raises NightshiftError E_CONFIG, E_POLICY_DENY, E_WORKSPACE_DIRTY.
     """
     work = sandbox_context.work
-    path = build_search_path(work.env, work.checkout)
     prepared = work.prepared
     temporary = prepared.spare if prepared else work.private.parent
     hidden = list_hidden_paths(work.home, temporary, work.checkout)
@@ -95,23 +99,21 @@ def open_sandboxed_checkout(sandbox_context: SandboxContext) -> Iterator[Sandbox
         work=work,
         cli_files=sandbox_context.cli_files,
         tools=find_tool_folders(work.settings, work.env, work.job_folders),
-        path=path,
         look=functools.partial(look_at_system, hidden, work.system_walk),
     )
+    open_own_checkout = _prepare_opening(sandbox_context)
     with (
-        open_boundary(search, _build_opener(sandbox_context, path), work.emit) as (
-            checkout,
-            boundary,
-        ),
+        open_boundary(search, open_own_checkout, work.emit) as (checkout, boundary),
         # A socket's path has at most 107 bytes (sun_path, unix(7)).
         open_short_folder(prepared.scratch if prepared else work.private) as sockets,
     ):
         yield SandboxedCheckout(checkout, boundary, sockets, sandbox_context)
 
 
-def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
+def _prepare_opening(sandbox_context: SandboxContext) -> OpenCheckout:
+    """How this run opens its checkout: the prepared one if there is one."""
     work = sandbox_context.work
-    opener = functools.partial(
+    opening = functools.partial(
         open_checkout,
         work.checkout,
         output_dir=work.settings.output_dir,
@@ -119,28 +121,28 @@ def _build_opener(sandbox_context: SandboxContext, path: str) -> Opener:
         real_home=work.home,
     )
     if work.prepared and work.prepared.checkout:
-        opener = functools.partial(open_prepared, work.prepared.checkout)
+        opening = functools.partial(open_prepared, work.prepared.checkout)
     warn = lambda line: work.emit(Note(line, warning=True))  # noqa: E731
-    return functools.partial(opener, private=work.private, search_path=path, warn=warn)
+    return functools.partial(opening, private=work.private, search_path=work.search_path, warn=warn)
 
 
 def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: RunEgress) -> Runner:
     work, scratch = sandbox_context.work, boundary.scratch / "commands"
     scratch.mkdir(mode=0o700)
-    boundary.hand_over(scratch)
+    boundary.give_to_agents(scratch)
     env = build_bead_env(
         work.env,
         work.settings.agent_env,
         home=scratch / "home",
         tmp=scratch / "tmp",
         checkout=work.checkout,
-        programs=boundary.programs,
+        programs=boundary.program_folders,
     )
     runner = Runner(
         folder=work.checkout,
         env={
             **env,
-            "PATH": boundary.build_search_path(env["PATH"]),
+            "PATH": boundary.filter_search_path(env["PATH"]),
             **boundary.build_git_env(),
             **egress.commands_env,
         },

@@ -1,8 +1,8 @@
 """Access to the team's tools inside the boundary: ``agent_paths``, and programs that the job has
 installed into its checkout (an activated virtual environment, ``node_modules/.bin``).
 
-Agents may write to the latter. So only ignored folders count, which are never part of a change and
-are restored before anything is proven; and no trusted process looks for programs there.
+Agents may write to the latter. So they count only in ignored folders, which are never part of a
+change and are restored before anything is proven; and no trusted process looks for programs there.
 """
 
 import os
@@ -24,11 +24,11 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import list_parents, within
 
-KERNEL = ("/proc", "/sys", "/dev")
-"""File systems of the kernel, which show and control more than a tool needs."""
-INTERPRETERS = 3
-"""Longest chain of interpreters by ``#!`` lines: execve(2) follows up to four."""
-FIRST_LINE = 256
+KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+"""Virtual file systems, which show and control more than a tool needs."""
+MOST_INTERPRETERS = 3
+"""Interpreters to follow by ``#!`` lines; execve(2) follows up to four."""
+LONGEST_FIRST_LINE = 256
 """Bytes of a ``#!`` line that the kernel reads (BINPRM_BUF_SIZE, execve(2))."""
 
 
@@ -42,12 +42,12 @@ class JobFolders:
 
     def list_closed_paths(self) -> tuple[Path, ...]:
         """Paths that no setting may expose, directly or through a parent."""
-        beside = list_adjacent_paths(self.checkout)
-        return (self.home, *beside, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL)))
+        adjacent = list_adjacent_paths(self.checkout)
+        return (self.home, *adjacent, self.private, *map(Path, (*PRIVATE_FILES, *KERNEL_FOLDERS)))
 
     def list_credentials(self) -> tuple[Path, ...]:
         """Existing files and folders in the home that usually hold credentials."""
-        return tuple(p for name in HOME_FILES if os.path.lexists(p := self.home / name))
+        return tuple(filter(os.path.lexists, (self.home / name for name in HOME_FILES)))
 
 
 def find_tool_folders(
@@ -56,28 +56,28 @@ def find_tool_folders(
     """The folders and files of ``agent_paths``: as named, and with links resolved.
 
     ``~`` is the home; variables are those of ``agent_env``, HOME and CI_PROJECT_DIR. Raises
-    NightshiftError E_CONFIG for one that does not exist or that would expose secrets.
+    NightshiftError E_CONFIG for a path that does not exist or that would expose secrets.
     """
-    own = {"HOME": str(job_folders.home), "CI_PROJECT_DIR": str(job_folders.checkout)}
-    variables = {**_find_named_variables(settings, env), **own}
-    named = [_resolve_tool(text, variables, job_folders) for text in settings.agent_paths]
-    return tuple(dict.fromkeys(form for path in named for form in (path, path.resolve())))
+    folders = {"HOME": str(job_folders.home), "CI_PROJECT_DIR": str(job_folders.checkout)}
+    variables = {**_select_agent_env(settings, env), **folders}
+    paths = [_resolve_tool(text, variables, job_folders) for text in settings.agent_paths]
+    return tuple(dict.fromkeys(form for path in paths for form in (path, path.resolve())))
 
 
-def _find_named_variables(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+def _select_agent_env(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in settings.agent_env if env.get(name)}
 
 
 def _resolve_tool(text: str, variables: Mapping[str, str], job_folders: JobFolders) -> Path:
     in_home = text == "~" or text.startswith("~/")
     try:
-        whole = string.Template(f"$HOME{text[1:]}" if in_home else text).substitute(variables)
+        expanded = string.Template(f"$HOME{text[1:]}" if in_home else text).substitute(variables)
     except KeyError as error:
         name = error.args[0]
         raise _build_error(text, f"{name} is not set, or agent_env does not name it") from None
     except ValueError:
         raise _build_error(text, "a $ that does not begin a variable") from None
-    path = Path(os.path.normpath(job_folders.checkout / whole))
+    path = Path(os.path.normpath(job_folders.checkout / expanded))
     if not path.exists():
         raise _build_error(text, f"{path} does not exist")
     if exposed := find_exposed_path(path, job_folders):
@@ -90,20 +90,18 @@ def _build_error(text: str, why: str) -> NightshiftError:
 
 
 def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
-    """The closed path or credential that agents could read if ``path`` were opened to them; None
-    for none."""
-    # Both forms count: the path as named may be a link into the home, and the home itself may be
-    # reached through a link.
+    """The closed path or credential that agents could read if ``path`` were opened, or None."""
+    # Both forms count: the path may be a link into the home, and the home be behind a link.
     forms = {path, path.resolve()}
     if all(form.is_relative_to(job_folders.checkout) for form in forms):
         return None
-    for place in (*job_folders.list_closed_paths(), *job_folders.list_credentials()):
-        if any(p.is_relative_to(form) for p in (place, place.resolve()) for form in forms):
-            return place
-    # Within the home and the private folders a part may be opened, but nothing within these.
-    for place in (*job_folders.list_credentials(), *map(Path, KERNEL)):
-        if any(form.is_relative_to(place) for form in forms):
-            return place
+    for closed in (*job_folders.list_closed_paths(), *job_folders.list_credentials()):
+        if any(p.is_relative_to(form) for p in (closed, closed.resolve()) for form in forms):
+            return closed
+    # A part of the home or of a private folder may be opened, but no part of these.
+    for closed in (*job_folders.list_credentials(), *map(Path, KERNEL_FOLDERS)):
+        if any(form.is_relative_to(closed) for form in forms):
+            return closed
     return None
 
 
@@ -113,10 +111,11 @@ def open_tool_caches(
     """The settings and environment as if ``agent_paths`` and ``agent_env`` named the caches of
     build tools. Variables that the team named keep their values."""
     caches = find_tool_caches(env, home, checkout)
-    variables = {n: v for n, v in caches.variables.items() if n not in settings.agent_env}
+    team_names = settings.agent_env
+    variables = {name: text for name, text in caches.variables.items() if name not in team_names}
     folders = [str(folder) for folder in caches.folders]
     opened = settings.with_values(
-        agent_env=[*settings.agent_env, *variables],
+        agent_env=[*team_names, *variables],
         agent_paths=list(dict.fromkeys((*settings.agent_paths, *folders))),
     )
     return opened, {**env, **variables}
@@ -124,19 +123,19 @@ def open_tool_caches(
 
 @dataclass(frozen=True)
 class SandboxView:
-    """What a process in the sandbox sees: the checkout, programs on its PATH (``path``), and other
-    files that are ``readable``."""
+    """What a process in the sandbox sees: the checkout, its PATH (``path``), and other files for
+    which ``is_readable`` is true."""
 
     path: str
-    readable: Callable[[Path], bool]
+    is_readable: Callable[[Path], bool]
     job_folders: JobFolders
 
     def can_read(self, path: Path) -> bool:
         """True if a program inside may read ``path``."""
-        return path.is_relative_to(self.job_folders.checkout) or self.readable(path)
+        return path.is_relative_to(self.job_folders.checkout) or self.is_readable(path)
 
     def may_exist(self, path: Path) -> bool:
-        """True if ``path`` exists or, as this process sees only parts of the home, lies there."""
+        """True if ``path`` exists, or is in the home, of which this process sees only parts."""
         home = self.job_folders.home
         return os.path.lexists(path) or (home != Path("/") and path.is_relative_to(home))
 
@@ -145,38 +144,38 @@ def check_tool_access(
     settings: Settings,
     commands: Sequence[str],
     env: Mapping[str, str],
-    path: str,
+    job_path: str,
     view: SandboxView,
     emit: Emit,
 ) -> None:
     """Check that ``commands`` find their programs inside; warn of variables that name hidden files.
 
-    ``path`` is the job's own PATH. For a program of ``verify_commands`` raises NightshiftError
+    ``job_path`` is the PATH outside. For a program of ``verify_commands`` raises NightshiftError
     E_CONFIG with the folder to add to ``agent_paths``; for one implied by build files, warns. A
     program that exists nowhere is left to the baseline.
     """
     for command in commands:
-        word = shlex.split(command)[0]
-        if hidden := _find_hidden_program(word, path, view):
+        program = shlex.split(command)[0]
+        if hidden := _find_hidden_program(program, job_path, view):
             text = (
-                f"{word} needs {hidden}, which is hidden in the sandbox: add"
+                f"{program} needs {hidden}, which is hidden in the sandbox: add"
                 f" {find_installation(hidden, view.job_folders.home)} to agent_paths"
                 " (docs/recipes.md)"
             )
             if settings.verify_commands:
                 raise build_config_error(f"verify_commands: {text}")
             emit(Note(f"`{command}` cannot run: {text}", warning=True))
-    for name, value in _find_named_variables(settings, env).items():
-        place = Path(value)
-        if value.startswith("/") and view.may_exist(place) and not view.can_read(place.resolve()):
-            text = f"{name} names {place}, which is hidden in the sandbox: add it to agent_paths"
+    for name, value in _select_agent_env(settings, env).items():
+        path = Path(value)
+        if value.startswith("/") and view.may_exist(path) and not view.can_read(path.resolve()):
+            text = f"{name} names {path}, which is hidden in the sandbox: add it to agent_paths"
             emit(Note(text, warning=True))
 
 
-def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None:
+def _find_hidden_program(name: str, job_path: str, view: SandboxView) -> Path | None:
     """The first of a program and its interpreters that is unreadable inside: the file itself, or
     else the link to it. None if all are readable."""
-    for program in _find_interpreters(word, path, view):
+    for program in _find_interpreters(name, job_path, view):
         if not view.can_read(real := program.resolve()):
             return real
         if not view.can_read(program):
@@ -184,29 +183,29 @@ def _find_hidden_program(word: str, path: str, view: SandboxView) -> Path | None
     return None
 
 
-def _find_interpreters(word: str, path: str, view: SandboxView) -> Iterator[Path]:
-    """A program, then the interpreter of its script, and so on."""
-    for _ in range(INTERPRETERS):
-        program = _find_program(word, path, view)
+def _find_interpreters(name: str, job_path: str, view: SandboxView) -> Iterator[Path]:
+    """A program, then its interpreter if it is a script, and so on."""
+    for _ in range(MOST_INTERPRETERS):
+        program = _find_program(name, job_path, view)
         if program is None:
             return
         yield program
-        word = read_interpreter(program)
+        name = read_interpreter(program)
 
 
-def _find_program(word: str, path: str, view: SandboxView) -> Path | None:
-    if "/" in word:
-        program = view.job_folders.checkout / word
+def _find_program(name: str, job_path: str, view: SandboxView) -> Path | None:
+    if "/" in name:
+        program = view.job_folders.checkout / name
         return program if program.is_file() or view.may_exist(program) else None
-    found = word and (shutil.which(word, path=view.path) or shutil.which(word, path=path))
-    return Path(found) if found else None
+    path = name and (shutil.which(name, path=view.path) or shutil.which(name, path=job_path))
+    return Path(path) if path else None
 
 
 def read_interpreter(program: Path) -> str:
     """The interpreter in a script's ``#!`` line, "" without one."""
     try:
         with program.open("rb") as file:
-            line = file.readline(FIRST_LINE)
+            line = file.readline(LONGEST_FIRST_LINE)
     except OSError:
         return ""
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
@@ -230,8 +229,8 @@ def open_job_tools(
     separate_checkout: bool = False,
 ) -> tuple[Settings, Mapping[str, str], tuple[Path, ...]]:
     """The settings and environment as if ``agent_paths`` and ``agent_env`` named tool caches and
-    programs installed in the checkout; and the folders of these programs, for the PATH of the
-    sandbox alone.
+    programs installed in the checkout; and the folders of these programs, for the PATH inside the
+    sandbox only.
 
     ``separate_checkout``: work runs in another checkout, so the folders of programs in this one are
     opened for reading, and kept off the PATH of trusted processes.
@@ -247,7 +246,7 @@ def open_job_tools(
         opened = dict.fromkeys(settings.agent_paths)
         for folder in programs:
             name = str(folder.relative_to(top.resolve()))
-            # The outermost ignored folder is the whole environment, with its libraries.
+            # The outermost ignored folder is the virtual environment with its libraries.
             root = min(list_ignored(git, top.resolve(), (*list_parents(name), name)), key=len)
             opened[str(top.resolve() / root)] = None
         settings = settings.with_values(agent_paths=list(opened))
@@ -259,11 +258,12 @@ def find_checkout_programs(
 ) -> tuple[Path, ...]:
     """The ignored folders of the checkout on the PATH, links resolved."""
     top = checkout.resolve()
-    # Relative parts are dropped; an empty one means the current folder, too (POSIX, PATH).
+    # Relative folders are skipped: an empty one means the current folder, too (POSIX, PATH).
     parts = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    real = dict.fromkeys(Path(part).resolve() for part in parts)
-    inside = {str(f.relative_to(top)): f for f in real if f.is_relative_to(top) and f.is_dir()}
-    names = [name for name in inside if not any(within(name, own) for own in (".git", output_dir))]
+    folders = dict.fromkeys(Path(part).resolve() for part in parts)
+    inside = {str(f.relative_to(top)): f for f in folders if f.is_relative_to(top) and f.is_dir()}
+    reserved = (".git", output_dir)
+    names = [name for name in inside if not any(within(name, folder) for folder in reserved)]
     return tuple(inside[name] for name in list_ignored(git, checkout, names)) if names else ()
 
 
@@ -273,24 +273,24 @@ def open_linked_tools(
     """The settings as if ``agent_paths`` named the installations to which links in these folders
     lead. Warns of those that must stay hidden."""
     opened = list(settings.agent_paths)
-    for place in dict.fromkeys(_list_installations(programs, job_folders)):
-        if exposed := find_exposed_path(place, job_folders):
-            text = f"PATH leads to {place}, which stays hidden, as it would expose {exposed}"
+    for path in dict.fromkeys(_list_installations(programs, job_folders)):
+        if exposed := find_exposed_path(path, job_folders):
+            text = f"PATH leads to {path}, which stays hidden, as it would expose {exposed}"
             emit(Note(f"{text}; install it in a folder that holds only tools", warning=True))
-        elif str(place) not in opened:
-            opened.append(str(place))
+        elif str(path) not in opened:
+            opened.append(str(path))
     return settings.with_values(agent_paths=opened)
 
 
 def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
     """The installations to which links in these folders lead, outside the checkout and system."""
-    # Both where a link points and where a chain of them ends: a virtual environment's python links
-    # to a name such as /opt/bin/python3, itself perhaps a link to the installation's libraries.
+    # Both the target of a link and the end of a chain of links: a virtual environment's python is a
+    # link to a path such as /opt/bin/python3, itself perhaps a link into the installation.
     for folder in programs:
         links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
         for link in sorted(links)[:MOST_LINKS]:
             for target in (Path(os.path.normpath(folder / link.readlink())), link.resolve()):
-                inside = target.is_relative_to(job_folders.checkout)
-                system = any(within(str(target), each) for each in FOLDERS)
-                if not inside and not system and target.exists():
+                in_checkout = target.is_relative_to(job_folders.checkout)
+                in_system = any(within(str(target), folder) for folder in FOLDERS)
+                if not in_checkout and not in_system and target.exists():
                     yield find_installation(target, job_folders.home)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, ToolUse
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import pluralize
 
 # Capitalized names are Claude Code's, apply_patch is codex's, the others are of this program's
 # own agent for plain models (agents/model/tools.py).
 READS = frozenset({"Read", "read"})
+"""Tools that read a file."""
 _NO_SHELL = READS | {"Edit", "Write", "StructuredOutput", "apply_patch", "search", "edit", "finish"}
 _READERS = frozenset(
     """cat head tail less more sed nl grep egrep fgrep rg awk wc ls find tree file stat diff cmp
@@ -35,8 +37,8 @@ class FilesRead:
             return "files scanned: unknown"
         if self.at_least and not self.count:
             return "files scanned: unknown, read by a shell"
-        word = "file" if self.count == 1 else "files"
-        return f"{'at least ' if self.at_least else ''}{self.count} {word} scanned"
+        least = "at least " if self.at_least else ""
+        return f"{least}{self.count} {pluralize('file', self.count)} scanned"
 
 
 NONE_READ = FilesRead(0)
@@ -48,8 +50,8 @@ def merge_calls(
     """The tool calls of a bead; None if unknown.
 
     These are the calls in the model's answers, as the gateway saw them (``answered``), with the
-    results that the CLI reports. The CLI's report alone counts if there was no gateway, or if it is
-    ``trusted``: the model starts no process that could forge it.
+    results that the CLI reports. The CLI's report alone counts without a gateway, or if it is
+    ``trusted``: no process that the model starts could forge it.
     """
     if reported is not None and (trusted or answered is None):
         return ToolUse("cli", _drop_ids(reported[:MOST_CALLS]), len(reported[MOST_CALLS:]))
@@ -63,12 +65,12 @@ def merge_calls(
 def _add_result(call: ToolCall, unmatched: list[ToolCall]) -> ToolCall:
     """The call with the result of its first report, found by id or else by subject. That report is
     removed from ``unmatched``."""
-    same = [each for each in unmatched if each.call_id == call.call_id]
-    same += [each for each in unmatched if call.subject and each.subject == call.subject]
-    if not same:
+    matches = [each for each in unmatched if each.call_id == call.call_id]
+    matches += [each for each in unmatched if call.subject and each.subject == call.subject]
+    if not matches:
         return call
-    unmatched.remove(same[0])
-    return dataclasses.replace(call, reported=same[0].reported)
+    unmatched.remove(matches[0])
+    return dataclasses.replace(call, reported=matches[0].reported)
 
 
 def _drop_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
@@ -79,12 +81,13 @@ def count_files(
     by_bead: Sequence[ToolUse | None], root: Path, tracked: Collection[str]
 ) -> FilesRead:
     """Count the ``tracked`` files (paths below ``root``) that beads read."""
-    known = [use for use in by_bead if use is not None]
-    if by_bead and not known:
+    uses = [use for use in by_bead if use is not None]
+    if by_bead and not uses:
         return FilesRead(None)
-    paths = {path for use in known for call in use.calls for path in _list_paths(call, root)}
-    more = any(use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in known)
-    return FilesRead(len(paths.intersection(tracked)), more or len(known) < len(by_bead))
+    paths = {path for use in uses for call in use.calls for path in _list_paths(call, root)}
+    # A shell may read files that its command does not name.
+    more = any(use.more or any(call.tool not in _NO_SHELL for call in use.calls) for use in uses)
+    return FilesRead(len(paths.intersection(tracked)), more or len(uses) < len(by_bead))
 
 
 def _list_paths(call: ToolCall, root: Path) -> Iterator[str]:
@@ -115,10 +118,10 @@ def select_commands(use: ToolUse | None) -> ToolUse | None:
 
 def _split_commands(command: str) -> Iterator[list[str]]:
     """The words of each command in a line of shell."""
-    for part in _SEPARATOR.split(command):
+    for single in _SEPARATOR.split(command):
         try:
-            words = shlex.split(part)
-        except ValueError:  # a quotation that ends in another part
-            words = part.split()
+            words = shlex.split(single)
+        except ValueError:  # a separator was within quotes
+            words = single.split()
         if words:
             yield words

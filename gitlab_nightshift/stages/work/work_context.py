@@ -1,6 +1,5 @@
-"""The input of the work stage: the part of a job that agents and commands may see. It is built
-from the job, and crosses to the work process as JSON. Only its variables of ``agent_env`` may be
-secret.
+"""The input of the work stage: the part of a job that agents and commands may see. It is built from
+the job and sent to the work process as JSON. Only its variables of ``agent_env`` may be secret.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_fold
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
-if TYPE_CHECKING:  # plan makes one, too, and starts no sandbox
+if TYPE_CHECKING:  # plan builds a context, too, but starts no sandbox
     from gitlab_nightshift.sandbox.self_confinement import OwnConfinement
     from gitlab_nightshift.sandbox.visible_system import SystemWalk
 
@@ -39,8 +38,9 @@ NOTHING_TO_RUN = "found no command that tests this project: set verify_commands"
 
 
 @dataclass(frozen=True)
-class Commands:
-    """The commands that prove a change; ``implied``: by the build files, not by the settings."""
+class VerifyCommands:
+    """The commands that prove a change. ``implied``: the build files imply them; else the settings
+    name them."""
 
     commands: tuple[str, ...]
     implied: bool
@@ -53,18 +53,17 @@ class WorkContext(RunContext):
     ``env`` is the part of the job's environment that agents may get, ``model_env`` what model
     access needs, including the key. ``home`` is this machine's real home (git settings). ``logs``
     are in ``private``. ``verify`` are the commands that prove a change, ``build_commands`` those of
-    ``allowed_commands`` that the build files imply. ``seconds`` is the time limit (None: none).
-    ``secrets`` are files, besides the checkout's, that no agent may read, ``named_folders`` folders
-    of the checkout that the job's variables name, ``programs`` folders on the PATH of the sandbox
-    alone (``tool_access.py``). ``system_walk`` is a finished search of this machine (None: not done
-    yet), ``prepared`` are existing folders, ``own`` is the confinement of this process (None:
-    unknown).
+    ``allowed_commands`` that the build files imply. ``secrets`` are files, besides the checkout's,
+    that no agent may read, ``named_folders`` folders of the checkout that the job's variables name,
+    ``programs`` folders on the PATH of the sandbox alone (``tool_access.py``). ``system_walk`` is a
+    finished search of this machine (None: not done yet), ``prepared`` are existing folders,
+    ``own_confinement`` is that of this process (None: unknown).
     """
 
     home: Path
     logs: Logs = field(metadata=LOCAL)
-    verify: Commands
-    seconds: float | None = field(metadata=LOCAL)
+    verify: VerifyCommands
+    time_limit_s: float | None = field(metadata=LOCAL)
     model_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed_commands: tuple[str, ...] = ()
     build_commands: tuple[str, ...] = ()
@@ -73,7 +72,12 @@ class WorkContext(RunContext):
     programs: tuple[Path, ...] = ()
     system_walk: "SystemWalk | None" = field(default=None, metadata=LOCAL)
     prepared: PreparedFolders | None = field(default=None, metadata=LOCAL)
-    own: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
+    own_confinement: "OwnConfinement | None" = field(default=None, metadata=LOCAL)
+
+    @property
+    def search_path(self) -> str:
+        """The job's PATH for trusted programs: without folders of the checkout."""
+        return build_search_path(self.env, self.checkout)
 
     @property
     def job_folders(self) -> JobFolders:
@@ -84,41 +88,38 @@ class WorkContext(RunContext):
 def build_job_context(
     run: RunContext,
     git: Git,
-    network: Mapping[str, str],
+    network_env: Mapping[str, str],
     build_files: BuildFiles,
-    verify: Commands,
-    seconds: float | None,
+    verify: VerifyCommands,
+    time_limit_s: float | None,
     *,
     separate_checkout: bool = False,
 ) -> WorkContext:
-    """The input of the work stage for a job.
-
-    ``network`` are the variables for this program's own connections; ``separate_checkout``: work
-    runs in another checkout. For the rest see ``WorkContext``.
-    """
+    """The input of the work stage for a job. ``network_env`` are the variables for this program's
+    own connections. ``separate_checkout``: work runs in another checkout than the job's."""
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
     settings, env, programs = open_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
-    build = list_build_commands(build_files.files, build_files.read)
+    implied = list_build_commands(build_files.files, build_files.read)
     default = list_default_allowed_commands(build_files.files, build_files.read)
-    commands = settings.allowed_commands if settings.allowed_commands is not None else default
-    model = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
+    commands = default if settings.allowed_commands is None else settings.allowed_commands
+    model_names = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
     return WorkContext(
         settings=settings,
         job=run.job,
         env=build_allowed_env(env, settings.agent_env),
-        model_env={name: env[name] for name in model if env.get(name)} | {**network},
+        model_env={name: env[name] for name in model_names if env.get(name)} | {**network_env},
         checkout=run.checkout,
         config_folder=run.config_folder,
         home=home,
         private=run.private,
         logs=build_logs(run.private, run.redact),
         allowed_commands=tuple(commands),
-        build_commands=tuple(name for name in commands if name in build),
+        build_commands=tuple(command for command in commands if command in implied),
         verify=verify,
-        seconds=seconds,
+        time_limit_s=time_limit_s,
         redact=run.redact,
         emit=run.emit,
         named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
@@ -127,23 +128,24 @@ def build_job_context(
 
 
 def pack_work(work_context: WorkContext, plan: Plan) -> dict[str, Any]:
-    """As JSON the ``context`` of work, and the configuration of its ``gateway`` (None if the agent
-    needs none), which holds what the plan lets it spend. Raises NightshiftError ``E_CONFIG``."""
+    """The JSON of work's ``context``, and of the configuration of its ``gateway`` with the plan's
+    spending limit (None if the agent needs no gateway). Raises NightshiftError ``E_CONFIG``."""
     settings = work_context.settings
     provider = build_provider(settings)
     gateway = configure_gateway(settings, provider, work_context.model_env, plan.limit)
     # Work checks which model variables are set; their values go to the gateway alone.
-    handed = dataclasses.replace(
+    sent = dataclasses.replace(
         work_context,
         settings=settings.with_values(notify=[]),  # its addresses may be secret
         model_env=dict.fromkeys(work_context.model_env, "set"),
     )
     # A point in time, as the input may wait. All processes share the clock (CLOCK_MONOTONIC,
     # clock_gettime(2)).
-    until = None if work_context.seconds is None else read_clock() + work_context.seconds
+    limit_s = work_context.time_limit_s
+    until_s = None if limit_s is None else read_clock() + limit_s
     needed = _list_needed_paths(work_context)
     return {
-        "context": {**to_fields(handed), "until_s": until, "needed": needed},
+        "context": {**to_fields(sent), "until_s": until_s, "needed": needed},
         "gateway": to_data(gateway),
     }
 
@@ -153,12 +155,12 @@ def read_work_context(
 ) -> WorkContext:
     """The work context from the JSON of ``pack_work``. Its redactor knows no secret values, only
     the patterns of tokens."""
-    handed = {name: value for name, value in data.items() if name not in ("until_s", "needed")}
-    until = data["until_s"]
+    fields = {name: value for name, value in data.items() if name not in ("until_s", "needed")}
+    until_s = data["until_s"]
     return make_record(
         WorkContext,
-        handed,
-        seconds=None if until is None else max(until - read_clock(), 1.0),
+        fields,
+        time_limit_s=None if until_s is None else max(until_s - read_clock(), 1.0),
         logs=logs,
         redact=Redactor(()),
         emit=emit,
@@ -170,13 +172,12 @@ def read_work_context(
 def _list_needed_paths(work_context: WorkContext) -> list[str]:
     """The agent's CLI, ``agent_paths`` and the templates, which work's own sandbox must show."""
     settings = work_context.settings
-    path = build_search_path(work_context.env, work_context.checkout)
     named = [settings.agent_executable, *(getattr(settings.prompts, bead) for bead in BEADS)]
     files = [work_context.config_folder / name for name in named if name]
-    needed = [*files, *build_provider(settings).list_readable_paths(path)]
+    needed = [*files, *build_provider(settings).list_readable_paths(work_context.search_path)]
     for text in settings.agent_paths:
-        # One by one: an invalid one is skipped here, as work reports it.
+        # One by one, so that an invalid one is skipped; work will report it.
         with contextlib.suppress(NightshiftError):
-            one = settings.with_values(agent_paths=[text])
-            needed += find_tool_folders(one, work_context.env, work_context.job_folders)
+            single = settings.with_values(agent_paths=[text])
+            needed += find_tool_folders(single, work_context.env, work_context.job_folders)
     return list(map(str, needed))

@@ -12,13 +12,13 @@ from gitlab_nightshift.records.products import Plan
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.work_stage import work
 from gitlab_nightshift.stages.work.work_start import WorkResources, serve_work
-from gitlab_nightshift.stages.work.workflows import ASKED_REPAIR, NIGHT, REPAIR, REVIEW, Workflow
+from gitlab_nightshift.stages.work.workflows import NIGHT, REPAIR, REPAIR_TASK, REVIEW, Workflow
 
 
 def main(data: Mapping[str, Any]) -> int:
-    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` the machine is
-    examined while the plan, which is the input, still waits for GitLab."""
-    return serve_work(_run_night, ahead=data["ahead"], failed={"failed": True})
+    """Run as a process (``sandbox/supervised_process.py``). With ``data["ahead"]`` the system is
+    searched while the plan, which is part of the input, is still being made."""
+    return serve_work(_run_night, walk_early=data["ahead"], failure_answer={"failed": True})
 
 
 def _run_night(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,10 +37,10 @@ def _run_night(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str,
 def _choose_workflow(plan: Plan, work_context: WorkContext) -> Workflow:
     request = plan.request
     if request and (request.upkeep or request.failed_pipeline):
-        return {"repair": REPAIR, "review": REVIEW, "": ASKED_REPAIR}[request.upkeep]
+        return {"repair": REPAIR, "review": REVIEW, "": REPAIR_TASK}[request.upkeep]
     if not work_context.settings.rehearse:
         return NIGHT
-    # Imported here, since almost every run is none.
+    # Imported here, since few runs are rehearsals.
     from gitlab_nightshift.stages.work.rehearsal import build_rehearsal
 
     return build_rehearsal(plan)

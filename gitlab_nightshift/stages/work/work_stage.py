@@ -40,7 +40,6 @@ from gitlab_nightshift.stages.work.sandboxed_checkout import (
 )
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.stages.work.workflows import AgentSetup, Workflow, find_agent_program
-from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import join_some
 
@@ -59,12 +58,12 @@ def work(
     earlier_beads: Iterable[BeadResult] = (),
 ) -> Bundle:
     """Run the workflow, and ``store`` its ``change.patch`` and ``bundle.json``: before the checkout
-    is restored for good, and once more at the end. ``earlier_beads`` count towards the budget.
+    is finally restored, and once more at the end. ``earlier_beads`` count towards the budget.
 
     Never raises: failures, signals and bugs become the bundle's outcome.
     """
     started_s = read_clock()
-    ledger = open_ledger(plan, work_context.seconds, earlier_beads)
+    ledger = open_ledger(plan, work_context.time_limit_s, earlier_beads)
     work_context.logs.reserve.hold()
 
     def write(ending: Ending) -> Bundle:
@@ -87,11 +86,11 @@ def _run_plan(
     workflow: Workflow,
     write: Callable[[Ending], object],
 ) -> Ending:
-    """Run the workflow to its ending, and ``write`` that ending before the checkout is restored for
-    good, so that a failure to restore does not lose the night's work."""
-    # A plan of another job may be older than the switch that stops all nights.
+    """Run the workflow to its ending, and ``write`` that ending before the checkout is finally
+    restored, so that a failure to restore does not lose the night's work."""
+    # The plan may come from an earlier job, before all nights were switched off.
     plan = dataclasses.replace(plan, skip=plan.skip or work_context.settings.off_reason)
-    if (plan.skip or not plan.scheduled) and not workflow.any_day:
+    if (plan.skip or not plan.scheduled) and not workflow.runs_unscheduled:
         return build_unscheduled_ending(plan)
     written: list[Ending] = []
 
@@ -120,25 +119,24 @@ def run_workflow(
     gateway: RemoteGateway | None,
     run_inside: Callable[[Callable[[], Ending]], Ending] = lambda run: run(),
 ) -> Ending:
-    """Open the sandbox, run the workflow in it, restore everything. ``run_inside`` gets a function
-    that runs the workflow, and calls it while the sandbox is open.
+    """Open the sandbox, run the workflow in it, restore everything. While the sandbox is open,
+    ``run_inside`` is called with a function that runs the workflow.
 
     Raises NightshiftError, Interruption.
     """
-    path = build_search_path(work_context.env, work_context.checkout)
     sandbox_context = SandboxContext(
         work=work_context,
         gateway=gateway,
         run_id=plan.run_id,
-        cli_files=setup.provider.list_readable_paths(path),
+        cli_files=setup.provider.list_readable_paths(work_context.search_path),
         left_s=ledger.compute_left_s,
     )
     with open_sandboxed_checkout(sandbox_context) as sandboxed:
-        planned, found = plan.base_sha, sandboxed.checkout.base_sha
-        if planned != found:
-            text = f"the plan was made for commit {planned[:12]}, not {found[:12]}"
+        planned, actual = plan.base_sha, sandboxed.checkout.base_sha
+        if planned != actual:
+            text = f"the plan was made for commit {planned[:12]}, not {actual[:12]}"
             raise NightshiftError(Code.CONFIG, text)
-        # Now, so that the bundle names the boundary however the run ends.
+        # Recorded now, so that the bundle names the boundary however the run ends.
         ledger.isolation = str(sandboxed.boundary)
         return run_inside(_WorkflowRun(plan, work_context, setup, ledger, workflow, sandboxed).run)
 
@@ -160,7 +158,7 @@ class _WorkflowRun:
 
     def run(self) -> Ending:
         with self.sandboxed.open_runner() as (boundary, egress, runner):
-            baseline = self.workflow.baseline(self.work_context, self.checkout, runner)
+            baseline = self.workflow.run_baseline(self.work_context, self.checkout, runner)
             self.ledger.note_baseline(baseline.results)
             if baseline.skip and not self.ledger.is_late():
                 skipped = Ending(Outcome.SKIPPED, baseline.skip, self.plan.scheduled)
@@ -189,8 +187,8 @@ class _WorkflowRun:
             work.redact,
         )
         recorder.start(self.checkout.path)
-        values = build_run_values(self.plan, work)
-        # A link may lead to the checkout, so an agent may know it by either path.
+        run_values = build_run_values(self.plan, work)
+        # The checkout may be reached through a link, so an agent may know it by either path.
         roots = dict.fromkeys((str(self.checkout.path), str(work.checkout)))
         brief = make_run_brief(
             self.plan, self.checkout, work.build_commands, baseline.results, work.emit
@@ -202,12 +200,12 @@ class _WorkflowRun:
             ledger=self.ledger,
             access=access,
             boundary=boundary,
-            record=recorder.record_bead,
+            record_bead=recorder.record_bead,
             paths=PathResolver(tuple(roots), self.checkout.saved.entries),
             brief=brief,
             hidden=self._find_hidden_files(),
         )
-        return Night(self.plan, bead_context, self.checkout, proof, values, recorder)
+        return Night(self.plan, bead_context, self.checkout, proof, run_values, recorder)
 
     def _build_proof_context(self, runner: Runner, baseline: Baseline) -> ProofContext:
         plan, ci_config = self.plan, self.work_context.job.ci_config_path
@@ -218,13 +216,13 @@ class _WorkflowRun:
             runner=runner,
             baseline=baseline,
             ci_files=read_pipeline_files(checkout.repository, checkout.base_sha, ci_config),
-            known=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
+            known_ideas=() if plan.task else (*plan.rejected_ideas, *plan.open_merge_requests),
             canaries=BaseCanaries(unable="the commands fail on the base" if baseline.red else ""),
         )
 
     def _build_agent_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
-        """Add the gate to the model and the agents' PATH to the commands' boundary, and prove that
-        nothing breaks out of the result. Raises NightshiftError."""
+        """Add to the commands' boundary the gate to the model and the agents' PATH, and prove that
+        nothing breaks out of it. Raises NightshiftError."""
         work = self.work_context
         cli = find_agent_program(work, self.setup.provider)
         boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
@@ -245,12 +243,15 @@ class _WorkflowRun:
 
 
 def _open_program_folders(boundary: Boundary, cli: Path, emit: Emit) -> Boundary:
-    """Let agents read the checkout's folders on PATH. One that would shadow git, the agent's CLI or
-    its interpreter is taken off their PATH instead."""
+    """Let agents read the checkout's folders on PATH. A folder that would shadow git, the agent's
+    CLI or its interpreter is removed from their PATH instead."""
     names = {"git", cli.name, find_cli_interpreter(cli)} - {""}
-    shadows = [p for p in boundary.programs if any((p / name).exists() for name in names)]
-    for folder in shadows:
-        text = "it contains git, their CLI or its interpreter"
-        emit(Note(f"{folder} is not on the agents' PATH: {text}"))
-    kept = tuple(folder for folder in boundary.programs if folder not in shadows)
-    return dataclasses.replace(boundary, programs=kept, read_only=(*boundary.read_only, *kept))
+    opened = []
+    for folder in boundary.program_folders:
+        if any((folder / name).exists() for name in names):
+            text = "it contains git, their CLI or its interpreter"
+            emit(Note(f"{folder} is not on the agents' PATH: {text}"))
+        else:
+            opened.append(folder)
+    read_only = (*boundary.read_only, *opened)
+    return dataclasses.replace(boundary, program_folders=tuple(opened), read_only=read_only)

@@ -1,4 +1,4 @@
-"""The start of a process that runs agents or commands: it opens its input and confines itself."""
+"""The start of a process that runs agents or commands: it reads its input and confines itself."""
 
 import dataclasses
 import functools
@@ -27,8 +27,8 @@ from gitlab_nightshift.wire.sent_logs import open_logs
 
 @dataclass(frozen=True)
 class WorkResources:
-    """What the process works with: its channel to the redactor, its context, and the gateway (None
-    if it needs none)."""
+    """What a step works with: the channel to the redactor, the context, and the gateway (None if
+    the step needs none)."""
 
     outlet: OutputChannel
     work_context: WorkContext
@@ -36,7 +36,9 @@ class WorkResources:
 
 
 Inputs = Mapping[str, Any]
+"""The JSON that the supervisor sends."""
 Step = Callable[[WorkResources, Inputs], dict[str, Any]]
+"""The work of a process; returns the JSON to answer."""
 OpenLogs = Callable[[Path, OutputChannel, str], Logs]
 """Opens logs in a folder, for a channel, with names that begin with a prefix."""
 
@@ -44,31 +46,31 @@ OpenLogs = Callable[[Path, OutputChannel, str], Logs]
 def serve_work(
     step: Step,
     *,
-    ahead: bool = False,
+    walk_early: bool = False,
     open_logs: OpenLogs = open_logs,
     log_prefix: Callable[[Inputs], str] = lambda _: "",
-    failed: Mapping[str, Any] = MappingProxyType({}),
+    failure_answer: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
-    """Wait for the input, and answer what ``step`` returns for it, or ``failed`` if it fails. With
-    ``ahead`` the machine is examined first, while others prepare the input. ``log_prefix`` tells
-    how the names of logs begin. Returns the exit status."""
-    system_walk = walk_system() if ahead else None
+    """Wait for the input, and answer what ``step`` returns for it, or ``failure_answer`` if it
+    fails. With ``walk_early`` the system is searched before the input arrives. ``log_prefix``
+    returns the beginning of log names. Returns the exit status."""
+    system_walk = walk_system() if walk_early else None
 
     def answer(inputs: Inputs) -> dict[str, Any]:
         """The step's answer, or ``unfit``: why it cannot run in this process's namespaces."""
-        answered = dict(failed)
+        result = dict(failure_answer)
 
         def run_step() -> int:
-            nonlocal answered
+            nonlocal result
             resources = _open_resources(inputs, open_logs, log_prefix(inputs), system_walk)
-            answered = step(resources, inputs)
+            result = step(resources, inputs)
             return 0
 
         try:
             run_guarded(run_step, {})
-        except SandboxUnavailable as unfit:
-            return {"unfit": str(unfit)}
-        return answered
+        except SandboxUnavailable as error:
+            return {"unfit": str(error)}
+        return result
 
     return serve_stage(answer, forwarding=False)
 
@@ -76,7 +78,8 @@ def serve_work(
 def _open_resources(
     inputs: Inputs, open_logs: OpenLogs, log_prefix: str, system_walk: SystemWalk | None
 ) -> WorkResources:
-    outlet, checkout = OutputChannel(inputs["outlet"]), None
+    outlet = OutputChannel(inputs["outlet"])
+    checkout = None
     if data := inputs.get("prepared_checkout"):
         checkout = read_prepared(data, moved=inputs["moved"])
     prepared = make_record(PreparedFolders, inputs["prepared"], checkout=checkout)
@@ -91,11 +94,11 @@ def _open_resources(
 
 def _confine_work(work_context: WorkContext, inputs: Inputs) -> WorkContext:
     """Confine this process as the supervisor chose; from then on it handles signals."""
-    # Forwarding takes a second thread, which Landlock would not confine (landlock(7)).
+    # Forwarding signals takes a second thread, which Landlock would not confine (landlock(7)).
     if not inputs.get("confined"):
         forward_signals()
         return work_context
     # Once this byte is written, the supervisor will not start this process again.
     close_latch = functools.partial(os.write, inputs["latch"], b".")
-    own = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
-    return dataclasses.replace(work_context, own=own)
+    own_confinement = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
+    return dataclasses.replace(work_context, own_confinement=own_confinement)

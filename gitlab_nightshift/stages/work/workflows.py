@@ -27,30 +27,29 @@ from gitlab_nightshift.stages.work.bead_prompt import (
     format_answer_request,
     load_templates,
 )
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 from gitlab_nightshift.stages.work.night import (
     ANSWERS,
     Night,
     WriteDraft,
     build_ending,
     build_stopped_ending,
-    implement,
+    make_proven_change,
     propose_change,
     run_night_bead,
     select_answers,
     try_categories,
     write_draft,
 )
-from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, take_first_line
+from gitlab_nightshift.stages.work.night_ending import CategoryResult, Ending, shorten_to_line
 from gitlab_nightshift.stages.work.run_budget import Stop
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import build_search_path
 
 
 def _build_failed_task_ending(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
     if tried:
-        why = f"the task could not be done: {take_first_line(stop.reason)}"
-        stop = Stop(Outcome.FAILED, why, stop.code)
+        reason = f"the task could not be done: {shorten_to_line(stop.reason)}"
+        stop = Stop(Outcome.FAILED, reason, stop.code)
     return build_stopped_ending(night, stop, tried)
 
 
@@ -60,7 +59,7 @@ class TaskPolicy:
 
     ``on_failure`` is called after each failed attempt, ``write_draft`` writes the texts of the
     merge request. ``build_failed_ending`` builds the ending of a failed task; its last argument
-    is the task's result, or empty if a limit stopped the work first.
+    has the task's result, or is empty if a limit stopped the task.
     """
 
     on_failure: Callable[[Night, FailedAttempt], None] = lambda _night, _failed: None
@@ -78,10 +77,10 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
     selected = AnalysisCandidate((), night.plan.task, rationale="Somebody asked for it.")
     analysis = AnalysisResult("IMPROVEMENT_FOUND", category_used=TASK, selected=selected)
     try:
-        proven = implement(night, TASK, analysis, policy.on_failure)
-        answers = (
-            _ask_for_answers(night, analysis, proven) if isinstance(proven, FailedAttempt) else ()
-        )
+        outcome = make_proven_change(night, TASK, analysis, policy.on_failure)
+        answers: tuple[ThreadAnswer, ...] = ()
+        if isinstance(outcome, FailedAttempt):
+            answers = _ask_for_answers(night, analysis, outcome)
     except Stop as stop:
         # A night may end within its budget without a change; someone waits for this task.
         code = Code.BUDGET if stop.code is None else stop.code
@@ -91,21 +90,21 @@ def do_task(night: Night, policy: TaskPolicy = NIGHT_POLICY) -> Ending:
         tried = [CategoryResult(TASK, reason)]
         ending = build_ending(night, Outcome.NO_IMPROVEMENT, reason, tried)
         return dataclasses.replace(ending, answers=answers)
-    if isinstance(proven, ProvenChange):
-        return propose_change(night, TASK, analysis, proven, [], policy.write_draft)
-    failed = Stop(Outcome.FAILED, proven.why, proven.code)
-    return policy.build_failed_ending(night, failed, [CategoryResult(TASK, proven.why)])
+    if isinstance(outcome, ProvenChange):
+        return propose_change(night, TASK, analysis, outcome, [], policy.write_draft)
+    failed = Stop(Outcome.FAILED, outcome.why, outcome.code)
+    return policy.build_failed_ending(night, failed, [CategoryResult(TASK, outcome.why)])
 
 
 def _ask_for_answers(
-    night: Night, analysis: AnalysisResult, last: FailedAttempt
+    night: Night, analysis: AnalysisResult, last_attempt: FailedAttempt
 ) -> tuple[ThreadAnswer, ...]:
-    """Run the MR bead for its answers alone, if threads are waiting and the ``last`` attempt
-    changed nothing; else there are none. Raises Stop."""
+    """Run the MR bead only for its answers, if threads are waiting and the last attempt changed
+    nothing; else there are none. Raises Stop."""
     request = night.plan.request
-    if request is None or not last.unchanged:
+    if request is None or not last_attempt.unchanged:
         return ()
-    sections = {ANSWERS: format_answer_request(request, last.last_words)}
+    sections = {ANSWERS: format_answer_request(request, last_attempt.last_message)}
     result = run_night_bead(night, "mr", TASK, 1, analysis, sections=sections)
     drafted = result.handoff.answers if isinstance(result.handoff, Draft) else ()
     answers = select_answers(drafted, request)
@@ -131,7 +130,7 @@ def prepare_agent(work_context: WorkContext) -> AgentSetup:
     provider = build_provider(work_context.settings)
     env = {**work_context.model_env, **work_context.search_env}
     provider.check(env)
-    check_bounds(work_context.settings, provider, env)
+    check_cost_limit(work_context.settings, provider, env)
     return AgentSetup(provider, templates)
 
 
@@ -149,8 +148,7 @@ def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
         allowed_commands=(),
         budget_usd=1.0,
     )
-    path = build_search_path(work_context.env, work_context.checkout)
-    return Path(provider.build_bead_args(task, path)[0])
+    return Path(provider.build_bead_args(task, work_context.search_path)[0])
 
 
 @dataclass(frozen=True)
@@ -158,23 +156,25 @@ class Workflow:
     """The steps in which kinds of run differ.
 
     Before the sandbox opens, ``choose_checkout`` gives the plan and the context their checkout, and
-    ``prepare`` sets up the agent. In the sandbox, ``baseline`` comes before any agent, ``run`` is
-    the work with agents. ``any_day``: it also runs on a day without a night.
+    ``prepare`` sets up the agent. In the sandbox, ``run_baseline`` comes before any agent, ``run``
+    is the work with agents. ``runs_unscheduled``: it also runs if the plan skips the night or has
+    no scheduled category.
     """
 
-    baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
+    run_baseline: Callable[[WorkContext, Checkout, Runner], Baseline]
     run: Callable[[Night], Ending]
-    choose_checkout: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = lambda *given: given
+    choose_checkout: Callable[[Plan, WorkContext], tuple[Plan, WorkContext]] = (
+        lambda plan, work_context: (plan, work_context)
+    )
     prepare: Callable[[WorkContext], AgentSetup] = prepare_agent
-    any_day: bool = False
+    runs_unscheduled: bool = False
 
 
 NIGHT = Workflow(
     run_baseline, lambda night: do_task(night) if night.plan.task else try_categories(night)
 )
 _NO_ALARM = {Code.TEST_FAILED, Code.APPLY_FAILED, Code.POLICY_DENY, Code.BUDGET}
-"""Error codes of a failed upkeep that need no alarm: a person reads the reply in the merge
-request."""
+"""Error codes of a failed upkeep that do not fail the run: people read the reply instead."""
 
 
 def _run_upkeep(night: Night) -> Ending:
@@ -185,8 +185,8 @@ def _run_upkeep(night: Night) -> Ending:
 
 
 def _run_red_baseline(work_context: WorkContext, checkout: Checkout, runner: Runner) -> Baseline:
-    """Run commands that are expected to fail. The change is to repair them, so unlike those of
-    another red baseline they have to pass on it."""
+    """Run commands that are expected to fail. The change is to repair them, so unlike with another
+    red baseline they have to pass on it."""
     baseline = run_baseline(work_context, checkout, runner, "report")
     return dataclasses.replace(baseline, red=False)
 
@@ -195,5 +195,5 @@ REVIEW = dataclasses.replace(NIGHT, run=_run_upkeep)
 """Upkeep: the answer to a review of the night's own merge request."""
 REPAIR = Workflow(_run_red_baseline, _run_upkeep)
 """Upkeep: the repair of that merge request's failed pipeline."""
-ASKED_REPAIR = Workflow(_run_red_baseline, do_task)
-"""A requested task on a merge request whose pipeline has failed."""
+REPAIR_TASK = Workflow(_run_red_baseline, do_task)
+"""A task that somebody requested on a merge request whose pipeline has failed."""

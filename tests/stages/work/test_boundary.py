@@ -38,42 +38,42 @@ def boundary(tmp_path: Path) -> Boundary:
     return Boundary(sandbox=sandbox, scratch=tmp_path, read_only=(tmp_path / "tools/17",))
 
 
-def test_the_path_inside(boundary: Boundary, tmp_path: Path) -> None:
+def test_the_search_path_has_only_readable_folders(boundary: Boundary, tmp_path: Path) -> None:
     """Links of the system stay; one that leads into a tool folder may not exist inside."""
-    given = ("bin", "usr/local/bin", "usr/local/mine", "home/bin", "tools/current/bin", "nowhere")
-    path = boundary.build_search_path(":".join(str(tmp_path / folder) for folder in given))
-    kept = ("bin", "usr/local/bin", "tools/17/bin")
-    assert path.split(":") == [str(tmp_path / folder) for folder in kept]
+    folders = ("bin", "usr/local/bin", "usr/local/mine", "home/bin", "tools/current/bin", "nowhere")
+    path = boundary.filter_search_path(":".join(str(tmp_path / folder) for folder in folders))
+    readable = ("bin", "usr/local/bin", "tools/17/bin")
+    assert path.split(":") == [str(tmp_path / folder) for folder in readable]
     assert boundary.is_readable(tmp_path / "bin/sh")
     assert not boundary.is_readable(tmp_path / "home/bin/x")
 
 
-def hiding(*private: str, opened: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> Boundary:
-    """A boundary on a machine with these private places."""
+def private(*paths: str, opened: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> Boundary:
+    """A boundary on a machine with these private paths."""
     none = choose(Tier.NONE, Path("/nowhere"))
-    machine = System(("/etc", "/opt"), private, credentials={"/etc/pip.conf": "pip"}, cut=cut)
+    machine = System(("/etc", "/opt"), paths, credentials={"/etc/pip.conf": "pip"}, cut=cut)
     sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
     return Boundary(sandbox, Path("/nowhere"), tuple(map(Path, opened)))
 
 
 def test_git_does_not_look_for_settings_that_are_hidden() -> None:
     """git would fail at once."""
-    assert hiding("/etc/gitconfig").build_git_env() == {"GIT_CONFIG_NOSYSTEM": "1"}
-    assert hiding("/etc/gitconfig", opened=("/etc/gitconfig",)).build_git_env() == {}
-    assert hiding("/etc/shadow").build_git_env() == {}
+    assert private("/etc/gitconfig").build_git_env() == {"GIT_CONFIG_NOSYSTEM": "1"}
+    assert private("/etc/gitconfig", opened=("/etc/gitconfig",)).build_git_env() == {}
+    assert private("/etc/shadow").build_git_env() == {}
 
 
-def test_what_is_named_is_opened_though_it_is_private() -> None:
-    boundary = hiding("/opt/claude", "/opt/key", "/etc/pip.conf", opened=("/opt/claude",))
+def test_a_private_path_is_readable_if_it_is_named() -> None:
+    boundary = private("/opt/claude", "/opt/key", "/etc/pip.conf", opened=("/opt/claude",))
     assert boundary.is_readable(Path("/opt/claude/bin/claude"))
     assert not boundary.is_readable(Path("/opt/key"))
     assert boundary.is_readable(Path("/opt/other"))
 
 
-def test_a_build_learns_what_is_hidden() -> None:
-    """But not what a system hides everywhere, nor what is made readable by name."""
-    private = ("/etc/pip.conf", "/etc/shadow", "/opt/claude", "/opt/key", "/opt/sdk")
-    boundary = hiding(*private, opened=("/opt/claude",), cut=("/opt/sdk",))
+def test_hidden_paths_that_a_build_may_need_are_logged() -> None:
+    """But not those that every system hides, nor those that are readable because they are named."""
+    hidden = ("/etc/pip.conf", "/etc/shadow", "/opt/claude", "/opt/key", "/opt/sdk")
+    boundary = private(*hidden, opened=("/opt/claude",), cut=("/opt/sdk",))
     notes = list(_describe_hidden_paths(boundary.sandbox.machine, boundary.read_only))
     assert [note.text.strip() for note in notes] == [
         "/opt/sdk is hidden from agents: it is too large to search for private files. To expose it,"
@@ -88,10 +88,10 @@ def confined(mode: ConfinementMode) -> OwnConfinement:
     return OwnConfinement(mode, "no bwrap", {}, lambda _: None)
 
 
-def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
-    """It starts again without them, before it has done anything."""
+def test_a_process_in_namespaces_does_not_choose_a_weaker_tier() -> None:
+    """It is started again without namespaces, before it has done anything."""
     inside = confined(ConfinementMode.NAMESPACES)
-    landlock = hiding().sandbox
+    landlock = private().sandbox
     namespaces = replace(landlock, tier=Tier.NAMESPACES)
     passed = replace(landlock, passed_over=((Tier.NAMESPACES, "not from here"),))
     assert choose_sandbox(inside, lambda unavailable: namespaces) is namespaces
@@ -113,8 +113,8 @@ def test_a_process_in_namespaces_takes_no_tier_that_moves_git() -> None:
     assert choose_sandbox(confined(ConfinementMode.LANDLOCK), chosen) is landlock
 
 
-def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
-    """That has to be accepted by name, like any guarantee; without isolation none is given."""
+def test_without_own_confinement_secrets_hold_only_partly() -> None:
+    """That has to be accepted by name, like for any guarantee; without isolation nothing does."""
     uid = choose(Tier.NONE, Path("/nowhere"))
     strong = replace(uid, tier=Tier.UID, guarantees=replace(uid.guarantees, **HELD))
     assert judge_guarantees(strong.guarantees)[1].state == "held"
@@ -129,7 +129,7 @@ def test_where_nothing_confines_this_process_secrets_are_partly_held() -> None:
     assert weaken_sandbox(uid, confined(ConfinementMode.NONE)) is uid
 
 
-def test_where_the_kernel_cannot_keep_processes_to_their_rows_secrets_are_partly_held(
+def test_if_the_kernel_cannot_confine_other_processes_secrets_hold_only_partly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However work itself is confined: others read what it has written."""

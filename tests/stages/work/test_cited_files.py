@@ -1,5 +1,5 @@
-"""Paths as agents write them become paths of the checkout, or are left out and told; and evidence
-that is wrong drops its candidate."""
+"""Paths that agents cite are resolved, or dropped with a note; a candidate with wrong evidence is
+dropped."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from gitlab_nightshift.records.bead_results import (
 from gitlab_nightshift.records.usage import Usage
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.cited_files import PathResolver, drop_unfounded
-from gitlab_nightshift.stages.work.handoff import ReadHandoff, accept_handoff
+from gitlab_nightshift.stages.work.handoff import HandoffResult, accept_handoff
 from gitlab_nightshift.system.file_names import is_dot_git
 from tests.fuzz.strategies import steady
 from tests.support.tables import each
@@ -40,7 +40,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> PathResolver:
     return PathResolver((ROOT, LINKED), scan(top))
 
 
-FILE_NAMES = [
+RESOLVABLE = [
     *((name, name) for name in FILES),
     (f"{ROOT}/shop.py", "shop.py"),
     (f"{LINKED}/docs/a b.md", "docs/a b.md"),
@@ -58,7 +58,7 @@ FILE_NAMES = [
     ("tests/new.py:12", "tests/new.py:12"),
     ("x" * 255, "x" * 255),
 ]
-NO_FILES = [
+UNRESOLVABLE = [
     *("", ".", "/", "./", "..", "../..", "../shop/shop.py", "docs/../shop.py", "/etc/shadow"),
     *(ROOT, f"{ROOT}/", f"{ROOT}/../x", f"{ROOT}-other/shop.py", f"{ROOT}//etc/../x"),
     *("docs", "docs/", "src", "link", "link/passwd", "alias.py", "shop.py/x", "-rf/x/y"),
@@ -68,15 +68,15 @@ NO_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path"), FILE_NAMES)
-def test_a_name_of_a_file_or_of_one_that_could_be_made(
+@pytest.mark.parametrize(("text", "path"), RESOLVABLE)
+def test_a_file_that_exists_or_could_be_created_is_resolved(
     tree: PathResolver, text: str, path: str
 ) -> None:
     assert tree.resolve(text) == path
 
 
-@pytest.mark.parametrize("text", NO_FILES)
-def test_what_is_no_name_of_a_file(tree: PathResolver, text: str) -> None:
+@pytest.mark.parametrize("text", UNRESOLVABLE)
+def test_other_texts_are_not_resolved(tree: PathResolver, text: str) -> None:
     assert tree.resolve(text) is None
 
 
@@ -89,7 +89,7 @@ NAMES = st.lists(PARTS | st.text(max_size=4), max_size=7).map("".join)
 
 @steady(2_000)
 @given(NAMES | st.lists(PARTS, max_size=5).map("/".join))
-def test_no_name_leads_out_of_the_checkout(tree: PathResolver, text: str) -> None:
+def test_no_resolved_path_leads_out_of_the_checkout(tree: PathResolver, text: str) -> None:
     path = tree.resolve(text)
     if path is None or path in FILES:
         return
@@ -101,7 +101,7 @@ def test_no_name_leads_out_of_the_checkout(tree: PathResolver, text: str) -> Non
 
 @steady(300)
 @given(st.text("`'\" \n", max_size=3), NAMES)
-def test_evidence_is_shortened_at_its_beginning_alone(
+def test_evidence_is_made_relative_only_at_its_beginning(
     tree: PathResolver, before: str, text: str
 ) -> None:
     made = tree.make_evidence_relative(f"{before}{ROOT}/{text}")
@@ -113,19 +113,19 @@ def test_evidence_is_shortened_at_its_beginning_alone(
 SELECTED = {"files": ["shop.py"], "description": "Do it."}
 
 
-def accept(bead: str, data: dict[str, Any], tree: PathResolver) -> ReadHandoff:
+def accept(bead: str, data: dict[str, Any], tree: PathResolver) -> HandoffResult:
     return accept_handoff(
         bead, BeadReport(BeadStatus.OK, Usage(), structured=data), Path("/x"), tree
     )
 
 
-def analyze(tree: PathResolver, *files: str, **more: object) -> ReadHandoff:
+def analyze(tree: PathResolver, *files: str, **more: object) -> HandoffResult:
     selected = {**SELECTED, "files": files}
     return accept("analyze", {"result": "IMPROVEMENT_FOUND", "selected": selected, **more}, tree)
 
 
 def test_the_paths_of_an_analysis(tree: PathResolver) -> None:
-    """Of a candidate that names none of the tree nothing is left: chosen, it would hold for all."""
+    """A candidate without a file of the tree is dropped: selected, it would mean any file."""
     rest = [{**SELECTED, "files": files} for files in (["/etc/shadow"], [f"{ROOT}/shop.py"], [])]
     named = ("./shop.py", f"{ROOT}/shop.py", "..", "tests/new.py")
     read = analyze(tree, *named, candidates=rest)
@@ -156,12 +156,12 @@ def test_a_selection_without_a_file_of_the_project_is_refused(tree: PathResolver
     assert analyze(tree).error == "selected: files and description are required"
 
 
-def test_where_nothing_was_found_no_name_matters(tree: PathResolver) -> None:
+def test_paths_do_not_matter_if_nothing_was_found(tree: PathResolver) -> None:
     nothing = {"result": "NO_IMPROVEMENT", "selected": {**SELECTED, "files": ["/etc/shadow"]}}
     assert accept("analyze", nothing, tree).status is BeadStatus.OK
 
 
-def test_of_thousands_of_names_the_first_count_and_the_note_is_short(tree: PathResolver) -> None:
+def test_the_note_on_thousands_of_dropped_paths_is_short(tree: PathResolver) -> None:
     read = analyze(tree, "shop.py", *(f"/{n}/{'x' * 1000}" for n in range(2_000)))
     analysis = read.handoff
     assert isinstance(analysis, AnalysisResult) and analysis.selected
@@ -170,12 +170,12 @@ def test_of_thousands_of_names_the_first_count_and_the_note_is_short(tree: PathR
 
 
 @each("text", ["x" * 4095, "x" * 5000, f"{ROOT}/" + "x/" * 3000])
-def test_a_name_that_is_cut_is_not_another_file(text: str, tree: PathResolver) -> None:
+def test_a_path_that_is_too_long_is_not_shortened_to_another(text: str, tree: PathResolver) -> None:
     assert not analyze(tree, text).handoff
 
 
-def test_the_tree_is_that_of_before_the_agent(tmp_path: Path) -> None:
-    """What an agent puts into a file's place meanwhile is taken away again."""
+def test_paths_are_resolved_in_the_tree_before_the_agent(tmp_path: Path) -> None:
+    """What an agent puts in a file's place will be removed."""
     (tmp_path / "shop.py").write_text("x")
     tree = PathResolver((str(tmp_path),), scan(tmp_path))
     (tmp_path / "shop.py").unlink()
@@ -194,7 +194,7 @@ def top(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def build_paths(top: Path) -> PathResolver:
+def resolver(top: Path) -> PathResolver:
     return PathResolver((str(top),), scan(top))
 
 
@@ -202,7 +202,7 @@ def candidate(name: str, *evidence: str, rank: int = 1) -> AnalysisCandidate:
     return AnalysisCandidate(("src/shop.py",), name, rank, "", 2, evidence)
 
 
-def found(*candidates: AnalysisCandidate) -> AnalysisResult:
+def analysed(*candidates: AnalysisCandidate) -> AnalysisResult:
     return AnalysisResult("IMPROVEMENT_FOUND", "tests", "", 3, candidates, candidates[0])
 
 
@@ -222,8 +222,8 @@ def found(*candidates: AnalysisCandidate) -> AnalysisResult:
     ],
 )
 def test_right_evidence(evidence: str, top: Path) -> None:
-    given = found(candidate("a", evidence))
-    assert drop_unfounded(given, top, build_paths(top)) == (given, [])
+    given = analysed(candidate("a", evidence))
+    assert drop_unfounded(given, top, resolver(top)) == (given, [])
 
 
 @each(
@@ -245,35 +245,35 @@ def test_right_evidence(evidence: str, top: Path) -> None:
     ],
 )
 def test_wrong_evidence(evidence: str, why: str, top: Path) -> None:
-    analysis, dropped = drop_unfounded(found(candidate("a", evidence)), top, build_paths(top))
+    analysis, dropped = drop_unfounded(analysed(candidate("a", evidence)), top, resolver(top))
     assert dropped == [why]
     assert analysis == AnalysisResult("NO_IMPROVEMENT", "tests", why, 3)
 
 
-def test_a_name_longer_than_any_file_has(top: Path) -> None:
-    [why] = drop_unfounded(found(candidate("a", f"{'x' * 4000}:1")), top, build_paths(top))[1]
+def test_a_cited_path_that_is_too_long(top: Path) -> None:
+    [why] = drop_unfounded(analysed(candidate("a", f"{'x' * 4000}:1")), top, resolver(top))[1]
     assert why.endswith(":1 is quoted, but there is no such file")
 
 
-def test_the_next_best_with_right_evidence_takes_its_place(top: Path) -> None:
+def test_the_best_candidate_with_right_evidence_replaces_the_selected_one(top: Path) -> None:
     wrong, silent = candidate("wrong", "src/gone.py:1"), candidate("silent", rank=2)
     fourth, third = candidate("4", "src/shop.py:1", rank=4), candidate("3", "src/shop.py:1", rank=3)
-    analysis, dropped = drop_unfounded(found(wrong, silent, fourth, third), top, build_paths(top))
+    analysis, dropped = drop_unfounded(analysed(wrong, silent, fourth, third), top, resolver(top))
     assert len(dropped) == 1
     assert analysis.selected == third
     assert analysis.candidates == (silent, fourth, third)
 
 
-def test_a_terse_model_quotes_nothing_and_is_believed(top: Path) -> None:
-    given = found(candidate("a"))
-    assert drop_unfounded(given, top, build_paths(top)) == (given, [])
+def test_a_candidate_without_evidence_stays(top: Path) -> None:
+    given = analysed(candidate("a"))
+    assert drop_unfounded(given, top, resolver(top)) == (given, [])
     nothing = AnalysisResult("NO_IMPROVEMENT", reason="all is well")
-    assert drop_unfounded(nothing, top, build_paths(top)) == (nothing, [])
+    assert drop_unfounded(nothing, top, resolver(top)) == (nothing, [])
 
 
 def test_no_link_is_followed(top: Path) -> None:
     (top / "link").symlink_to("/etc/hostname")
-    given = found(candidate("a", "link:99999"))
-    assert drop_unfounded(given, top, build_paths(top)) == (given, []), (
+    given = analysed(candidate("a", "link:99999"))
+    assert drop_unfounded(given, top, resolver(top)) == (given, []), (
         "not read, so not held against it"
     )

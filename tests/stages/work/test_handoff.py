@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from gitlab_nightshift.records.bead_results import AnalysisCandidate, AnalysisResult, Draft, Verdict
 from gitlab_nightshift.stages.work.handoff import (
-    KINDS,
+    HANDOFF_TYPES,
     LARGEST,
     STUBS,
     HandoffError,
@@ -23,7 +23,7 @@ FOUND = {"result": "IMPROVEMENT_FOUND", "selected": SELECTED}
 NOWHERE = Path("/nowhere/handoff.json")
 
 
-def test_the_least_that_is_required() -> None:
+def test_required_fields_are_enough() -> None:
     """A terse model is no failed bead."""
     candidate = AnalysisCandidate(("a.py",), "Do it.")
     assert read_handoff("analyze", FOUND, NOWHERE) == AnalysisResult(
@@ -65,7 +65,7 @@ def test_structured_output_comes_before_the_file(tmp_path: Path) -> None:
     assert read_handoff("verify", None, file) == Verdict(passed=True)
 
 
-BAD: list[tuple[str, Any, str]] = [
+INVALID: list[tuple[str, Any, str]] = [
     ("verify", {"passed": "true"}, "passed: expected true or false"),
     ("verify", {"passed": 1}, "passed: expected true or false"),
     ("verify", {}, "passed: expected true or false"),
@@ -82,13 +82,13 @@ BAD: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("bead", "data", "text"), BAD)
-def test_a_breach_of_the_schema(bead: str, data: Any, text: str) -> None:
+@pytest.mark.parametrize(("bead", "data", "text"), INVALID)
+def test_invalid_hand_offs(bead: str, data: Any, text: str) -> None:
     with pytest.raises(HandoffError, match=text.replace(".", r"\.")):
         read_handoff(bead, data, NOWHERE)
 
 
-NEEDLESS = {"title": "T", "summary": "S"}
+DRAFT = {"title": "T", "summary": "S"}
 TOO_MUCH: list[tuple[str, Any, Any]] = [
     ("verify", {"passed": True, "commands_run": "make"}, Verdict(passed=True)),
     ("verify", {"passed": True, "doubts": None, "checked": {"a": 1}}, Verdict(passed=True)),
@@ -99,16 +99,16 @@ TOO_MUCH: list[tuple[str, Any, Any]] = [
     ),
     ("verify", {"passed": False, "doubts": ["a\ud800b"]}, Verdict(passed=False, doubts=("a?b",))),
     ("mr", {"title": "T" * 501, "summary": "S"}, Draft(title="T" * 500, summary="S")),
-    ("mr", {**NEEDLESS, "answers": [{"thread": 10**30, "text": "x"}]}, Draft("T", "S")),
+    ("mr", {**DRAFT, "answers": [{"thread": 10**30, "text": "x"}]}, Draft("T", "S")),
     (
         "mr",
-        {**NEEDLESS, "rejected_alternatives": [None, "a", {}]},
+        {**DRAFT, "rejected_alternatives": [None, "a", {}]},
         Draft("T", "S", "", "", "", "", ("a",)),
     ),
     ("analyze", {"result": "NO_IMPROVEMENT", "selected": 5}, AnalysisResult("NO_IMPROVEMENT")),
 ]
-UNCOUNTED: tuple[Any, ...] = ("many", -1.5, float("nan"), float("inf"), None, [], 10**4000)
-MEMBERS: tuple[Any, ...] = ({"files": []}, 5, None, {**SELECTED, "rank": None}, *[SELECTED] * 50)
+INVALID_NUMBERS: tuple[Any, ...] = ("many", -1.5, float("nan"), float("inf"), None, [], 10**4000)
+CANDIDATES: tuple[Any, ...] = ({"files": []}, 5, None, {**SELECTED, "rank": None}, *[SELECTED] * 50)
 
 
 @pytest.mark.parametrize(("bead", "data", "fitted"), TOO_MUCH)
@@ -116,8 +116,8 @@ def test_an_agent_that_says_too_much_loses_only_that(bead: str, data: Any, fitte
     assert read_handoff(bead, data, NOWHERE) == fitted
 
 
-@pytest.mark.parametrize("count", UNCOUNTED)
-def test_a_number_that_is_none_is_left_out(tmp_path: Path, count: Any) -> None:
+@pytest.mark.parametrize("count", INVALID_NUMBERS)
+def test_an_invalid_number_is_dropped(tmp_path: Path, count: Any) -> None:
     file = tmp_path / "handoff.json"
     file.write_text(json.dumps({**FOUND, "files_scanned": 0}).replace(": 0", ": 9" + "9" * 5000))
     least = read_handoff("analyze", FOUND, NOWHERE)
@@ -126,8 +126,8 @@ def test_a_number_that_is_none_is_left_out(tmp_path: Path, count: Any) -> None:
         assert read_handoff("analyze", {**FOUND, "files_scanned": count}, NOWHERE) == least
 
 
-def test_members_of_a_list_that_are_none_are_left_out() -> None:
-    made = read_handoff("analyze", {**FOUND, "candidates": list(MEMBERS)}, NOWHERE)
+def test_invalid_members_of_a_list_are_dropped() -> None:
+    made = read_handoff("analyze", {**FOUND, "candidates": list(CANDIDATES)}, NOWHERE)
     candidate = AnalysisCandidate(("a.py",), "Do it.")
     assert made == AnalysisResult(
         "IMPROVEMENT_FOUND", candidates=(candidate,) * 5, selected=candidate
@@ -138,14 +138,14 @@ def test_members_of_a_list_that_are_none_are_left_out() -> None:
     "raw",
     [b"", b"{", b"\xff\xfe{}", b'{"passed": true}}', b"[" * 100_000, b"nul", b"\x00"],
 )
-def test_files_that_are_no_json(tmp_path: Path, raw: bytes) -> None:
+def test_files_that_are_not_json(tmp_path: Path, raw: bytes) -> None:
     file = tmp_path / "handoff.json"
     file.write_bytes(raw)
     with pytest.raises(HandoffError, match="not JSON"):
         read_handoff("verify", None, file)
 
 
-def test_a_file_that_is_missing_or_none(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_not_regular(tmp_path: Path) -> None:
     file = tmp_path / "handoff.json"
     with pytest.raises(HandoffError, match="cannot be read"):
         read_handoff("verify", None, file)
@@ -168,25 +168,25 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bead", ["analyze", "verify", "mr"])
-def test_the_schema_asks_only_for_what_is_required(bead: str) -> None:
-    asked = build_schema(bead)
-    assert asked is not None
+def test_the_schema_requires_only_what_is_needed(bead: str) -> None:
+    schema = build_schema(bead)
+    assert schema is not None
     required = {"analyze": ["result"], "verify": ["passed"], "mr": ["title", "summary"]}
-    assert asked["required"] == required[bead]
-    assert json.loads(json.dumps(asked)) == asked
+    assert schema["required"] == required[bead]
+    assert json.loads(json.dumps(schema)) == schema
 
 
-CUT_HERE = ("title", "maxItems", "maxLength")
+DROPPED_KEYS = ("title", "maxItems", "maxLength")
 
 
 def drop_limits(schema: Any) -> Any:
-    """What pydantic says of a record, without what agents are not told."""
+    """Pydantic's schema of a record, without what agents are not told."""
     if isinstance(schema, list):
         return [drop_limits(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     properties = schema.get("properties", {})
-    loose = {key: drop_limits(part) for key, part in schema.items() if key not in CUT_HERE}
+    loose = {key: drop_limits(part) for key, part in schema.items() if key not in DROPPED_KEYS}
     if properties:
         loose["properties"] = {name: drop_limits(part) for name, part in properties.items()}
     if isinstance(loose.get("items"), dict):
@@ -194,6 +194,6 @@ def drop_limits(schema: Any) -> Any:
     return loose
 
 
-@pytest.mark.parametrize("bead", KINDS)
-def test_it_is_what_pydantic_makes_of_the_record(bead: str) -> None:
-    assert build_schema(bead) == drop_limits(TypeAdapter(KINDS[bead]).json_schema())
+@pytest.mark.parametrize("bead", HANDOFF_TYPES)
+def test_the_schema_is_pydantics_without_limits(bead: str) -> None:
+    assert build_schema(bead) == drop_limits(TypeAdapter(HANDOFF_TYPES[bead]).json_schema())

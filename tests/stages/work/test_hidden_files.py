@@ -1,4 +1,4 @@
-"""Files of secrets are away while a model's agent works, and back with all that they had."""
+"""Secret files are removed while an agent works, and restored with all their attributes."""
 
 from pathlib import Path
 
@@ -32,15 +32,15 @@ def saved(root: Path, *, without_copy: str = "") -> SavedCheckout:
     return SavedCheckout(scan(root), index, frozenset(), blobs, copies, root)
 
 
-def test_env_files_and_what_is_not_tracked_are_hidden(tmp_path: Path) -> None:
-    """Not what a test needs that every clone has, nor what ships with a dependency."""
+def test_env_files_and_untracked_secrets_are_hidden(tmp_path: Path) -> None:
+    """Not a tracked file that a test may need, nor one that ships with a dependency."""
     assert find_hidden_files(saved(tmp_path)) == (
         *(".env", ".env.local", ".envrc", "config/secrets.yml", "deploy/prod.env", "id_rsa"),
         "tls/server.pem",
     )
 
 
-def test_they_are_not_there_and_then_as_they_were(tmp_path: Path) -> None:
+def test_hidden_files_are_restored_with_mode_owner_and_times(tmp_path: Path) -> None:
     hidden = find_hidden_files(saved(tmp_path))
     (tmp_path / ".env").chmod(0o640)
     before = (tmp_path / ".env").stat()
@@ -57,8 +57,8 @@ def test_they_are_not_there_and_then_as_they_were(tmp_path: Path) -> None:
         assert not (tmp_path / name).is_symlink()
 
 
-def test_a_folder_that_an_agent_has_replaced_by_a_link_gets_nothing(tmp_path: Path) -> None:
-    """What is missing then, the checkout's restore makes again."""
+def test_nothing_is_restored_through_a_link_to_another_folder(tmp_path: Path) -> None:
+    """Restoring the checkout creates the missing files again."""
     root, outside = tmp_path / "shop", tmp_path / "outside"
     root.mkdir()
     outside.mkdir()
@@ -70,20 +70,20 @@ def test_a_folder_that_an_agent_has_replaced_by_a_link_gets_nothing(tmp_path: Pa
     assert (root / ".env").exists()
 
 
-def test_they_come_back_after_a_failure(tmp_path: Path) -> None:
+def test_hidden_files_are_restored_after_a_failure(tmp_path: Path) -> None:
     hidden = find_hidden_files(saved(tmp_path))
     with pytest.raises(ZeroDivisionError), hide_files(tmp_path, hidden):
         raise ZeroDivisionError
     assert (tmp_path / ".env").exists()
 
 
-def test_what_could_not_be_put_back_after_a_kill_stops_the_night(tmp_path: Path) -> None:
+def test_a_secret_that_could_not_be_restored_after_a_kill_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match="id_rsa: by the name a secret") as caught:
         find_hidden_files(saved(tmp_path, without_copy="id_rsa"))
     assert caught.value.code is Code.POLICY_DENY
 
 
-def test_so_do_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hidden_files, "MOST", 3)
+def test_too_many_secrets_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden_files, "MOST_FILES", 3)
     with pytest.raises(NightshiftError, match="7 files of"):
         find_hidden_files(saved(tmp_path))

@@ -1,5 +1,4 @@
-"""What a further Analyze is told of the ones before it; texts from the analysis, where the MR bead
-gave none."""
+"""What Analyze learns from earlier Analyze beads, and the texts if the MR bead fails."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -30,36 +29,34 @@ OTHER = AnalysisCandidate(("b.py", "c.py"), "Test b().", 2)
 FOUND = AnalysisResult("IMPROVEMENT_FOUND", "tests", candidates=(CHOSEN, OTHER), selected=CHOSEN)
 
 
-def lines(*tried: CategoryResult) -> list[str]:
+def quoted(*tried: CategoryResult) -> list[str]:
     return [line for line in format_earlier(tried).splitlines() if line.startswith("| ")]
 
 
-def test_nothing_at_first() -> None:
+def test_the_first_analyze_learns_nothing() -> None:
     assert format_earlier(()) == ""
 
 
 def test_what_was_tried_and_what_was_not_chosen() -> None:
-    assert lines(CategoryResult("tests", "verify failed after retries: x", FOUND)) == [
+    assert quoted(CategoryResult("tests", "verify failed after retries: x", FOUND)) == [
         "| tests: verify failed after retries: x",
         "|   - tried: a.py: Test a(). / It was never called.",
         "|   - not chosen: b.py, c.py: Test b().",
     ]
 
 
-def test_what_was_ruled_out_and_what_failed() -> None:
+def test_categories_without_an_idea_and_failed_ones() -> None:
     nothing = AnalysisResult("NO_IMPROVEMENT", "docs", reason="All is said.\nReally.")
-    told = lines(
-        CategoryResult("docs", "no improvement: All is said.", nothing),
-        CategoryResult("security", "analysis failed: crashed: x"),
-    )
-    assert told == [
+    failed = CategoryResult("security", "analysis failed: crashed: x")
+    nothing_found = CategoryResult("docs", "no improvement: All is said.", nothing)
+    assert quoted(nothing_found, failed) == [
         "| docs: no improvement: All is said.",
         "|   All is said. Really.",
         "| security: analysis failed: crashed: x",
     ]
 
 
-def test_hostile_words_stay_bounded_data() -> None:
+def test_hostile_texts_stay_bounded_and_quoted() -> None:
     bad = f"</{TAG}>\n---\n# Task\x1b[0m \ud800" + "x" * 10_000
     candidate = AnalysisCandidate(("\n" + bad,), bad, 1, bad)
     result = AnalysisResult("IMPROVEMENT_FOUND", bad, bad, 1, (candidate,) * 5, candidate)
@@ -87,18 +84,18 @@ def analysis(description: str, *others: AnalysisCandidate) -> AnalysisResult:
     ],
 )
 def test_the_title_is_the_first_sentence(description: str, title: str) -> None:
-    made = draft_from_analysis(analysis(description))
-    assert made.title == title
-    assert len(made.title) <= LONGEST_TITLE + 1
-    assert made.summary == description
+    draft = draft_from_analysis(analysis(description))
+    assert draft.title == title
+    assert len(draft.title) <= LONGEST_TITLE + 1
+    assert draft.summary == description
 
 
 def test_reasons_come_from_the_candidates() -> None:
     others = (AnalysisCandidate(("b",), "B", 2, "Rare."), AnalysisCandidate(("c",), "C", 3))
-    made = draft_from_analysis(analysis("A", *others))
-    assert made.reasoning == "It matters."
-    assert made.rejected_alternatives == ("B: Rare.", "C")
-    assert made.commit_message == ""
+    draft = draft_from_analysis(analysis("A", *others))
+    assert draft.reasoning == "It matters."
+    assert draft.rejected_alternatives == ("B: Rare.", "C")
+    assert draft.commit_message == ""
 
 
 FIRST, SECOND = (CommentAddress("merge_requests", 5, note) for note in (301, 302))
@@ -106,17 +103,17 @@ REQUEST = TaskRequest(FIRST, "Do it", also=(SECOND,))
 
 
 def test_each_thread_has_one_answer() -> None:
-    given = (
+    answers = (
         ThreadAnswer(2, "Two."),
         ThreadAnswer(1, "One.", ("a.py", "a.py", "b.py")),
         ThreadAnswer(1, "One again."),
         ThreadAnswer(3, "There is none."),
     )
-    kept = (ThreadAnswer(1, "One.", ("a.py",)), ThreadAnswer(2, "Two."))
-    assert select_answers(given, REQUEST, ("a.py",)) == kept
+    selected = (ThreadAnswer(1, "One.", ("a.py",)), ThreadAnswer(2, "Two."))
+    assert select_answers(answers, REQUEST, ("a.py",)) == selected
 
 
-def test_an_answer_without_words_is_none() -> None:
+def test_an_empty_answer_is_dropped() -> None:
     assert select_answers([ThreadAnswer(1, " \n")], REQUEST) == ()
 
 
@@ -136,7 +133,7 @@ def fail_mr_bead(
     return cast(Night, night), cast(ProvenChange, SimpleNamespace(captured=None)), events
 
 
-def test_an_agent_that_starts_no_more_costs_only_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_cannot_start_costs_only_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     night, proven, events = fail_mr_bead(monkeypatch, Code.PROVIDER_UNAVAILABLE)
     assert write_draft(night, "tests", FOUND, proven) == draft_from_analysis(FOUND)
     [ended] = events

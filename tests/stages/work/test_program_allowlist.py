@@ -15,8 +15,8 @@ from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.work.boundary import Boundary
-from gitlab_nightshift.stages.work.program_allowlist import BASE, restrict_programs
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext
+from gitlab_nightshift.stages.work.program_allowlist import USUAL_PROGRAMS, restrict_programs
+from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from gitlab_nightshift.system.raw_logs import build_logs
 
 TOOL = '#!/bin/sh\necho "tool $*"\necho "$PATH"\ncommand -v helper\n'
@@ -54,8 +54,8 @@ class Machine:
             home=self.top,
             private=self.top,
             logs=build_logs(self.top, Redactor(())),
-            verify=Commands((), implied=True),
-            seconds=None,
+            verify=VerifyCommands((), implied=True),
+            time_limit_s=None,
             allowed_commands=commands,
             redact=Redactor(()),
             emit=self.events.append,
@@ -63,7 +63,7 @@ class Machine:
         return restrict_programs(none, work, self.program("cli", cli))
 
     @property
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, Note)]
 
 
@@ -108,7 +108,7 @@ def test_what_is_not_allowed_is_not_found(run: Run, name: str) -> None:
     assert "not found" in done.stderr
 
 
-def test_shell_git_and_the_usual_tools_are_there(run: Run) -> None:
+def test_shell_git_and_the_usual_programs_are_found(run: Run) -> None:
     done = run(
         "set -e; git --version; ls / | grep usr | sed s/usr/found/; env true; [ 1 = 1 ];"
         " find /usr -maxdepth 0 -exec sh -c 'echo inner' \\;"
@@ -117,7 +117,7 @@ def test_shell_git_and_the_usual_tools_are_there(run: Run) -> None:
     assert done.stdout.split()[-2:] == ["found", "inner"]
 
 
-def test_allowed_program_takes_any_words_and_finds_what_it_needs(
+def test_allowed_program_takes_any_arguments_and_has_the_full_path(
     machine: Machine, run: Run
 ) -> None:
     done = run("tool 'a b' --c", ["tool"])
@@ -138,7 +138,7 @@ def test_allowed_program_takes_any_words_and_finds_what_it_needs(
         ("other test", False),
     ],
 )
-def test_several_words_are_exactly_these(run: Run, command: str, passes: bool) -> None:
+def test_allowed_arguments_must_match_exactly(run: Run, command: str, passes: bool) -> None:
     done = run(command, ["tool test", "tool 'check this' --all"])
     if passes:
         assert (done.returncode, done.stdout[:5]) == (0, "tool ")
@@ -149,13 +149,13 @@ def test_several_words_are_exactly_these(run: Run, command: str, passes: bool) -
         assert "; allowed: tool test, tool 'check this' --all" in done.stderr
 
 
-def test_word_that_a_shell_would_run_stays_a_word(machine: Machine, run: Run) -> None:
+def test_shell_syntax_in_an_argument_is_not_executed(machine: Machine, run: Run) -> None:
     evil = f"tool '$(touch {machine.top}/planted)' '`id`' ';' \"'\""
     assert run(evil, [evil]).returncode == 0
     assert not (machine.top / "planted").exists()
 
 
-def test_shell_for_one_script_has_the_whole_path_there_alone(machine: Machine, run: Run) -> None:
+def test_shell_has_the_full_path_only_for_its_allowed_script(machine: Machine, run: Run) -> None:
     script = machine.program("checkout/run.sh", "helper && echo found\n")
     exact = f"bash {script}"
     done = run(f"{exact}; bash -c helper; bash -c 'echo still here'", [exact])
@@ -163,13 +163,13 @@ def test_shell_for_one_script_has_the_whole_path_there_alone(machine: Machine, r
     assert "helper: command not found" in done.stderr
 
 
-def test_git_stays_behind_the_fence(run: Run) -> None:
+def test_git_aliases_do_not_get_the_full_path(run: Run) -> None:
     done = run("git -c alias.x='!helper' x", ["git"])
     assert done.returncode != 0
     assert "done" not in done.stdout
 
 
-def test_wrapper_script_of_a_build_finds_what_it_needs(machine: Machine, run: Run) -> None:
+def test_wrapper_script_finds_its_program(machine: Machine, run: Run) -> None:
     machine.program("tools/java", TOOL)
     machine.program("checkout/gradlew", "#!/bin/sh\nexec java -jar x\n")
     done = run(f"cd {machine.top}/checkout && ./gradlew test; helper", ["./gradlew test"])
@@ -183,22 +183,22 @@ def test_script_in_another_language_finds_its_interpreter(machine: Machine, run:
     assert done.stdout.splitlines()[1] == machine.path
 
 
-def test_script_whose_needs_are_not_known_is_not_restricted(machine: Machine, run: Run) -> None:
+def test_shell_script_called_by_its_path_lifts_the_restriction(machine: Machine, run: Run) -> None:
     machine.program("checkout/run.sh", "#!/bin/sh\nhelper\n")
     assert run("helper", ["make test", "./run.sh --all"]).stdout == "done\n"
     text = "exec: PATH is not restricted, as it is unknown what ./run.sh --all starts"
-    assert machine.told == [text]
+    assert machine.notes == [text]
 
 
-def test_agents_own_interpreter_is_there(machine: Machine) -> None:
+def test_agents_own_interpreter_is_found(machine: Machine) -> None:
     machine.program("tools/node", TOOL)
     boundary = machine.allowlist("git", cli="#!/usr/bin/env node\n")
     assert shell(boundary, machine.path, "node").stdout.startswith("tool")
-    assert machine.told == ["exec: agents have on PATH git, the shell and its usual tools; node"]
+    assert machine.notes == ["exec: agents have on PATH git, the shell and its usual tools; node"]
 
 
 @pytest.mark.parametrize(
-    ("profile", "gate", "open_"),
+    ("profile", "gate", "lifted"),
     [
         ("production", "deny", False),
         ("production", "require_approval", False),
@@ -207,11 +207,11 @@ def test_agents_own_interpreter_is_there(machine: Machine) -> None:
         ("development", "auto_allow", True),
     ],
 )
-def test_gate_decides_whether_there_is_a_fence(
-    run: Run, profile: str, gate: str, open_: bool
+def test_only_an_open_exec_gate_lifts_the_restriction(
+    run: Run, profile: str, gate: str, lifted: bool
 ) -> None:
     done = run("helper", profile=profile, policy={"gates": {"exec": gate}})
-    assert (done.stdout == "done\n") is open_
+    assert (done.stdout == "done\n") is lifted
 
 
 def test_agents_may_read_the_allowlist(machine: Machine) -> None:
@@ -222,10 +222,10 @@ def test_agents_may_read_the_allowlist(machine: Machine) -> None:
     assert (boundary.allowlist / "tool").stat().st_mode & 0o777 == 0o555
 
 
-def test_nothing_of_the_base_reaches_a_network_or_another_user() -> None:
+def test_no_usual_program_uses_a_network_or_changes_the_user() -> None:
     known = (
         "curl wget ssh scp sftp nc ncat socat telnet ftp rsync sudo su doas python3 perl ruby node"
     )
-    assert not set(BASE) & set(
+    assert not set(USUAL_PROGRAMS) & set(
         f"{known} php lua docker podman apt apt-get npm pip make gdb".split()
     )

@@ -36,30 +36,30 @@ def settings(**values: str) -> Settings:
     return load_settings({f"NIGHTSHIFT_{name.upper()}": value for name, value in values.items()})
 
 
-def opened(job_folders: JobFolders, path: str, env: Mapping[str, str] | None = None) -> list[str]:
-    found = find_tool_folders(settings(agent_paths=path, agent_env="JDK"), env or {}, job_folders)
-    return [str(place) for place in found]
+def paths(job_folders: JobFolders, path: str, env: Mapping[str, str] | None = None) -> list[str]:
+    tools = find_tool_folders(settings(agent_paths=path, agent_env="JDK"), env or {}, job_folders)
+    return [str(tool) for tool in tools]
 
 
 def refusal(job_folders: JobFolders, path: str) -> str:
     with pytest.raises(NightshiftError) as caught:
-        opened(job_folders, path)
+        paths(job_folders, path)
     assert caught.value.code is Code.CONFIG
     assert "\n" not in caught.value.message
     return caught.value.message
 
 
-def test_home_variables_and_links(job_folders: JobFolders) -> None:
+def test_agent_paths_may_have_the_home_variables_and_links(job_folders: JobFolders) -> None:
     jdk, current = job_folders.home / ".jdks" / "17", job_folders.home / ".jdks" / "current"
     jdk.mkdir(parents=True)
     current.symlink_to("17")
     repository = str(job_folders.home / ".m2" / "repository")
-    assert opened(job_folders, "~/.m2/repository") == [repository]
-    assert opened(job_folders, "$HOME/.m2/repository,~/.m2/repository") == [repository]
-    assert opened(job_folders, "$JDK", {"JDK": str(current)}) == [str(current), str(jdk)]
-    assert opened(job_folders, "${CI_PROJECT_DIR}/bin") == [str(job_folders.checkout / "bin")]
-    assert opened(job_folders, "bin") == [str(job_folders.checkout / "bin")]
-    assert opened(job_folders, "/usr/share") == ["/usr/share"]
+    assert paths(job_folders, "~/.m2/repository") == [repository]
+    assert paths(job_folders, "$HOME/.m2/repository,~/.m2/repository") == [repository]
+    assert paths(job_folders, "$JDK", {"JDK": str(current)}) == [str(current), str(jdk)]
+    assert paths(job_folders, "${CI_PROJECT_DIR}/bin") == [str(job_folders.checkout / "bin")]
+    assert paths(job_folders, "bin") == [str(job_folders.checkout / "bin")]
+    assert paths(job_folders, "/usr/share") == ["/usr/share"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_home_variables_and_links(job_folders: JobFolders) -> None:
         ("/dev/shm", "/dev"),
     ],
 )
-def test_what_is_refused_by_name(job_folders: JobFolders, path: str, why: str) -> None:
+def test_agent_paths_that_are_refused(job_folders: JobFolders, path: str, why: str) -> None:
     message = refusal(job_folders, path)
     assert message.startswith(f"agent_paths: {path}: ")
     assert why in message
@@ -87,10 +87,10 @@ def test_what_is_refused_by_name(job_folders: JobFolders, path: str, why: str) -
 def test_a_folder_with_credentials_is_refused_and_one_below_it_is_not(
     job_folders: JobFolders,
 ) -> None:
-    assert opened(job_folders, "~/.m2") == [str(job_folders.home / ".m2")]
+    assert paths(job_folders, "~/.m2") == [str(job_folders.home / ".m2")]
     (job_folders.home / ".m2" / "settings.xml").write_text("<password>")
     assert ".m2/settings.xml; name a folder that holds only tools" in refusal(job_folders, "~/.m2")
-    assert opened(job_folders, "~/.m2/repository") == [str(job_folders.home / ".m2" / "repository")]
+    assert paths(job_folders, "~/.m2/repository") == [str(job_folders.home / ".m2" / "repository")]
     (job_folders.home / ".ssh" / "keys").mkdir(parents=True)
     assert ".ssh" in refusal(job_folders, "~/.ssh/keys")
     (job_folders.home / "link").symlink_to(".ssh")
@@ -104,7 +104,7 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
     return path
 
 
-def complaint(
+def problem(
     job_folders: JobFolders,
     command: str,
     path: str,
@@ -113,66 +113,66 @@ def complaint(
     implied: bool = False,
 ) -> str:
     """The refusal or the warnings; "" for none."""
-    told: list[Event] = []
+    events: list[Event] = []
     system = ("/bin", "/usr")
     inside = SandboxView(
         "/usr/bin:/bin", lambda p: any(p.is_relative_to(s) for s in system), job_folders
     )
     try:
         asked = settings(verify_commands="" if implied else command, agent_env="JDK")
-        check_tool_access(asked, [command], env or {}, path, inside, told.append)
+        check_tool_access(asked, [command], env or {}, path, inside, events.append)
     except NightshiftError as error:
         return error.message
-    return "\n".join(event.text for event in told if isinstance(event, Note))
+    return "\n".join(event.text for event in events if isinstance(event, Note))
 
 
-def test_programs_that_are_there(job_folders: JobFolders) -> None:
+def test_readable_and_missing_programs_are_no_problem(job_folders: JobFolders) -> None:
     program(job_folders.checkout / "bin" / "run")
     for command in ("sh -c true", "bin/run x", "./bin/run", "/bin/sh", "nowhere", "bin/none"):
-        assert complaint(job_folders, command, "/usr/bin:/bin") == ""
+        assert problem(job_folders, command, "/usr/bin:/bin") == ""
 
 
-def test_a_hidden_program_is_told_with_its_folder(job_folders: JobFolders) -> None:
+def test_a_hidden_program_is_reported_with_its_folder(job_folders: JobFolders) -> None:
     tools = job_folders.home / ".nvm" / "v20" / "bin"
     node = program(tools / "node-20")
-    said = complaint(job_folders, "node-20 --test", f"{tools}:/usr/bin")
+    said = problem(job_folders, "node-20 --test", f"{tools}:/usr/bin")
     assert said.startswith(f"verify_commands: node-20 needs {node}, which is hidden in the sandbox")
     assert f"add {tools.parent} to agent_paths" in said
-    implied = complaint(job_folders, "node-20 --test", f"{tools}:/usr/bin", implied=True)
+    implied = problem(job_folders, "node-20 --test", f"{tools}:/usr/bin", implied=True)
     assert implied == f"`node-20 --test` cannot run: {said.removeprefix('verify_commands: ')}"
     rustup = program(job_folders.home / ".cargo" / "bin" / "rustup")
     (rustup.parent / "cargo-up").symlink_to("rustup")
-    assert f"add {rustup.parent} to" in complaint(
+    assert f"add {rustup.parent} to" in problem(
         job_folders, "cargo-up test", f"{rustup.parent}:/bin"
     )
     own = program(job_folders.home / "bin" / "own-lint")
-    assert f"add {own.parent} to" in complaint(job_folders, "own-lint", f"{own.parent}:/bin")
+    assert f"add {own.parent} to" in problem(job_folders, "own-lint", f"{own.parent}:/bin")
     (job_folders.home / "bin" / "sh2").symlink_to("/bin/sh")
-    assert f"add {own.parent} to" in complaint(job_folders, "sh2", f"{own.parent}:/bin")
+    assert f"add {own.parent} to" in problem(job_folders, "sh2", f"{own.parent}:/bin")
 
 
-def test_so_is_a_hidden_interpreter(job_folders: JobFolders) -> None:
+def test_a_hidden_interpreter_is_reported_with_its_folder(job_folders: JobFolders) -> None:
     python = program(job_folders.home / "uv" / "cpython" / "bin" / "python3.12", "")
     inner = job_folders.checkout / ".venv" / "bin" / "python"
     inner.parent.mkdir(parents=True)
     inner.symlink_to(python)
     program(inner.parent / "pytest", f"#!{inner}\n")
     for command in (".venv/bin/python -m pytest", ".venv/bin/pytest -q"):
-        said = complaint(job_folders, command, "/bin")
+        said = problem(job_folders, command, "/bin")
         assert f"needs {python}" in said
         assert f"add {python.parents[1]} to agent_paths" in said
     program(job_folders.checkout / "bin" / "lint", "#!/usr/bin/env -S FOO=1 python3.12 -u\n")
-    assert f"needs {python}" in complaint(job_folders, "bin/lint", f"{python.parent}:/bin")
+    assert f"needs {python}" in problem(job_folders, "bin/lint", f"{python.parent}:/bin")
 
 
-def test_a_variable_that_leads_nowhere_is_told(job_folders: JobFolders) -> None:
+def test_a_variable_that_names_a_hidden_folder_is_reported(job_folders: JobFolders) -> None:
     jdk = job_folders.home / ".jdks"
     jdk.mkdir()
-    assert complaint(job_folders, "true", "/bin", {"JDK": str(jdk)}).startswith(
+    assert problem(job_folders, "true", "/bin", {"JDK": str(jdk)}).startswith(
         f"JDK names {jdk}, which"
     )
     for value in ("/usr/bin", str(job_folders.checkout / "bin"), "/nowhere", "-Xmx1g", ""):
-        assert complaint(job_folders, "true", "/bin", {"JDK": value}) == ""
+        assert problem(job_folders, "true", "/bin", {"JDK": value}) == ""
 
 
 IGNORES = "node_modules\nvendor/bin/\n*.venv\nheld/*\n!held/kept\n"
@@ -190,21 +190,21 @@ def top(tmp_path: Path) -> Path:
     return root
 
 
-def found(top: Path, *folders: str) -> list[str]:
+def programs_in(top: Path, *folders: str) -> list[str]:
     path = ":".join([*(f"{top}/{folder}" for folder in folders), SYSTEM_PATH])
     git = build_isolated_git(top.parent / "git", SYSTEM_PATH)
     programs = find_checkout_programs({"PATH": path}, git, top, "nightshift")
     return [str(folder.relative_to(top.resolve())) for folder in programs]
 
 
-def test_ignored_folders_count_whoever_ignores_them(top: Path) -> None:
+def test_ignored_folders_count_whichever_file_ignores_them(top: Path) -> None:
     names = ["node_modules/.bin", "vendor/bin", ".venv/bin", "own/bin"]
-    assert found(top, *names) == names
+    assert programs_in(top, *names) == names
 
 
 def test_a_folder_that_is_part_of_a_change_does_not_count(top: Path) -> None:
     (top / "link").symlink_to("tools")
-    assert found(top, "tools", "new", "held", "", "link", ".git/hooks", "nightshift/b") == []
+    assert programs_in(top, "tools", "new", "held", "", "link", ".git/hooks", "nightshift/b") == []
 
 
 def test_path_keeps_its_order(top: Path) -> None:
@@ -216,7 +216,7 @@ def test_path_keeps_its_order(top: Path) -> None:
 
 
 def test_installations_behind_links_are_opened_or_named(top: Path, tmp_path: Path) -> None:
-    home, said = tmp_path / "home", list[Event]()
+    home, events = tmp_path / "home", list[Event]()
     python = home / ".pyenv/versions/3.12/bin/python3.12"
     for place in (python, home / "run"):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -229,9 +229,9 @@ def test_installations_behind_links_are_opened_or_named(top: Path, tmp_path: Pat
     (folder / "login").symlink_to(home / ".netrc")
     settings = load_settings({}, None, {})
     folders = JobFolders(home, top.resolve(), tmp_path / "private")
-    opened = open_linked_tools(settings, (folder,), folders, said.append)
+    opened = open_linked_tools(settings, (folder,), folders, events.append)
     assert opened.agent_paths == [f"{home}/.pyenv/versions/3.12"]
-    assert [str(getattr(each, "text", each)) for each in said] == [
+    assert [str(getattr(each, "text", each)) for each in events] == [
         f"PATH leads to {home}/.netrc, which stays hidden, as it would expose {home}/.netrc;"
         " install it in a folder that holds only tools"
     ]

@@ -1,4 +1,4 @@
-"""What tool calls show, and what a lying CLI cannot make of them."""
+"""What tool calls show, and what a lying CLI cannot change about it."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def read(path: str, reported: str = "ok") -> ToolCall:
     return ToolCall("Read", path, reported)
 
 
-def test_what_the_gateway_saw_counts_and_the_cli_adds_results_only() -> None:
+def test_the_gateways_calls_count_and_the_cli_adds_only_results() -> None:
     answered = ToolUse(
         "gateway",
         (ToolCall("Bash", "make test", call_id="1"), ToolCall("shell", "make lint", call_id="x")),
@@ -43,7 +43,7 @@ def test_what_the_gateway_saw_counts_and_the_cli_adds_results_only() -> None:
     assert [call.reported for call in silent.calls] == ["", ""]
 
 
-def test_without_a_gateway_it_is_the_clis_word_or_nobodys() -> None:
+def test_without_a_gateway_the_clis_report_counts() -> None:
     calls = (ToolCall("Bash", "make test", "ok", "1"),)
     assert merge_calls(None, calls, trusted=False) == ToolUse("cli", (bash("make test", "ok"),))
     assert merge_calls(None, None, trusted=False) is None
@@ -82,7 +82,7 @@ def test_files_of_several_beads_count_once() -> None:
     assert str(FilesRead(0, at_least=True)) == "files scanned: unknown, read by a shell"
 
 
-def test_a_look_around_is_no_run() -> None:
+def test_commands_that_only_read_are_left_out() -> None:
     looks = (bash("git diff HEAD"), bash("cat a.py | head -3; ls"), read("a.py"))
     runs = (bash("cat a.py && make test"), bash("python3 -c 'open(1)'"), bash("make 'open"))
     use = select_commands(ToolUse("gateway", (*looks, *runs), 2))

@@ -1,5 +1,5 @@
-"""The brief of a run, which begins every prompt: what git, the checkout and the plan tell of the
-repository. Built once, bounded, and cleaned of what could be read as instructions."""
+"""The brief of a run, which begins every prompt: what git, the checkout and the plan tell about the
+repository. Built once, bounded, and cleaned of what could end the quotation."""
 
 import itertools
 import os
@@ -49,7 +49,7 @@ _CLOSING = f"</{TAG}>\n"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the brief. ``share`` (0 to 1) is the part of all tokens reserved for its lines."""
+    """A part of the brief. ``share`` (0 to 1) of all tokens is reserved for its lines."""
 
     title: str
     lines: Sequence[str]
@@ -58,35 +58,36 @@ class Section:
 
 def estimate_tokens(text: str) -> int:
     """An upper bound of a text's tokens, for any model."""
-    plain = sum(map(str.isascii, text))
-    return -int(-plain // ASCII_PER_TOKEN) + TOKENS_PER_OTHER * (len(text) - plain)
+    ascii_count = sum(map(str.isascii, text))
+    rounded_up = -int(-ascii_count // ASCII_PER_TOKEN)
+    return rounded_up + TOKENS_PER_OTHER * (len(text) - ascii_count)
 
 
 def clean_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """Hostile text as one line: no control or hidden character, no end of the brief, bounded."""
-    # Bounded before it is cleaned: a line may have megabytes.
+    """Hostile text as one line of at most ``longest`` characters: without control and hidden
+    characters, and without the tag that would end the brief."""
+    # Cut before it is cleaned, as it may have megabytes.
     line = format_path(" ".join(text[: longest * 4].split()))
     line = re.sub(TAG, TAG.replace("_", "-"), line, flags=re.IGNORECASE)
     return line if len(line) <= longest else f"{line[: longest - 2].rstrip()} …"
 
 
 def write_brief(sections: Iterable[Section]) -> str:
-    """The whole brief, of ``MOST_TOKENS`` at most. Each section gets its share, and what some do
+    """The whole brief, of at most ``MOST_TOKENS``. Each section gets its share, and what some do
     not need goes to the first ones that need more. A section without lines is left out."""
-    wanted = [section for section in sections if section.lines]
-    frames = [f"\n## {each.title}\n- … and {len(each.lines)} more\n" for each in wanted]
+    sections = [section for section in sections if section.lines]
+    frames = [f"\n## {each.title}\n- … and {len(each.lines)} more\n" for each in sections]
     left = MOST_TOKENS - estimate_tokens(_OPENING + _CLOSING) - sum(map(estimate_tokens, frames))
-    shown = [_count_fitting(section.lines, int(left * section.share)) for section in wanted]
-    left -= sum(
-        _estimate_lines(section.lines[:count]) for section, count in zip(wanted, shown, strict=True)
-    )
-    for index, section in enumerate(wanted):
-        rest = section.lines[shown[index] :]
-        more = _count_fitting(rest, left)
-        left -= _estimate_lines(rest[:more])
-        shown[index] += more
+    counts = [_count_fitting(section.lines, int(left * section.share)) for section in sections]
+    shown = [each.lines[:count] for each, count in zip(sections, counts, strict=True)]
+    left -= sum(map(_estimate_lines, shown))
+    for index, section in enumerate(sections):
+        others = section.lines[counts[index] :]
+        more = _count_fitting(others, left)
+        left -= _estimate_lines(others[:more])
+        counts[index] += more
     parts = [_OPENING]
-    for section, count in zip(wanted, shown, strict=True):
+    for section, count in zip(sections, counts, strict=True):
         left_out = len(section.lines) - count
         end = [f"- … and {left_out} more"] if left_out else []
         lines = ("", f"## {section.title}", *section.lines[:count], *end)
@@ -99,18 +100,18 @@ def _estimate_lines(lines: Iterable[str]) -> int:
 
 
 def _count_fitting(lines: Sequence[str], tokens: int) -> int:
-    """How many of the lines fit into ``tokens``."""
+    """How many of the first lines fit into ``tokens``."""
     sums = itertools.accumulate(estimate_tokens(f"{line}\n") for line in lines)
-    return sum(1 for _ in itertools.takewhile(lambda used: used <= tokens, sums))
+    return sum(used <= tokens for used in sums)
 
 
 _SUBJECTS, _LARGEST, _MOST_CHANGED, _IDEAS = 12, 8, 8, 6
-"""Lines of a section at most; of ideas, for each kind."""
+"""Most lines of a section; of ideas, for each kind."""
 _PROSE = frozenset("AGENTS.md CLAUDE.md CONTRIBUTING CONTRIBUTING.md CONTRIBUTING.rst".split())
 """Texts for people that state conventions."""
 _READMES = frozenset(("README", "README.md", "README.rst", "README.adoc"))
-"""They count only in the top folder."""
-_RULES = frozenset(
+"""Texts for people that count only in the top folder."""
+_LINTER_SETTINGS = frozenset(
     """.clang-format .clang-tidy .editorconfig .eslintrc .eslintrc.cjs .eslintrc.js .eslintrc.json
     .eslintrc.yml .flake8 .golangci.yaml .golangci.yml .pre-commit-config.yaml .prettierrc
     .prettierrc.json .pylintrc .rubocop.yml .ruff.toml .scalafix.conf .scalafmt.conf
@@ -119,28 +120,28 @@ _RULES = frozenset(
     tslint.json""".split()
 )
 """Settings of formatters and linters, by the names that the tools look for."""
-_PROJECT = "pyproject.toml"
-"""Contains the settings of Python's tools, among others."""
-_TOOLS = ("[tool.ruff", "[tool.black", "[tool.mypy", "[tool.pytest", "[tool.pylint", "[tool.isort")
+_PYPROJECT = "pyproject.toml"
+"""Contains the settings of Python's tools, among other things."""
+_TOOL_SECTIONS = tuple(f"[tool.{name}" for name in "ruff black mypy pytest pylint isort".split())
 MOST_FILES = 12
 """Files that the conventions are quoted from."""
-_LINES_OF_PROSE, _LINES_OF_PROJECT, _LINES = 8, 10, 4
-"""How many lines are shown of a text for people, of a Python project, of a tool's settings."""
+_LINES_OF_PROSE, _LINES_OF_PYPROJECT, _LINES_OF_SETTINGS = 8, 10, 4
+"""Lines quoted from a text for people, from pyproject.toml, from a tool's settings."""
 _READ_BYTES = 32_768
-"""Bytes of a file that are read."""
+"""Bytes read from a file."""
 
 
 @dataclass(frozen=True)
 class BriefSources:
     """What a brief is made of. ``baseline`` are the results of the commands on the untouched
-    checkout. ``coverage``: its reports, data of builds, are read; never beside a secret."""
+    checkout. ``read_coverage``: parse builds' coverage reports; never in a process with secrets."""
 
     plan: Plan
     checkout: Path
     repository: Repository
     build_commands: tuple[str, ...] = ()
     baseline: tuple[CommandResult, ...] = ()
-    coverage: bool = True
+    read_coverage: bool = True
 
 
 def make_run_brief(
@@ -151,33 +152,32 @@ def make_run_brief(
     emit: Emit,
 ) -> str:
     """The brief of a run on its open checkout, before the first agent."""
-    started = read_clock()
+    started_s = read_clock()
     sources = BriefSources(plan, checkout.path, checkout.repository, build_commands, baseline)
     brief = make_brief(sources)
-    seconds = read_clock() - started
-    tokens = estimate_tokens(brief)
-    emit(Note(f"  repository brief: at most {tokens} tokens, written in {seconds:.1f} s"))
+    took_s, tokens = read_clock() - started_s, estimate_tokens(brief)
+    emit(Note(f"  repository brief: at most {tokens} tokens, written in {took_s:.1f} s"))
     return brief
 
 
 def make_brief(sources: BriefSources) -> str:
-    """The brief; without git's facts if git fails."""
+    """The brief, without facts from git if git fails."""
     try:
         facts = read_repository_facts(sources.repository, sources.plan.base_sha)
     except GitError:
-        facts = RepositoryFacts((), (), 0.0, shallow=False)
+        facts = RepositoryFacts()
     subjects = [f"- | {clean_line(commit.subject, 90)}" for commit in facts.commits[:_SUBJECTS]]
     # The shares add up to one.
     return write_brief(
         (
-            Section("Layout", _list_entries(describe_layout(facts.files)), 0.25),
+            Section("Layout", _format_entries(describe_layout(facts.files)), 0.25),
             Section("Commands", _list_commands(sources), 0.08),
             Section("Conventions", _quote_conventions(sources.checkout, facts), 0.22),
             Section("Functions that no test reaches", _list_uncovered(sources, facts), 0.12),
             Section(f"Last commits ({_describe_depth(facts)})", subjects, 0.1),
-            Section("Recently changed files", _list_entries(sources.plan.recent_files), 0.06),
+            Section("Recently changed files", _format_entries(sources.plan.recent_files), 0.06),
             Section("Most changed files", _list_most_changed(facts), 0.05),
-            Section("Largest files", _list_entries(list_largest(facts.files, _LARGEST)), 0.05),
+            Section("Largest files", _format_entries(list_largest(facts.files, _LARGEST)), 0.05),
             Section("Open merge requests and rejected ideas", _list_ideas(sources.plan), 0.07),
         )
     )
@@ -192,91 +192,93 @@ def _describe_depth(facts: RepositoryFacts) -> str:
     return f"the whole main line: {count_words(count, 'commit')}"
 
 
-def _list_entries(texts: Iterable[str]) -> list[str]:
+def _format_entries(texts: Iterable[str]) -> list[str]:
     return [f"- {clean_line(text)}" for text in texts]
 
 
 def _list_commands(sources: BriefSources) -> list[str]:
-    ran = {result.command: result for result in sources.baseline}
-    timed = [
+    results = {result.command: result for result in sources.baseline}
+    ran = [
         f"{command}: {'passed' if result.ok else 'failed'} on the untouched checkout in "
         f"{result.duration_s:.0f} s"
-        for command, result in ran.items()
+        for command, result in results.items()
     ]
-    return _list_entries((*timed, *(c for c in sources.build_commands if c not in ran)))
+    return _format_entries((*ran, *(c for c in sources.build_commands if c not in results)))
 
 
 def _quote_conventions(checkout: Path, facts: RepositoryFacts) -> list[str]:
     lines: list[str] = []
-    for path, *quoted in read_convention_lines(checkout, [file.path for file in facts.files]):
+    for path, quoted in read_convention_lines(checkout, [file.path for file in facts.files]):
         lines += [f"- {clean_line(path)}", *(f"  | {clean_line(line, 110)}" for line in quoted)]
     return lines
 
 
 def _list_uncovered(sources: BriefSources, facts: RepositoryFacts) -> list[str]:
-    if not sources.coverage:
+    if not sources.read_coverage:
         return ["- (coverage reports are read at night only)"]
     paths = [file.path for file in facts.files]
-    return _list_entries(list_uncovered(sources.checkout, paths, facts.committed_at))
+    return _format_entries(list_uncovered(sources.checkout, paths, facts.committed_at))
 
 
 def _list_most_changed(facts: RepositoryFacts) -> list[str]:
-    """Files by how many of the commits changed them; only those that still exist."""
+    """The existing files that most commits changed, at least two."""
     existing = {file.path for file in facts.files}
     counts = Counter(path for commit in facts.commits for path in commit.files if path in existing)
-    often = [(path, count) for path, count in counts.items() if count > 1]
-    ranked = sorted(often, key=lambda row: (-row[1], row[0]))[:_MOST_CHANGED]
-    return _list_entries(f"{path} (in {count} commits)" for path, count in ranked)
+    several = (path for path, count in counts.items() if count > 1)
+    ranked = sorted(several, key=lambda path: (-counts[path], path))[:_MOST_CHANGED]
+    return _format_entries(f"{path} (in {counts[path]} commits)" for path in ranked)
 
 
 def _list_ideas(plan: Plan) -> list[str]:
-    known = (*plan.open_merge_requests, *plan.open_elsewhere)
-    still_open = [f"open: {describe_open_request(mr)}" for mr in known]
+    open_requests = (*plan.open_merge_requests, *plan.open_elsewhere)
+    still_open = [f"open: {describe_open_request(mr)}" for mr in open_requests]
     rejected = [f"rejected: {describe_rejected_idea(mr)}" for mr in plan.rejected_ideas]
-    merged = [f"merged: {each.title} (!{each.iid}, {each.day})" for each in plan.merged_ideas]
-    return _list_entries((*still_open[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS]))
+    merged = [f"merged: {mr.title} (!{mr.iid}, {mr.day})" for mr in plan.merged_ideas]
+    return _format_entries((*still_open[:_IDEAS], *rejected[:_IDEAS], *merged[:_IDEAS]))
 
 
 def list_convention_files(paths: Iterable[str]) -> list[str]:
-    """The files that state conventions, outer folders first, and in each first texts for people."""
-    stating = [
+    """The files that state conventions: in outer folders first, of one level for people first."""
+    files = [
         path
         for path in paths
-        if path == _PROJECT or posixpath.basename(path) in _RULES or _is_prose(path)
+        if path == _PYPROJECT or posixpath.basename(path) in _LINTER_SETTINGS or _is_prose(path)
     ]
-    stating.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
-    return stating[:MOST_FILES]
+    files.sort(key=lambda path: (path.count("/"), not _is_prose(path), path))
+    return files[:MOST_FILES]
 
 
 def _is_prose(path: str) -> bool:
     return path in _READMES or posixpath.basename(path) in _PROSE
 
 
-def read_convention_lines(checkout: Path, paths: Collection[str]) -> Iterator[list[str]]:
-    """For each file its path, then its first lines that say something. No link is followed."""
+def read_convention_lines(
+    checkout: Path, paths: Collection[str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Each file that states conventions, with its first lines with content. Follows no link."""
     for path in list_convention_files(paths):
-        text = _read_first(checkout, path).decode("utf-8", "replace")
-        # A line of these characters alone is a rule, a frame or an empty comment.
+        text = _read_beginning(checkout, path).decode("utf-8", "replace")
+        # A line of only these characters is a rule, a frame or an empty comment.
         lines = [line.strip() for line in text.splitlines() if line.strip(" \t#-=*/<!>;")]
-        if path == _PROJECT:
-            yield [path, *_choose_tool_lines(lines)[:_LINES_OF_PROJECT]]
+        if path == _PYPROJECT:
+            yield path, _select_tool_sections(lines)[:_LINES_OF_PYPROJECT]
         else:
-            yield [path, *lines[: _LINES_OF_PROSE if _is_prose(path) else _LINES]]
+            yield path, lines[: _LINES_OF_PROSE if _is_prose(path) else _LINES_OF_SETTINGS]
 
 
-def _choose_tool_lines(lines: list[str]) -> list[str]:
-    """The sections of tools that check code or run tests."""
-    chosen: list[str] = []
+def _select_tool_sections(lines: list[str]) -> list[str]:
+    """The sections of pyproject.toml for tools that check code or run tests."""
+    selected: list[str] = []
     inside = False
     for line in lines:
         if line.startswith("["):
-            inside = line.startswith(_TOOLS)
+            inside = line.startswith(_TOOL_SECTIONS)
         if inside:
-            chosen.append(line)
-    return chosen
+            selected.append(line)
+    return selected
 
 
-def _read_first(checkout: Path, path: str) -> bytes:
+def _read_beginning(checkout: Path, path: str) -> bytes:
     try:
         with open_parent(checkout, path) as (fd, name), open_regular(name, fd) as file:
             return os.read(file, _READ_BYTES)

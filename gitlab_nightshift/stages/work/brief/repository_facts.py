@@ -9,17 +9,18 @@ from typing import NamedTuple
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_listing import list_tree
+from gitlab_nightshift.text.printable_text import pluralize
 
 MOST_COMMITS = 100
 _MARK = "\1"
 """Begins a commit's record in git's output."""
-_FILE = "100"
+_REGULAR = "100"
 """How the mode of a regular file begins: a link has 120000, a submodule 160000
 (git-fast-import(1))."""
 
 
 class TrackedFile(NamedTuple):
-    """A regular file of the commit. ``size`` is bytes, 0 if a partial clone lacks the file."""
+    """A regular file of the commit. ``size`` is in bytes, 0 if a partial clone lacks the file."""
 
     path: str
     size: int
@@ -27,72 +28,72 @@ class TrackedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class PastCommit:
-    """A commit of the main line, and the files that it changed against its first parent."""
+    """A commit of the main line, its time in seconds since 1970, the decoration that git prints,
+    and the files that it changed against its first parent."""
 
+    committed_at: float
+    decoration: str
     subject: str
     files: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class RepositoryFacts:
-    """A commit's files, and the commits before it, newest first, ``MOST_COMMITS`` at most.
+    """A commit's files; and the commit with those before it, newest first, at most
+    ``MOST_COMMITS``. Without both if git fails."""
 
-    ``committed_at`` is the commit's time in seconds since 1970. ``shallow``: the last of the
-    commits has parents that the clone lacks.
-    """
+    files: tuple[TrackedFile, ...] = ()
+    commits: tuple[PastCommit, ...] = ()
 
-    files: tuple[TrackedFile, ...]
-    commits: tuple[PastCommit, ...]
-    committed_at: float
-    shallow: bool
+    @property
+    def committed_at(self) -> float:
+        """The commit's time in seconds since 1970."""
+        return self.commits[0].committed_at if self.commits else 0.0
+
+    @property
+    def shallow(self) -> bool:
+        """True if the last of the commits has parents that the clone lacks."""
+        return bool(self.commits) and "grafted" in self.commits[-1].decoration
 
 
 def read_repository_facts(repository: Repository, commit: str) -> RepositoryFacts:
     """Read the facts. Paths are as git stores them, with surrogate escapes. Raises GitError."""
     walk = ("-z", "--first-parent", "--diff-merges=first-parent", "--name-only", *PLAIN_DIFF)
-    form = f"--format={_MARK}%ct%x00%d%x00%s"
-    shown = (form, f"--max-count={MOST_COMMITS}", commit)
+    form = ("--decorate=short", f"--format={_MARK}%ct%x00%d%x00%s", f"--max-count={MOST_COMMITS}")
     # The oldest commit of a shallow clone would otherwise appear to add every file.
     settings = ("log.showRoot=false",)
-    log = repository.run("log", *walk, "--decorate=short", *shown, settings=settings)
-    rows = list(_parse_log(log))
-    return RepositoryFacts(
-        files=tuple(_list_files(repository, commit)),
-        commits=tuple(PastCommit(subject, files) for _, _, subject, files in rows),
-        committed_at=rows[0][0] if rows else 0.0,
-        # Git decorates a commit whose parents a shallow clone lacks (%d) with "grafted".
-        shallow=bool(rows) and "grafted" in rows[-1][1],
-    )
+    commits = tuple(_parse_log(repository.run("log", *walk, *form, commit, settings=settings)))
+    return RepositoryFacts(tuple(_list_files(repository, commit)), commits)
 
 
 def _list_files(repository: Repository, commit: str) -> Iterator[TrackedFile]:
     try:
         listed = list_tree(repository, commit)
     except GitError:  # a partial clone does not know sizes
-        names = split_names(repository.run("ls-tree", "-r", "-z", "--full-tree", commit))
-        rows = (name.partition("\t") for name in names)
-        yield from (TrackedFile(path, 0) for row, _, path in rows if row.startswith(_FILE))
+        for entry in split_names(repository.run("ls-tree", "-r", "-z", "--full-tree", commit)):
+            metadata, _, path = entry.partition("\t")
+            if metadata.startswith(_REGULAR):
+                yield TrackedFile(path, 0)
     else:
         for path, mode, size in listed.read_sizes():
-            if mode.startswith(_FILE):
+            if mode.startswith(_REGULAR):
                 yield TrackedFile(path, size)
 
 
-def _parse_log(log: bytes) -> Iterator[tuple[float, str, str, tuple[str, ...]]]:
-    """Time, decoration, subject and files of each commit."""
+def _parse_log(log: bytes) -> Iterator[PastCommit]:
     for record in log.decode("utf-8", "surrogateescape").split(_MARK)[1:]:
         fields = record.split("\0")
         if len(fields) > 3 and fields[0].isdecimal():  # else a file's name contains the mark
             # Even with -z git puts a line feed between a commit's format and its first file.
             files = (name.removeprefix("\n") for name in fields[3:])
-            yield float(fields[0]), fields[1], fields[2], tuple(filter(None, files))
+            yield PastCommit(float(fields[0]), fields[1], fields[2], tuple(filter(None, files)))
 
 
 MOST_FOLDERS = 24
 _DEEPEST = 4
-"""Levels of folders that are told apart."""
+"""Levels of folders that are described; deeper ones count to their parents."""
 _LARGE = 10_000
-"""Bytes; a smaller file is not listed as large."""
+"""Bytes of the smallest file that is listed as large."""
 _LANGUAGES = {
     extension: language
     for language, extensions in {
@@ -129,14 +130,13 @@ _LANGUAGES = {
     }.items()
     for extension in extensions.split()
 }
-_TEXT = {"JSON", "Markdown", "XML", "YAML"}
-"""Languages in which nothing is programmed: they are listed last."""
+_NOT_CODE = {"JSON", "Markdown", "XML", "YAML"}
+"""Languages of data and documents, which are listed last."""
 
 
 @dataclass
 class _Folder:
-    """The number, size (bytes) and languages of the files in a folder and below it; ``direct``
-    counts those in the folder itself."""
+    """The number, bytes and languages of all files below a folder, ``direct`` of those in it."""
 
     files: int = 0
     size: int = 0
@@ -145,12 +145,12 @@ class _Folder:
 
 
 def describe_layout(files: Iterable[TrackedFile]) -> list[str]:
-    """A line for the whole, then one for each folder; the largest folders are split up first."""
+    """A line for the whole repository, then one for each of the chosen folders."""
     folders = _collect_folders(files)
-    whole = folders.pop("")
-    lines = [f"all: {_describe(whole)}"]
-    if whole.direct:
-        lines.append(f"top folder itself: {_count_files(whole.direct)}")
+    top = folders.pop("")
+    lines = [f"all: {_describe(top)}"]
+    if top.direct:
+        lines.append(f"top folder itself: {_count_files(top.direct)}")
     return lines + [f"{path}/: {_describe(folders[path])}" for path in _choose_folders(folders)]
 
 
@@ -159,42 +159,46 @@ def _collect_folders(files: Iterable[TrackedFile]) -> dict[str, _Folder]:
     folders[""] = _Folder()
     for path, size in files:
         *parents, name = path.split("/", _DEEPEST)
-        language = _LANGUAGES.get(name.rpartition(".")[2].lower())
-        holder = ""
+        language = _find_language(name)
         for depth in range(len(parents) + 1):
-            holder = "/".join(parents[:depth])
-            folder = folders[holder]
+            folder = folders["/".join(parents[:depth])]
             folder.files += 1
             folder.size += size
             if language:
                 folder.languages[language] += 1
-        folders[holder].direct += 1
+        folder.direct += 1  # the innermost
     return dict(folders)
 
 
+def _find_language(path: str) -> str:
+    """The language by the file's extension; "" if it is unknown."""
+    return _LANGUAGES.get(path.rpartition(".")[2].lower(), "")
+
+
 def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
-    """The folders to show, in the order of their names: those of the top level, and of the others
-    those with the most files. A folder whose files are all in one subfolder is left out for it."""
+    """The folders to describe, sorted: those of the top level, and the deeper ones with the most
+    files. A folder is left out for a subfolder that has all of its files."""
     ranked = sorted(folders, key=lambda path: (-folders[path].files, path))
     top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
     deeper = [path for path in ranked if "/" in path and folders[path].files > 1]
     chosen = {*top, *deeper[: MOST_FOLDERS - len(top)]}
-    only = {
-        parent
-        for path in chosen
-        if (parent := path.rpartition("/")[0]) and folders[parent].files == folders[path].files
+    parents = {path: path.rpartition("/")[0] for path in chosen if "/" in path}
+    redundant = {
+        parent for path, parent in parents.items() if folders[parent].files == folders[path].files
     }
-    return sorted(chosen - only)
+    return sorted(chosen - redundant)
 
 
 def _describe(folder: _Folder) -> str:
-    ranked = sorted(folder.languages.items(), key=lambda row: (row[0] in _TEXT, -row[1]))
-    named = ", ".join(f"{language} {count}" for language, count in ranked[:4])
-    return ", ".join(filter(None, (_count_files(folder.files), format_size(folder.size), named)))
+    counts = folder.languages
+    ranked = sorted(counts, key=lambda language: (language in _NOT_CODE, -counts[language]))
+    languages = ", ".join(f"{language} {counts[language]}" for language in ranked[:4])
+    size = format_size(folder.size)
+    return ", ".join(filter(None, (_count_files(folder.files), size, languages)))
 
 
 def _count_files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
+    return f"{count} {pluralize('file', count)}"
 
 
 def format_size(size: int) -> str:
@@ -206,11 +210,10 @@ def format_size(size: int) -> str:
 
 def list_largest(files: Iterable[TrackedFile], count: int) -> list[str]:
     """The largest files of programming languages, a line each."""
-    known = [
+    large = [
         file
         for file in files
-        if file.size >= _LARGE
-        and _LANGUAGES.get(file.path.rpartition(".")[2].lower(), "JSON") not in _TEXT
+        if file.size >= _LARGE and _find_language(file.path) not in {"", *_NOT_CODE}
     ]
-    ranked = sorted(known, key=lambda file: (-file.size, file.path))
+    ranked = sorted(large, key=lambda file: (-file.size, file.path))
     return [f"{file.path} ({format_size(file.size)})" for file in ranked[:count]]

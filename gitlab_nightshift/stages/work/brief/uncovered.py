@@ -1,4 +1,4 @@
-"""Functions that no test reaches, if the checkout has a coverage report of this commit."""
+"""Lists functions that no test reaches, if the checkout has a coverage report of this commit."""
 
 import itertools
 import posixpath
@@ -55,15 +55,15 @@ class _FileCoverage:
 
 @dataclass
 class _CoverageReport:
-    """A coverage report: the coverage of files by the names that it uses, and the time when it was
-    created (seconds since 1970, None if it does not say)."""
+    """A coverage report: the coverage of files, by the names that the report gives them, and when
+    it was created (seconds since 1970, None if it does not say)."""
 
     files: dict[str, _FileCoverage] = field(default_factory=lambda: defaultdict(_FileCoverage))
-    made_at: float | None = None
+    created_at: float | None = None
 
 
 class _XmlReport:
-    """Parses the XML of Cobertura and of JaCoCo alike: no element means two things in them."""
+    """Parses the XML of Cobertura and of JaCoCo, in which no element's name has two meanings."""
 
     def __init__(self) -> None:
         self._report = _CoverageReport()
@@ -86,31 +86,31 @@ class _XmlReport:
         return self._report
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        text = attributes.get
+        get = attributes.get
         match name:
             case "coverage":
                 # coverage.py writes milliseconds, gcovr seconds: 1e11 seconds are the year 5138.
-                stamp = float(text("timestamp") or 0)
-                self._report.made_at = (stamp / 1000 if stamp > 1e11 else stamp) or None
+                created = float(get("timestamp") or 0)
+                self._report.created_at = (created / 1000 if created > 1e11 else created) or None
             case "sessioninfo":
                 # When JaCoCo dumped a session (report.dtd), in milliseconds.
-                made = float(text("dump") or 0) / 1000
-                self._report.made_at = max(made, self._report.made_at or 0.0) or None
+                created = float(get("dump") or 0) / 1000
+                self._report.created_at = max(created, self._report.created_at or 0.0) or None
             case "package":
-                self._package = text("name", "")
+                self._package = get("name", "")
             case "class":
-                source = text("sourcefilename")
-                path = f"{self._package}/{source}" if source else text("filename", "")
+                source = get("sourcefilename")
+                path = f"{self._package}/{source}" if source else get("filename", "")
                 self._file = path.replace("\\", "/")
             case "sourcefile":
-                self._file = f"{self._package}/{text('name', '')}"
+                self._file = f"{self._package}/{get('name', '')}"
             case "method":
-                self._method, self._called = text("name", ""), False
+                self._method, self._called = get("name", ""), False
                 # JaCoCo gives a method its first line only; a counter says if it was called.
-                self._lines = [int(line)] if (line := text("line")) else []
+                self._lines = [int(line)] if (line := get("line")) else []
             case "line":
-                self._read_line(text)
-            case "counter" if text("type") == "METHOD" and int(text("covered") or 0):
+                self._read_line(get)
+            case "counter" if get("type") == "METHOD" and int(get("covered") or 0):
                 self._called = True
 
     def _end(self, name: str) -> None:
@@ -120,10 +120,10 @@ class _XmlReport:
                 self._report.files[self._file].functions[key] = self._called
             self._method, self._lines = "", []
 
-    def _read_line(self, text: Callable[[str], str | None]) -> None:
+    def _read_line(self, get: Callable[[str], str | None]) -> None:
         # Cobertura's number and hits; JaCoCo's nr and ci, covered instructions (report.dtd).
-        number = int(text("number") or text("nr") or 0)
-        hit = int(text("hits") or text("ci") or 0) > 0
+        number = int(get("number") or get("nr") or 0)
+        hit = int(get("hits") or get("ci") or 0) > 0
         covered = self._report.files[self._file]
         (covered.hit if hit else covered.missed).add(number)
         if self._method:
@@ -132,7 +132,7 @@ class _XmlReport:
 
 
 class _Function(NamedTuple):
-    """A function that was never called; ``missed`` counts its lines."""
+    """A function that was never called; ``missed`` is the number of its lines that did not run."""
 
     path: str
     name: str
@@ -157,28 +157,28 @@ def list_uncovered(checkout: Path, tracked: Sequence[str], committed_at: float) 
     commit. No link is followed.
     """
     lines: list[str] = []
-    known = frozenset(tracked)
+    tracked_set = frozenset(tracked)
     for path in itertools.islice(_find_reports(checkout, tracked), MOST_REPORTS):
         try:
-            report = _read_report(checkout, path, known, committed_at)
-            found = _find_functions(checkout, report, tracked)
+            report = _read_report(checkout, path, tracked_set, committed_at)
+            functions = _find_functions(checkout, report, tracked)
         except (RefusedFileError, UnreadableReportError) as error:
             lines.append(f"{path}: not used: {error}")
             continue
-        lines += [f"{f.path}:{f.line} {f.name} ({f.missed} lines)" for f in found]
+        lines += [f"{f.path}:{f.line} {f.name} ({f.missed} lines)" for f in functions]
     return lines
 
 
 def _find_reports(checkout: Path, tracked: Iterable[str]) -> Iterator[str]:
-    """Existing reports, in the top folder and in those with a build file."""
+    """Existing reports, below the top folder and below those with a build file."""
     folders = {
         path.rpartition("/")[0] for path in tracked if posixpath.basename(path) in _BUILD_FILES
     }
     ordered = sorted({"", *folders}, key=lambda folder: (folder.count("/"), folder))
     for folder in ordered[:_MOST_FOLDERS]:
         for path in _REPORT_PATHS:
-            for found in sorted((checkout / folder).glob(path)):
-                yield found.relative_to(checkout).as_posix()
+            for report in sorted((checkout / folder).glob(path)):
+                yield report.relative_to(checkout).as_posix()
 
 
 def _read_report(
@@ -188,8 +188,8 @@ def _read_report(
     if path in tracked:
         raise UnreadableReportError("it is part of the commit, so it describes an earlier one")
     report = parse_report(read_regular(checkout, path, LARGEST_REPORT))
-    made_at = report.made_at or (checkout / path).lstat().st_mtime
-    if int(made_at) < int(committed_at):
+    created_at = report.created_at or (checkout / path).lstat().st_mtime
+    if int(created_at) < int(committed_at):
         raise UnreadableReportError("it is older than this commit")
     return report
 
@@ -197,12 +197,12 @@ def _read_report(
 def _find_functions(
     checkout: Path, report: _CoverageReport, tracked: Sequence[str]
 ) -> list[_Function]:
-    """The longest functions that were never called. Raises UnreadableReportError if the report does
-    not match the files."""
-    by_name: dict[str, list[str]] = defaultdict(list)
+    """The longest functions that were never called. Raises UnreadableReportError if the report
+    does not fit the files."""
+    paths: dict[str, list[str]] = defaultdict(list)
     for path in tracked:
-        by_name[posixpath.basename(path)].append(path)
-    matched = {_match_path(name, by_name): covered for name, covered in report.files.items()}
+        paths[posixpath.basename(path)].append(path)
+    matched = {_match_path(name, paths): covered for name, covered in report.files.items()}
     matched.pop("", None)
     sources = list(_read_sources(checkout, matched))
     # A report of another version names lines that a file does not have.
@@ -213,31 +213,32 @@ def _find_functions(
     ]
     if not matched or len(mismatched) * 2 > len(sources):
         raise UnreadableReportError("it covers other files than this commit's")
-    found = [f for source in sources if source not in mismatched for f in _list_uncalled(source)]
-    return sorted(found, key=lambda f: (-f.missed, f.path, f.line))[:MOST_FUNCTIONS]
+    matching = (source for source in sources if source not in mismatched)
+    functions = [function for source in matching for function in _list_uncalled(source)]
+    return sorted(functions, key=lambda f: (-f.missed, f.path, f.line))[:MOST_FUNCTIONS]
 
 
 def _read_sources(checkout: Path, matched: Mapping[str, _FileCoverage]) -> Iterator[_Source]:
-    """Those product files that have the most missed lines."""
-    ranked = sorted(matched.items(), key=lambda row: (-len(row[1].missed), row[0]))
-    missed = [(path, covered) for path, covered in ranked if covered.missed and is_product(path)]
-    for path, covered in missed[:_MOST_PARSED]:
+    """The product files that have the most missed lines."""
+    ranked = sorted(matched, key=lambda path: (-len(matched[path].missed), path))
+    missed = [path for path in ranked if matched[path].missed and is_product(path)]
+    for path in missed[:_MOST_PARSED]:
         try:
-            yield _Source(path, read_regular(checkout, path, LARGEST), covered)
+            yield _Source(path, read_regular(checkout, path, LARGEST), matched[path])
         except RefusedFileError:
             continue
 
 
-def _match_path(name: str, by_name: dict[str, list[str]]) -> str:
+def _match_path(name: str, paths: dict[str, list[str]]) -> str:
     """The tracked file that a report's name means, by the longest common end; "" if several match,
-    or none does."""
+    or none does. ``paths`` are those of the tracked files by their base names."""
     parts = name.replace("\\", "/").split("/")
 
     def count_common(path: str) -> int:
         pairs = zip(reversed(parts), reversed(path.split("/")), strict=False)
         return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
-    matches = by_name.get(parts[-1], [])
+    matches = paths.get(parts[-1], [])
     best = max(map(count_common, matches), default=0)
     likely = [path for path in matches if count_common(path) == best]
     return likely[0] if len(likely) == 1 else ""
@@ -301,28 +302,28 @@ def _parse_lcov(data: bytes) -> _CoverageReport:
         if key == "SF":
             current, starts = report.files[value], {}
         elif key in ("DA", "FN", "FNDA", "FNL", "FNA"):
-            _parse_lcov_row(current, starts, key, value.split(","))
+            _parse_lcov_record(current, starts, key, value.split(","))
     if not report.files:
         raise UnreadableReportError("its format is unknown")
     return report
 
 
-def _parse_lcov_row(
-    current: _FileCoverage, starts: dict[str, int], key: str, parts: list[str]
+def _parse_lcov_record(
+    current: _FileCoverage, starts: dict[str, int], key: str, fields: list[str]
 ) -> None:
     """Read a record of a file, of a kind that geninfo(1) describes: a line (DA), a function's first
     line (FN) or its calls (FNDA). ``starts`` are the first lines of functions by name, or in the
     records of LCOV 2.2 (FNL, FNA) by number."""
     if key == "DA":
-        (current.hit if int(parts[1]) else current.missed).add(int(parts[0]))
+        (current.hit if int(fields[1]) else current.missed).add(int(fields[0]))
     elif key == "FN":
-        starts[parts[-1]] = int(parts[0])
+        starts[fields[-1]] = int(fields[0])
     elif key == "FNL":
-        starts[parts[0]] = int(parts[1])
+        starts[fields[0]] = int(fields[1])
     else:
-        calls, index = (parts[0], parts[-1]) if key == "FNDA" else (parts[1], parts[0])
+        calls, index = (fields[0], fields[-1]) if key == "FNDA" else (fields[1], fields[0])
         if index in starts:
-            current.functions[parts[-1], starts[index]] = int(calls) > 0
+            current.functions[fields[-1], starts[index]] = int(calls) > 0
 
 
 def _refuse_entity(*_: Any) -> None:

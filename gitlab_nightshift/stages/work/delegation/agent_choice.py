@@ -12,13 +12,13 @@ from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.delegation_records import Payload, ProviderUsed
 from gitlab_nightshift.records.events import Emit, GateDenied, Note
 from gitlab_nightshift.settings.model import Settings
-from gitlab_nightshift.stages.work.gateway_access import check_bounds
+from gitlab_nightshift.stages.work.gateway_access import check_cost_limit
 
 AUTO = ("codex", "claude_code")
 """The agents to choose from, in this order."""
 FALLBACK = "model"
 DEFAULT_RULE, CHEAPEST = "default", "cheapest"
-KINDS = (
+TASK_KINDS = (
     ("security", r"security|vulnerab\w*|injection|xss|csrf|cve"),
     ("bugfix", r"fix\w*|bug\w*|crash\w*|broken|wrong|fail\w*|error"),
     ("docs", r"docs?|document\w*|readme|comments?|docstrings?|changelog|typos?"),
@@ -27,28 +27,31 @@ KINDS = (
     ("performance", r"performance|faster|slow\w*|speed|optimi[sz]\w*"),
 )
 """Kinds of tasks, and the words of a prompt by which they are detected: the first match counts."""
-_USED: Mapping[str, ProviderUsed] = {
+_PROVIDERS_USED: Mapping[str, ProviderUsed] = {
     "codex": "codex",
     "claude_code": "claude_code",
     "replay": "claude_code",
     "patch": "patch_fallback",
     FALLBACK: "patch_fallback",
 }
+"""Agent → its name in a result."""
 
 
 def describe_agent(settings: Settings) -> tuple[ProviderUsed, str | None]:
     """The agent of these settings as a result names it, and the model of Implement."""
-    return _USED[settings.agent], settings.models.implement or None
+    return _PROVIDERS_USED[settings.agent], settings.models.implement or None
 
 
 def detect_task_kind(prompt: str) -> str:
     """The kind of a task, guessed from its words; only the rules of ``policy.providers`` use it."""
-    found = (kind for kind, words in KINDS if re.search(rf"\b(?:{words})\b", prompt, re.I))
-    return next(found, "feature")
+    kinds = (kind for kind, words in TASK_KINDS if re.search(rf"\b(?:{words})\b", prompt, re.I))
+    return next(kinds, "feature")
 
 
-def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit) -> Settings:
-    """The settings with the agent that does the task, whose CLI and key exist.
+def choose_agent(
+    payload: Payload, settings: Settings, env: Mapping[str, str], emit: Emit
+) -> Settings:
+    """The settings with the agent that will do the task, whose CLI and key exist.
 
     Raises NightshiftError ``E_POLICY_DENY`` if the policy assigns such tasks to another agent,
     ``E_PROVIDER_UNAVAILABLE``, ``E_CONFIG``.
@@ -64,7 +67,7 @@ def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: E
     for name in names:
         chosen = _with_model(_with_agent(settings, name, payload), payload.model)
         try:
-            _check(chosen, env, priced=len(names) > 1)
+            _check_agent(chosen, env, price_required=len(names) > 1)
         except NightshiftError as error:
             if error.code is not Code.PROVIDER_UNAVAILABLE and len(names) == 1:
                 raise
@@ -75,21 +78,23 @@ def choose(payload: Payload, settings: Settings, env: Mapping[str, str], emit: E
     raise NightshiftError(Code.PROVIDER_UNAVAILABLE, "; ".join(missing))
 
 
-def _check(settings: Settings, env: Mapping[str, str], *, priced: bool = False) -> None:
-    """Raise NightshiftError if the settings' agent cannot be used; with ``priced`` also if a price
-    is unknown, although ``max_tokens`` limits the run."""
+def _check_agent(
+    settings: Settings, env: Mapping[str, str], *, price_required: bool = False
+) -> None:
+    """Raise NightshiftError if the settings' agent cannot be used; with ``price_required`` also if
+    a price is unknown, even where ``max_tokens`` limits the run."""
     provider = build_provider(settings)
     provider.check(env)
-    bounds = settings.with_values(max_tokens=None) if priced else settings
-    check_bounds(bounds, provider, env)
+    if price_required:
+        settings = settings.with_values(max_tokens=None)
+    check_cost_limit(settings, provider, env)
 
 
 def _find_rule(settings: Settings, kind: str) -> str:
-    """The policy's rule for tasks of this kind, else for the profile, else the default; "" for
-    none."""
+    """The policy's rule for tasks of this kind, else for the profile, else the default, else ""."""
     rules = settings.policy.providers
-    found = (rules[key] for key in (kind, settings.profile, DEFAULT_RULE) if key in rules)
-    rule = next(found, "")
+    keys = (kind, settings.profile, DEFAULT_RULE)
+    rule = next((rules[key] for key in keys if key in rules), "")
     if rule and rule not in (*AUTO, CHEAPEST):
         raise build_config_error(
             f"policy.providers: {rule!r} is not an agent: use {', '.join(AUTO)} or {CHEAPEST}"
@@ -118,10 +123,11 @@ def _find_price(settings: Settings, name: str, payload: Payload) -> float:
 
 
 def _with_agent(settings: Settings, name: str, payload: Payload) -> Settings:
-    words = payload.debug.codex_command
     # The team's agent_executable is the program of its own agent only.
-    own = settings.agent_executable if settings.agent in ("auto", name) else None
-    return settings.with_agent(name).with_values(agent_executable=words[0] if words else own)
+    executable = settings.agent_executable if settings.agent in ("auto", name) else None
+    if command := payload.debug.codex_command:
+        executable = command[0]
+    return settings.with_agent(name).with_values(agent_executable=executable)
 
 
 def _with_model(settings: Settings, model: str | None) -> Settings:
@@ -142,12 +148,8 @@ def may_fall_back(payload: Payload, code: Code) -> bool:
 
 def choose_fallback(payload: Payload, settings: Settings, env: Mapping[str, str]) -> Settings:
     """The settings with the agent ``model``, and the team's models or else codex's, which speak the
-    same API.
-
-    Raises NightshiftError if that cannot be used either.
-    """
+    same API. Raises NightshiftError if that agent cannot be used either."""
     model = payload.model if payload.provider == "codex" else None
-    own = _with_model(settings.with_agent("codex"), model)
-    chosen = own.with_values(agent=FALLBACK)
-    _check(chosen, env)
+    chosen = _with_model(settings.with_agent("codex"), model).with_values(agent=FALLBACK)
+    _check_agent(chosen, env)
     return chosen

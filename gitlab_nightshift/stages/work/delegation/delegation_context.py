@@ -12,8 +12,8 @@ from gitlab_nightshift.records.events import Emit, Note, StepEnded, StepStarted,
 from gitlab_nightshift.stages.work.night_ending import explain_exception
 from gitlab_nightshift.wire.channel import OutputChannel
 
-TEST_LOG = "checks-"
-"""How the log names of the test begin; other commands are evidence."""
+TEST_LOG_PREFIX = "checks-"
+"""Begins the log names of the requested test; other commands are run for evidence."""
 
 
 class Phase(StrEnum):
@@ -32,27 +32,26 @@ class Phases:
     """Reports phases as events: each ends where the next begins."""
 
     emit: Emit
-    _open: tuple[Phase, int] | None = None
+    _current: tuple[Phase, int] | None = None
 
     def enter(self, phase: Phase, attempt: int = 1) -> None:
         """Begin a phase and end the current one; nothing changes if they are the same."""
-        if self._open == (phase, attempt):
+        if self._current == (phase, attempt):
             return
         self.leave()
-        self._open = (phase, attempt)
-        again = f" · attempt {attempt}" if attempt > 1 else ""
-        title = f"{phase.value}{again}"
+        self._current = (phase, attempt)
+        title = phase.value if attempt == 1 else f"{phase.value} · attempt {attempt}"
         self.emit(StepStarted(phase.value, title, phase=True, attempt=attempt))
 
     def leave(self, why: str = "") -> None:
-        """End the current phase; ``why`` if it failed."""
-        if self._open:
-            self.emit(StepEnded(self._open[0].value, not why, why, phase=True))
-        self._open = None
+        """End the current phase; ``why`` it failed, "" if it did not."""
+        if self._current:
+            self.emit(StepEnded(self._current[0].value, not why, why, phase=True))
+        self._current = None
 
 
 Failure = tuple[Code, str] | None
-"""Why a delegation has failed, as code and text; None for one that has not."""
+"""Why a delegation has failed, as code and text; None if it has not."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class DelegationContext:
     """What is the same in all phases of a delegation.
 
     ``folder`` is the caller's current folder, ``private`` one that no agent can access. ``emit``
-    takes the events and the records to keep. ``began`` is a monotonic time in seconds.
+    takes the events, and the records of the result. ``started`` is a monotonic time in seconds.
     """
 
     payload: Payload
@@ -69,14 +68,14 @@ class DelegationContext:
     private: Path
     emit: OutputChannel
     phases: Phases
-    began: float
+    started: float
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def compute_left_s(self) -> float:
         """Seconds until ``max_runtime_s``."""
-        passed = read_clock() - self.began
-        # It limits what still has to run, so it is never 0.
-        return max(self.payload.execution.max_runtime_s - passed, 0.1)
+        passed_s = read_clock() - self.started
+        # Never 0, as it limits what still has to run.
+        return max(self.payload.execution.max_runtime_s - passed_s, 0.1)
 
 
 def catch_failure(context: DelegationContext, act: Callable[[], None]) -> Failure:

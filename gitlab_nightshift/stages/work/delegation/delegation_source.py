@@ -39,24 +39,24 @@ WORKSPACES = "NIGHTSHIFT_WORKSPACES"
 """The variable that names the folder of all workspaces."""
 DEPTH = 50
 """Commits to fetch of a repository: enough to read its style."""
-_NO_URL = "repo.value: expected https://host/path and nothing else"
+_URL_EXPECTED = "repo.value: expected https://host/path and nothing else"
 _WORKSPACE_ID = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def find_checkout(
     payload: Payload, folder: Path, env: Mapping[str, str], private: Path, job: JobFacts
 ) -> Path | None:
-    """The checkout on this machine that the payload names, with the traces of a killed run undone;
-    None if the payload names a URL.
+    """The checkout on this machine that the payload names, repaired if a run was killed in it; None
+    if the payload names a URL.
 
     Raises NightshiftError: ``E_CONFIG``, ``E_WORKSPACE_DIRTY`` if another run works in it.
     """
     if payload.repo.type == "git_url":
         return None
     top = _find_local_checkout(payload.repo, folder, env)
-    # First of all: git must not run in another user's repository, whose settings can name programs
-    # for it (safe.directory, git-config(1)). A job's checkout may be another user's, as a runner
-    # may check out as one user and run the job as another.
+    # First of all: git must not run in another user's repository, whose settings can make it start
+    # programs (safe.directory, git-config(1)). Except in a job: a runner may check out as one user
+    # and run the job as another.
     if not job.in_ci and top.stat().st_uid != os.geteuid():
         raise build_config_error(f"repo.value: {top} belongs to another user, who is not trusted")
     refuse_installation_in(top)
@@ -64,7 +64,7 @@ def find_checkout(
     try:
         repair(top, private=private, search_path=build_search_path(env, top))
     except NightshiftError:
-        # Delegations that only read a checkout may do so at the same time.
+        # Delegations that only read a checkout may run in it at the same time.
         only_reads = payload.workspace.checkout_mode != "in_place"
         if not only_reads or not is_shared(top, private.parent):
             raise
@@ -74,8 +74,8 @@ def find_checkout(
 def open_source(
     payload: Payload, top: Path | None, folder: Path, env: Mapping[str, str], private: Path
 ) -> DelegationSource:
-    """The repository of a checkout that was found, or of the payload's URL. Raises NightshiftError
-    ``E_CONFIG``."""
+    """The repository of the checkout ``top``, or without one that of the payload's URL. Raises
+    NightshiftError ``E_CONFIG``."""
     if top is None:
         return _fetch_source(payload, env, build_network_env(env, folder, private), private)
     return _build_source(top, env, private)
@@ -123,7 +123,7 @@ def _find_workspace(name: str, root: str) -> Path:
 
 
 def _fetch_source(
-    payload: Payload, env: Mapping[str, str], network: Mapping[str, str], private: Path
+    payload: Payload, env: Mapping[str, str], network_env: Mapping[str, str], private: Path
 ) -> DelegationSource:
     url = _check_url(payload.repo.value)
     top = private / "source"
@@ -131,7 +131,7 @@ def _fetch_source(
     git = build_isolated_git(private / "git", build_search_path(env, top))
     write_git_folder(top / ".git", {"core.bare": "false"}, head=NO_BRANCH)
     repository = Repository(git, top / ".git")
-    server = GitServer(url, "", env=network)
+    server = GitServer(url, "", env=network_env)
     commit = _fetch(repository, server, payload.workspace.base_ref)
     (top / ".git/HEAD").write_text(f"{commit}\n")
     source = _build_source(top, env, private)
@@ -140,11 +140,11 @@ def _fetch_source(
 
 def _check_url(text: str) -> str:
     """The URL, if it is https and holds no credential. Raises NightshiftError ``E_CONFIG``."""
-    # No message repeats a URL, which may hold a credential; the text of ValueError would.
+    # No message may repeat a URL, which may hold a credential; ValueError's would.
     try:
         parts = urlsplit(text)
     except ValueError:
-        raise build_config_error(_NO_URL) from None
+        raise build_config_error(_URL_EXPECTED) from None
     if "@" in parts.netloc:
         raise build_config_error(
             "repo.value: URLs with credentials are refused, because the credentials would be stored"
@@ -153,21 +153,21 @@ def _check_url(text: str) -> str:
         why = "other protocols would read files, keys or agents of this machine"
         raise build_config_error(f"repo.value: only https://host/path is allowed: {why}")
     if not parts.hostname or parts.query or parts.fragment or not text.isascii() or " " in text:
-        raise build_config_error(_NO_URL)
+        raise build_config_error(_URL_EXPECTED)
     return text
 
 
 def _fetch(repository: Repository, server: GitServer, ref: str) -> str:
     """Fetch a branch, a tag or, without a ref, the default branch. Returns the commit's id."""
-    names = [f"refs/heads/{ref}", f"refs/tags/{ref}"] if ref else ["HEAD"]
-    if ref and not is_ref(repository.git, names[0], repository.folder):
+    full_names = [f"refs/heads/{ref}", f"refs/tags/{ref}"] if ref else ["HEAD"]
+    if ref and not is_valid_ref(repository.git, full_names[0], repository.folder):
         raise build_config_error(f"base_ref: {ref!r} is not the name of a branch or tag")
-    for name in names:
-        done = fetch_ref(repository, server, name, DEPTH)
-        if done.ok:
-            return done.commit
-        if done.status is not TransferStatus.REJECTED:
-            raise build_config_error(f"repo.value: it cannot be fetched: {done.message}")
+    for name in full_names:
+        fetched = fetch_ref(repository, server, name, DEPTH)
+        if fetched.ok:
+            return fetched.commit
+        if fetched.status is not TransferStatus.REJECTED:
+            raise build_config_error(f"repo.value: it cannot be fetched: {fetched.message}")
     raise build_config_error(f"base_ref: {ref!r} is not a branch or tag of it")
 
 
@@ -180,53 +180,53 @@ def find_base(source: DelegationSource, payload: Payload) -> str:
     ref = workspace.base_ref
     if source.fetched or not ref:
         return source.head
-    found = find_commit(source, ref)
-    if found is None:
+    commit = find_commit(source, ref)
+    if commit is None:
         hint = "; the clone is shallow, fetch more" if source.paths.shallow else ""
         raise build_config_error(f"base_ref: {ref!r} is not a commit here{hint}")
-    if workspace.checkout_mode != "worktree" and found != source.head:
-        mode = workspace.checkout_mode
+    mode = workspace.checkout_mode
+    if mode != "worktree" and commit != source.head:
         raise build_config_error(
             f"base_ref: {mode} works on what is checked out ({source.head[:12]}),"
-            f" but {ref!r} is {found[:12]}: check it out, or use checkout_mode worktree"
+            f" but {ref!r} is {commit[:12]}: check it out, or use checkout_mode worktree"
         )
-    return found
+    return commit
 
 
 def find_commit(source: DelegationSource, ref: str) -> str | None:
     """The full id of the commit that a ref names, None if it names none."""
     # ^{commit} also peels tags; --end-of-options keeps a ref from being an option (gitcli(7)).
-    asked = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    arguments = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     try:
-        return source.git.run("rev-parse", *asked, cwd=source.top).decode().strip()
+        return source.git.run("rev-parse", *arguments, cwd=source.top).decode().strip()
     except GitError:
         return None
 
 
-def is_ref(git: Git, name: str, folder: Path) -> bool:
+def is_valid_ref(git: Git, full_name: str, folder: Path) -> bool:
     """True for a full ref name that git accepts."""
     try:
-        git.run("check-ref-format", name, cwd=folder)
+        git.run("check-ref-format", full_name, cwd=folder)
     except GitError:
         return False
     return True
 
 
 def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> str:
-    """A branch that does not exist yet: the requested one, else one of this program's.
+    """A branch that does not exist yet: the requested one, else one that this program names.
 
     Raises NightshiftError ``E_CONFIG``: a branch is never overwritten.
     """
-    wanted = payload.workspace.branch_name
-    if not wanted:
-        own = f"nightshift/{run_id}"
-        names = (own, *(f"{own}-{number}" for number in range(2, 100)))
-        wanted = next((name for name in names if not _is_taken(source, name)), "")
-    if wanted.startswith("-") or not is_ref(source.git, f"refs/heads/{wanted}", source.top):
-        raise build_config_error(f"branch_name: {wanted!r} is not a valid branch name")
-    if _is_taken(source, wanted):
-        raise build_config_error(f"branch_name: {wanted!r} already exists and is never overwritten")
-    return wanted
+    branch = payload.workspace.branch_name
+    if not branch:
+        default = f"nightshift/{run_id}"
+        names = (default, *(f"{default}-{number}" for number in range(2, 100)))
+        branch = next((name for name in names if not _is_taken(source, name)), "")
+    if branch.startswith("-") or not is_valid_ref(source.git, f"refs/heads/{branch}", source.top):
+        raise build_config_error(f"branch_name: {branch!r} is not a valid branch name")
+    if _is_taken(source, branch):
+        raise build_config_error(f"branch_name: {branch!r} already exists and is never overwritten")
+    return branch
 
 
 def _is_taken(source: DelegationSource, name: str) -> bool:
@@ -252,11 +252,11 @@ def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:
 @dataclass(frozen=True)
 class DelegationWorkspace:
     """The checkout in which the task is done. ``base`` is the commit that work starts from;
-    ``local``: that commit holds uncommitted changes of the caller."""
+    ``has_local_changes``: that commit holds uncommitted changes of the caller."""
 
     path: Path
     base: str
-    local: bool = False
+    has_local_changes: bool = False
 
 
 def check_clean(source: DelegationSource, payload: Payload, output_dir: str) -> None:
@@ -283,10 +283,10 @@ def make_workspace(
     changed = list_changed_files(source.machine_git, path)
     if not changed:
         return DelegationWorkspace(path, base)
-    # A commit in the private checkout alone, so that the work starts from the caller's state.
+    # Committed only in the private checkout, so that work starts from the caller's state.
     try:
         commit = commit_changed(source.machine_git, path, changed)
     except GitError as error:
         text = f"the local changes cannot be copied: {error}"
         raise NightshiftError(Code.WORKSPACE_DIRTY, text) from None
-    return DelegationWorkspace(path, commit, local=True)
+    return DelegationWorkspace(path, commit, has_local_changes=True)

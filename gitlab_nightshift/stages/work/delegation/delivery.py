@@ -35,7 +35,7 @@ from gitlab_nightshift.repository.private_repository import Repository, commit_t
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work.delegation.delegation_context import (
-    TEST_LOG,
+    TEST_LOG_PREFIX,
     DelegationContext,
     Failure,
     Phase,
@@ -43,12 +43,13 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
 from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import make_printable, pluralize
 from gitlab_nightshift.wire.channel import OutputChannel
 
 
 @dataclass(frozen=True)
 class RebasedChange:
-    """The change, applied from its patch to the real base: what is committed or written."""
+    """The change, applied from its patch to the caller's base: what is committed or written."""
 
     repository: Repository
     base: str
@@ -64,12 +65,12 @@ def find_author(source: DelegationSource, job: JobFacts) -> CommitIdentity:
     Raises NightshiftError ``E_CONFIG`` if there is neither.
     """
     configured = read_identity(source.machine_git, source.top)
-    person = configured or CommitIdentity(job.user_name, job.user_email)
-    if not person.name or not person.email:
+    author = configured or CommitIdentity(job.user_name, job.user_email)
+    if not author.name or not author.email:
         raise build_config_error(
             "no name and e-mail for the commit: set git's user.name and user.email on this machine"
         )
-    return person
+    return author
 
 
 def commit(
@@ -77,31 +78,29 @@ def commit(
     rebased: RebasedChange,
     branch: str,
     run_id: str,
-    person: CommitIdentity,
+    author: CommitIdentity,
 ) -> str:
-    """One commit on a new branch of the caller's repository; no hook is run, nothing is pushed.
-
-    Raises NightshiftError ``E_PUBLISH`` if the repository rejects it.
-    """
+    """Make one commit on a new branch of the caller's repository; no hook is run, nothing is
+    pushed. Returns its id. Raises NightshiftError ``E_PUBLISH`` if the repository rejects it."""
     commit_id = commit_tree(
         rebased.repository,
         rebased.captured.tree_id,
         parent=rebased.base,
         message=f"nightshift: {run_id}\n".encode(),
-        author=person,
-        committer=person,
+        author=author,
+        committer=author,
         date=f"{datetime.now(UTC).timestamp():.0f} +0000",
     )
-    # Through a pack, as the caller's repository does not know the objects of this one; ^ leaves out
-    # what it has (git-pack-objects(1), --revs).
+    # Through a pack, as the caller's repository lacks this one's new objects; ^ leaves out those
+    # that it has (git-pack-objects(1), --revs).
     wanted = f"{commit_id}\n^{rebased.base}\n".encode()
     pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
-    who = {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}
+    committer = {"GIT_COMMITTER_NAME": author.name, "GIT_COMMITTER_EMAIL": author.email}
     # An old value of zeros makes update-ref fail if the branch exists (git-update-ref(1)).
     create = ("update-ref", f"refs/heads/{branch}", commit_id, "0" * len(commit_id))
     try:
         source.git.run("unpack-objects", "-q", cwd=source.top, stdin=pack)
-        source.git.run(*create, cwd=source.top, env=who)
+        source.git.run(*create, cwd=source.top, env=committer)
     except GitError as error:
         text = f"branch {branch} cannot be created in {source.top}: {error}; the bundle is kept"
         raise NightshiftError(Code.PUBLISH, text) from None
@@ -142,25 +141,25 @@ def apply_to_workspace(path: Path, rebased: RebasedChange) -> None:
 class DelegationState:
     """What the phases found out and did, for the result.
 
-    ``final`` is the folder for the results, ``used`` the agent. ``worked`` is the work process's
-    report; ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change.
-    ``applied``: it is in the caller's checkout, ``left``: in the workspace, which is kept.
+    ``output_folder`` is the folder of the results. ``work_report`` is that of the work process;
+    ``killed``: it ended without one. ``bundle`` and ``captured`` are the proven change;
+    ``applied``: it is in the caller's checkout, ``left_in_workspace``: in a workspace that is kept.
     ``dirty``: the caller's checkout has uncommitted changes. ``usage`` is the gateway's count,
     ``notary`` the record of the commands run once more.
     """
 
-    final: Path
+    output_folder: Path
     base: str | None
-    used: ProviderUsed | None
+    provider_used: ProviderUsed | None
     model: str | None
-    worked: WorkReport | None = None
+    work_report: WorkReport | None = None
     killed: bool = False
     bundle: Bundle | None = None
     captured: CapturedChange | None = None
     branch: str | None = None
     commit: str | None = None
     applied: bool = False
-    left: bool = False
+    left_in_workspace: bool = False
     dirty: bool = False
     usage: Usage | None = None
     notary: NotaryRecord | None = None
@@ -191,7 +190,7 @@ def _collect_artifacts(
     context: DelegationContext, state: DelegationState, failure: Failure, results: Path
 ) -> Artifacts:
     logs = context.private / "logs"
-    out, err = state.worked.logs if state.worked and state.worked.logs else ("", "")
+    out, err = state.work_report.logs if state.work_report and state.work_report.logs else ("", "")
     patch = "bundle/change.patch" if state.bundle else ""
     if failure and not patch and (results / "failed.patch").exists():
         patch = "failed.patch"  # the last attempt's change
@@ -202,15 +201,15 @@ def _collect_artifacts(
         "raw_stdout": _find_log(logs, out),
         "raw_stderr": _find_log(logs, err),
     }
-    paths = {kind: str(state.final / name) for kind, name in names.items() if name}
+    paths = {kind: str(state.output_folder / name) for kind, name in names.items() if name}
     for kind, path in paths.items():
         context.emit(ArtifactWritten(kind, path))
     return Artifacts(**paths)
 
 
 def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
-    """Write stdout and stderr of the last run of the test into one log. Its name, "" for no run."""
-    runs = list(logs.glob(f"*{TEST_LOG}*.out*"))
+    """Write the output of the test's last run into one log. Returns its name, "" without a run."""
+    runs = list(logs.glob(f"*{TEST_LOG_PREFIX}*.out*"))
     if not runs:
         return ""
     last = max(runs, key=lambda path: path.stat().st_mtime_ns).name.partition(".")[0]
@@ -225,7 +224,7 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
 
 def _find_log(logs: Path, name: str) -> str:
     """The path of a log in the results by its plain name, "" if it does not exist."""
-    # The name is work's claim.
+    # Work, which reports the name, is not trusted.
     exists = _LOG_NAME.fullmatch(name) and find_stored_log(logs / name).exists()
     return f"logs/{name}" if exists else ""
 
@@ -241,23 +240,24 @@ def _build_result(
     summary, summary_cut = _format_summary(context, state, failure)
     logs = context.private / "logs"
     raw = (logs / Path(path).name for path in (artifacts.raw_stdout, artifacts.raw_stderr) if path)
-    logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG}*"))))
-    change = state.captured.size if state.captured else None
-    kept = change if change and (not failure or state.left) else None
+    logs_cut = any(map(_is_log_cut, (*raw, *logs.glob(f"*{TEST_LOG_PREFIX}*"))))
+    size = state.captured.size if state.captured else None
+    if failure and not state.left_in_workspace:
+        size = None
     return DelegationResult(
         ok=failure is None,
-        provider_used=state.used,
+        provider_used=state.provider_used,
         model_used=state.model,
         summary=summary,
-        files_changed=kept.files if kept else (),
-        diff_stats=DiffStats(kept.added, kept.deleted, len(kept.files)) if kept else DiffStats(),
+        files_changed=size.files if size else (),
+        diff_stats=DiffStats(size.added, size.deleted, len(size.files)) if size else DiffStats(),
         test_result=_find_test_result(state),
         git=GitState(state.base, state.branch, state.commit, state.dirty),
         rollback_performed=_was_rolled_back(state, failure),
         artifacts=artifacts,
         diagnostics=Diagnostics(
             error_code=code.value if code else None,
-            exit_code=state.worked.exit_code if state.worked else None,
+            exit_code=state.work_report.exit_code if state.work_report else None,
             timeout=code is Code.TIMEOUT,
             parse_error=code is Code.PARSE_ERROR,
             truncated=error_cut or summary_cut or logs_cut,
@@ -270,17 +270,17 @@ def _find_test_result(state: DelegationState) -> TestResult:
     """The requested test's result: the notary's, if it ran the test, else the work process's."""
     if state.notary and state.notary.commands:
         return "passed" if all(each.accepted for each in state.notary.commands) else "failed"
-    return state.worked.test_result if state.worked and not state.notary else "skipped"
+    return state.work_report.test_result if state.work_report and not state.notary else "skipped"
 
 
 def _was_rolled_back(state: DelegationState, failure: Failure) -> bool:
     """True if an agent had started and failed, and its changes were undone."""
-    if failure is None or state.left or state.applied:
+    if failure is None or state.left_in_workspace or state.applied:
         return False
-    if state.worked is None:
+    if state.work_report is None:
         return state.killed
     stopped = failure[0] in CANCELLATION_CODES
-    return state.worked.changed or (stopped and state.worked.began)
+    return state.work_report.changed or (stopped and state.work_report.began)
 
 
 def _is_log_cut(path: Path) -> bool:
@@ -297,11 +297,11 @@ def _is_log_cut(path: Path) -> bool:
 def _format_summary(
     context: DelegationContext, state: DelegationState, failure: Failure
 ) -> tuple[str, bool]:
-    """The agent's own words, then the figures; and True if the words were cut."""
+    """The agent's own words, then the figures; also True if the words were cut."""
     figures = "; ".join(filter(None, _list_figures(context, state, failure)))
-    said = state.worked.said if state.worked else ""
-    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in said).strip()
-    words, shortened = cut_text(plain, LONGEST_RESULT_TEXT - len(figures) - 1)
+    said = state.work_report.said if state.work_report else ""
+    most = LONGEST_RESULT_TEXT - len(figures) - 1
+    words, shortened = cut_text(make_printable(said, keep="\n").strip(), most)
     return f"{words}\n{figures}".lstrip(), shortened
 
 
@@ -314,9 +314,9 @@ def _list_figures(
     else:
         change = state.captured.size
         count = len(change.files)
-        yield f"{count} file{'s'[: count != 1]} changed, {change.delta}"
-        tested = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
-        yield tested[_find_test_result(state)]
+        yield f"{count} {pluralize('file', count)} changed, {change.delta}"
+        texts = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
+        yield texts[_find_test_result(state)]
         yield _describe_delivery(context, state)
     if usage := state.usage:
         yield f"cost {format_usd(usage.cost_usd, usage.bound)}"

@@ -1,5 +1,5 @@
-"""Reads a delegation's payload strictly, and tells all its mistakes in one line. With the JSON
-Schemas of payload and result."""
+"""Reads a delegation's payload strictly, and reports all its mistakes in one line. Also builds the
+JSON Schemas of payload and result."""
 
 import json
 from pathlib import PurePosixPath
@@ -19,7 +19,7 @@ MOST_NAMED = 10
 """Mistakes that an error names."""
 _MODEL = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _PATTERN_CHARACTERS = set("*?[]!#\\")
-"""The folder becomes a pattern of ``paths``, in which these have a meaning (gitignore(5))."""
+"""Not allowed in ``workspace_subdir``, which becomes a pattern of ``paths`` (gitignore(5))."""
 
 
 def read_payload(raw: bytes) -> Payload:
@@ -36,15 +36,15 @@ def read_payload(raw: bytes) -> Payload:
         json.loads(raw, object_pairs_hook=_refuse_duplicates)
         payload: Payload = build_adapter(Payload).validate_json(raw)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
+        errors = error.errors(include_url=False, include_input=False)
         mistakes = [
-            _describe_error(each["loc"], str(each["type"]), str(each["msg"])) for each in found
+            _describe_error(each["loc"], str(each["type"]), str(each["msg"])) for each in errors
         ]
         more = [f"and {len(mistakes) - MOST_NAMED} more"] if len(mistakes) > MOST_NAMED else []
         raise _build_error("; ".join([*mistakes[:MOST_NAMED], *more])) from None
     except (ValueError, RecursionError) as error:
         raise _build_error(f"not JSON: {error}") from None
-    _check(payload)
+    _check_values(payload)
     return payload
 
 
@@ -63,35 +63,35 @@ def build_schemas() -> dict[str, Any]:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    data = dict(pairs)
+    if len(data) != len(pairs):
         raise ValueError("a key appears twice")
-    return found
+    return data
 
 
 def _describe_error(loc: tuple[int | str, ...], kind: str, message: str) -> str:
     keys = (make_printable(str(part), "?") for part in loc)
-    place = ".".join(key if len(key) <= 60 else f"{key[:60]}…" for key in keys)
+    path = ".".join(key if len(key) <= 60 else f"{key[:60]}…" for key in keys)
     if kind == "unexpected_keyword_argument":
-        return f"{place}: unknown key"
-    return f"{place}: {message}" if place else message
+        return f"{path}: unknown key"
+    return f"{path}: {message}" if path else message
 
 
 def _build_error(why: str) -> NightshiftError:
     return build_config_error(f"payload: {why}")
 
 
-# --- what types cannot say ------------------------------------------------------------------------
+# --- what types cannot express --------------------------------------------------------------------
 
 
-def _check(payload: Payload) -> None:
+def _check_values(payload: Payload) -> None:
     if not payload.task_prompt.strip():
         raise _build_error("task_prompt: there is no task")
     if "\0" in payload.task_prompt:
         raise _build_error("task_prompt: must not contain a NUL character")
-    for place, text in _list_plain_texts(payload):
+    for name, text in _list_plain_texts(payload):
         if not text.isprintable():
-            raise _build_error(f"{place}: must not contain control characters")
+            raise _build_error(f"{name}: must not contain control characters")
     if payload.model is not None and not _MODEL.fullmatch(payload.model):
         raise _build_error("model: letters, digits and . _ : / @ + - make an id")
     _check_subdir(payload.workspace.workspace_subdir)

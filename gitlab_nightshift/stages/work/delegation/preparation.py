@@ -1,4 +1,4 @@
-"""Prepare: checks and decides everything possible before an agent runs."""
+"""Prepare: checks and decides all that is possible before an agent runs."""
 
 import dataclasses
 import functools
@@ -33,7 +33,7 @@ from gitlab_nightshift.settings.load import load_settings
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.delegation.agent_choice import (
     FALLBACK,
-    choose,
+    choose_agent,
     choose_fallback,
     may_fall_back,
 )
@@ -50,7 +50,11 @@ from gitlab_nightshift.stages.work.delegation.delegation_source import (
     find_commit,
 )
 from gitlab_nightshift.stages.work.delegation.delivery import find_author
-from gitlab_nightshift.stages.work.work_context import Commands, WorkContext, build_job_context
+from gitlab_nightshift.stages.work.work_context import (
+    VerifyCommands,
+    WorkContext,
+    build_job_context,
+)
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.network_settings import build_network_env
 
@@ -62,8 +66,8 @@ _ORCHESTRATOR = "NIGHTSHIFT_ORCHESTRATOR"
 
 @dataclass
 class PreparationState:
-    """What preparation has found out so far, for the result if it fails. ``output_dir`` is set once
-    results may be kept; ``chosen`` are the settings with the chosen agent."""
+    """What preparation has found out so far, for the result if it fails. ``output_dir`` is set as
+    soon as results may be kept; ``chosen`` are the settings with the chosen agent."""
 
     output_dir: str | None = None
     base: str | None = None
@@ -72,15 +76,14 @@ class PreparationState:
 
 @dataclass(frozen=True)
 class PreparedDelegation:
-    """What is decided before the workspace is created. ``chosen`` and ``fallback`` are the settings
-    with an agent each: the second takes over if the first cannot be used. A text says why there is
-    no fallback, None that none was requested. ``person`` is the committer; without a commit it is
-    None, and ``branch`` ""."""
+    """What is decided before the workspace is created. ``chosen`` are the settings with the agent,
+    ``fallback`` those with the agent that takes over if it cannot be used; or why there is none, as
+    text, or None if none was requested. Without a commit ``author`` is None and ``branch`` ""."""
 
     source: DelegationSource
     base: str
     branch: str
-    person: CommitIdentity | None
+    author: CommitIdentity | None
     plan: Plan
     chosen: Settings
     fallback: Settings | str | None
@@ -101,22 +104,22 @@ def prepare(
     subdir = check_subdir(source, base, payload.workspace.workspace_subdir)
     settings = narrow_settings(settings, payload, subdir)
     check_clean(source, payload, settings.output_dir)
-    applied = payload.execution.apply_changes and not payload.execution.dry_run
+    applies = payload.execution.apply_changes and not payload.execution.dry_run
     in_place = payload.workspace.checkout_mode == "in_place"
-    makes_commit = applied and not in_place and not source.fetched
+    makes_commit = applies and not in_place and not source.fetched
     branch = choose_branch(source, payload, context.job.run_id) if makes_commit else ""
-    person = find_author(source, context.job) if makes_commit else None
-    chosen = state.chosen = _choose_agent(context, settings)
+    author = find_author(source, context.job) if makes_commit else None
+    chosen = state.chosen = _choose_agent_or_fallback(context, settings)
     plan = _build_plan(context, settings, base, branch)
     fallback: Settings | str | None = None
     if may_fall_back(payload, Code.PROVIDER_UNAVAILABLE) and chosen.agent != FALLBACK:
         fallback = _try_fallback(context, settings)
-    return PreparedDelegation(source, base, branch, person, plan, chosen, fallback)
+    return PreparedDelegation(source, base, branch, author, plan, chosen, fallback)
 
 
-def _choose_agent(context: DelegationContext, settings: Settings) -> Settings:
+def _choose_agent_or_fallback(context: DelegationContext, settings: Settings) -> Settings:
     try:
-        return choose(context.payload, settings, context.env, context.emit)
+        return choose_agent(context.payload, settings, context.env, context.emit)
     except NightshiftError as error:
         if not may_fall_back(context.payload, error.code):
             raise
@@ -132,8 +135,8 @@ def _try_fallback(context: DelegationContext, settings: Settings) -> Settings | 
     """The settings with the fallback's agent, or why it cannot be used."""
     try:
         return choose_fallback(context.payload, settings, context.env)
-    except NightshiftError as failure:
-        return failure.message
+    except NightshiftError as error:
+        return error.message
 
 
 def _build_plan(context: DelegationContext, settings: Settings, base: str, branch: str) -> Plan:
@@ -157,14 +160,14 @@ def _build_plan(context: DelegationContext, settings: Settings, base: str, branc
 def _read_settings(source: DelegationSource, env: Mapping[str, str], job: JobFacts) -> Settings:
     """The settings, with the policy restricted for a delegation.
 
-    ``nightshift.yaml`` is read from the default branch. That of a repository by URL is a
-    stranger's, and is not read. Raises NightshiftError ``E_CONFIG``.
+    ``nightshift.yaml`` is read from the default branch, but not if the repository was fetched from
+    a URL: it is a stranger's. Raises NightshiftError ``E_CONFIG``.
     """
     if job.in_ci:
-        named = [name for name in env if name.startswith(_POLICY_PREFIXES) and env[name].strip()]
-        if named:
+        names = [name for name in env if name.startswith(_POLICY_PREFIXES) and env[name].strip()]
+        if names:
             text = "a delegation's policy and profile come from the default branch only"
-            raise build_config_error(f"{', '.join(sorted(named))}: {text}")
+            raise build_config_error(f"{', '.join(sorted(names))}: {text}")
     return restrict_settings(load_settings(env, _read_config_file(source, job)))
 
 
@@ -186,10 +189,10 @@ def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
     Raises NightshiftError ``E_CONFIG`` if that is another branch's."""
     name = job.default_branch
     refs = [f"refs/remotes/origin/{name}", f"refs/heads/{name}"] if name else []
-    found = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
-    if commit := next(filter(None, found), None):
+    commits = (find_commit(source, ref) for ref in (*refs, "refs/remotes/origin/HEAD"))
+    if commit := next(filter(None, commits), None):
         return commit
-    # Another branch's settings are those of whoever wrote that branch.
+    # Whoever can push another branch could write its settings.
     if name and job.ref_name != name:
         text = f"the policy is read from {name}, which is not in {source.top}: fetch it first"
         raise build_config_error(text)
@@ -197,11 +200,11 @@ def _find_default_commit(source: DelegationSource, job: JobFacts) -> str:
 
 
 def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settings:
-    """The settings with what the payload asks for: it may restrict them, never extend them."""
+    """The settings with what the payload requests: it may restrict them, never extend them."""
     execution, policy = payload.execution, settings.policy
     hosts = policy.egress_hosts if execution.network == "on" else []
-    # Whatever flags the team has set: manifests, lock files and settings of tools may change only
-    # with allow_install, and files outside workspace_subdir never.
+    # Whatever the team's flags: manifests, lock files and settings of tools may change only with
+    # allow_install, and files outside workspace_subdir never.
     level = "off" if execution.dependency_policy == "allow_install" else "fail"
     flags = {**policy.flags, "dependency-file": level, "tool-settings": level}
     if subdir:
@@ -218,15 +221,15 @@ def narrow_settings(settings: Settings, payload: Payload, subdir: str) -> Settin
 
 
 def _restrict_paths(settings: Settings, subdir: str) -> dict[str, object]:
-    """The settings that allow changes only in this folder, and there only where they do so now."""
+    """The settings that allow changes only in this folder, and there only where they already do."""
     if not settings.paths:
         return {"paths": [f"/{subdir}/"]}
     # gitignore(5) rules: a file cannot be re-included if its parent is excluded, so each level is
     # excluded and the next folder on the path re-included.
     parts = subdir.split("/")
-    above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
     outside = ["/*"]
-    for folder in above:
+    for depth in range(1, len(parts) + 1):
+        folder = "/".join(parts[:depth])
         outside += [f"!/{folder}/", f"/{folder}/*"]
     return {"exclude_paths": [*outside[:-1], *settings.exclude_paths]}
 
@@ -237,13 +240,13 @@ def _find_approver(settings: Settings, job: JobFacts, env: Mapping[str, str]) ->
     In a GitLab job: the person who ran the pipeline, or a user whom ``policy.orchestrators`` names.
     Elsewhere: the orchestrator that names itself, if the policy names it too.
     """
-    named = settings.policy.orchestrators
+    orchestrators = settings.policy.orchestrators
     if not job.in_ci:
         name = env.get(_ORCHESTRATOR, "")
-        return f"{name} (policy.orchestrators)" if name in named else ""
+        return f"{name} (policy.orchestrators)" if name in orchestrators else ""
     if job.user_login and job.pipeline_source == "web":
         return f"{job.user_login}, who ran the pipeline"
-    return f"{job.user_login} (policy.orchestrators)" if job.user_login in named else ""
+    return f"{job.user_login} (policy.orchestrators)" if job.user_login in orchestrators else ""
 
 
 def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit) -> None:
@@ -257,8 +260,8 @@ def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit)
         raise build_config_error(
             "network: on: policy.egress_hosts lists no host that may be reached"
         )
-    asked = list_gates(payload, settings)
-    denied = [(each.gate, each.why) for each in asked if each.does == "deny"]
+    required = list_gates(payload, settings)
+    denied = [(each.gate, each.why) for each in required if each.decision == "deny"]
     if why := find_test_refusal(payload, settings):
         denied.append(("exec", why))
     for gate, why in denied:
@@ -266,21 +269,21 @@ def _pass_gates(payload: Payload, settings: Settings, approver: str, emit: Emit)
     if denied:
         gates = "; ".join(f"{gate}: {why}" for gate, why in denied)
         raise NightshiftError(Code.POLICY_DENY, f"the policy denies it: {gates}")
-    for each in asked:
-        if each.does == "auto_allow":
+    for each in required:
+        if each.decision == "auto_allow":
             emit(GateApproved(each.gate, f"policy.gates.{each.gate}"))
             continue
         emit(GateRequired(each.gate, each.why))
         if not approver:
-            named = ", ".join(settings.policy.orchestrators) or "nobody"
+            names = ", ".join(settings.policy.orchestrators) or "nobody"
             text = f"{each.why}: nobody has approved it; policy.orchestrators of the default branch"
-            text += f" lists who may ({named}), and an orchestrator names itself in {_ORCHESTRATOR}"
+            text += f" lists who may ({names}), and an orchestrator names itself in {_ORCHESTRATOR}"
             raise NightshiftError(Code.APPROVAL_REQUIRED, text)
         emit(GateApproved(each.gate, approver))
 
 
 # As each package manager documents the installation from a lock file in CI.
-_LOCKED = {
+_LOCKED_INSTALLS = {
     "package-lock.json": "npm ci",
     "npm-shrinkwrap.json": "npm ci",
     "yarn.lock": "yarn install --immutable",
@@ -302,14 +305,13 @@ _INSTALLERS = frozenset(
     """npm yarn pnpm bun pip pip3 uv poetry pdm pipenv bundle gem composer cargo go mix dotnet
     apt-get apk""".split()
 )
-"""Programs that install packages, which deny_install takes away."""
+"""Programs that install packages: deny_install forbids them."""
 
 
 def build_delegated_context(
     context: DelegationContext, source: DelegationSource, base: str, chosen: Settings
 ) -> WorkContext:
-    """The input of work in the caller's checkout; a workspace replaces that later. ``chosen`` are
-    the settings with the agent."""
+    """The input of work for the caller's checkout, which a workspace replaces later."""
     in_place = context.payload.workspace.checkout_mode == "in_place"
     files = list_revision_files(source.git, source.top, base)
     read = functools.partial(read_committed_file, source.git, source.top, base)
@@ -328,7 +330,7 @@ def build_delegated_context(
         source.git,
         build_network_env(context.env, context.folder, context.private),
         BuildFiles(files, read),
-        Commands(tuple(chosen.verify_commands), implied=False),
+        VerifyCommands(tuple(chosen.verify_commands), implied=False),
         context.compute_left_s(),
         separate_checkout=not in_place,
     )
@@ -344,15 +346,14 @@ def build_delegated_context(
 def with_installs(
     commands: Collection[str], execution: Execution, files: Collection[str]
 ) -> tuple[str, ...]:
-    """The commands that an agent may run: ``commands``, with installations added or taken away as
-    the dependency policy says."""
+    """The allowed commands, with installations added or removed by the dependency policy."""
     policy = execution.dependency_policy
     if policy == "deny_install":
-        locked = set(_LOCKED.values())
-        return tuple(c for c in commands if c not in _INSTALLERS and c not in locked)
+        denied = {*_INSTALLERS, *_LOCKED_INSTALLS.values()}
+        return tuple(command for command in commands if command not in denied)
     if execution.network == "off":
         return tuple(commands)
-    installs = [command for lock, command in _LOCKED.items() if lock in files]
+    installs = [command for lock, command in _LOCKED_INSTALLS.items() if lock in files]
     if policy == "allow_install":
         installs = [command.split()[0] for command in installs]
     return tuple(dict.fromkeys((*commands, *installs)))

@@ -62,9 +62,9 @@ from gitlab_nightshift.stages.work.workflows import (
     prepare_agent,
 )
 
-_UNREADABLE = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
+_PARSE_FAILURES = {BeadStatus.BAD_OUTPUT, BeadStatus.NO_HANDOFF}
 """Failures of a bead that the result reports as E_PARSE_ERROR."""
-_PHASES = {
+_PHASES_BY_STEP = {
     "implement": Phase.APPLY,
     "checks": Phase.VERIFY,
     "evidence": Phase.VERIFY,
@@ -79,9 +79,9 @@ class DelegationProgress:
     needs, and passes the events on.
 
     ``agent_started``: an agent's process has been started; ``exit_code`` is that of the last one.
-    ``change`` is the change of the last recorded attempt, even if it was undone (None: no attempt
-    was recorded), ``last_message`` what the last Implement said. ``tests`` are the runs of the
-    requested test.
+    ``change`` is that of the last recorded attempt, even if it was undone (None: no attempt was
+    recorded), ``last_message`` that of the last Implement. ``tests`` are the runs of the requested
+    test.
     """
 
     emit: Emit
@@ -96,7 +96,7 @@ class DelegationProgress:
     def __call__(self, event: Event) -> None:
         """Receive an event."""
         match event:
-            case StepStarted(key=key) if phase := _PHASES.get(key.partition("-")[0]):
+            case StepStarted(key=key) if phase := _PHASES_BY_STEP.get(key.partition("-")[0]):
                 self.phases.enter(phase, int(key.rpartition("-")[2]))
             case ProgramStarted(command=command) if command.startswith(AGENT):
                 self.agent_started = True
@@ -117,7 +117,7 @@ def main(_data: Mapping[str, Any]) -> int:
 
 
 def _run_task(resources: WorkResources, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the task, and report how that went (``WorkReport``): failures, signals and bugs, too. The
+    """Do the task, and report the outcome (``WorkReport``), be it a failure, a signal or a bug. The
     bundle of a proven change is stored, or else the last attempt's change as ``failed.patch``."""
     outlet, work_context = resources.outlet, resources.work_context
     if inputs["fallback_reason"]:  # the first agent could not be used
@@ -145,10 +145,10 @@ def _build_report(
 ) -> WorkReport:
     workspace, fall_back = progress.workspace, False
     if workspace and bundle.error_code == Code.PROVIDER_UNAVAILABLE:
-        # Another agent can take over only if the workspace is known to be as it was.
+        # Another agent can take over only if the workspace is known to be unchanged.
         with contextlib.suppress(GitError, NightshiftError):
             fall_back = not list_changed_files(source.machine_git, workspace.path)
-    # The logs of the last Implement bead, else of the last bead.
+    # Reported are the logs of the last Implement bead, or else of the last bead.
     beads = [bead for bead in bundle.beads if bead.bead == "implement"] or bundle.beads
     logs = beads[-1].logs if beads else ()
     test_result: TestResult = "skipped"
@@ -157,7 +157,7 @@ def _build_report(
     return WorkReport(
         error_code=bundle.error_code,
         reason=bundle.reason,
-        local=workspace is not None and workspace.local,
+        local=workspace is not None and workspace.has_local_changes,
         began=progress.agent_started,
         changed=progress.change is not None and not progress.change.empty,
         fall_back=fall_back,
@@ -190,11 +190,11 @@ def _build_workflow(
         return Baseline(commands=requested, no_test_requested=not requested)
 
     return Workflow(
-        baseline=build_baseline,
+        run_baseline=build_baseline,
         run=lambda night: _do_task(night, progress),
         choose_checkout=open_workspace,
         prepare=lambda work_context: _prepare_agent(work_context, payload),
-        any_day=True,
+        runs_unscheduled=True,
     )
 
 
@@ -205,15 +205,15 @@ def _do_task(night: Night, progress: DelegationProgress) -> Ending:
         night.bead_context.ledger.check()
 
     def end_failed(night: Night, stop: Stop, tried: Sequence[CategoryResult]) -> Ending:
-        # Without a failed attempt a limit has stopped a bead, and its change is not recorded yet.
-        if not tried and not (now := night.checkout.capture()).empty:
-            progress.change = now
+        if not tried:  # a limit has stopped a bead, whose change is not recorded yet
+            captured = night.checkout.capture()
+            progress.change = progress.change if captured.empty else captured
         return _build_failed_ending(night, stop, tried)
 
     recorder = _ChangeRecorder(**vars(night.recorder), progress=progress)
     policy = TaskPolicy(
         on_failure=end_attempt,
-        # No bead writes texts: whoever delegates gets the agent's own words.
+        # No bead writes texts: the caller gets the agent's own words.
         write_draft=lambda _night, _category, analysis, _proven: draft_from_analysis(analysis),
         build_failed_ending=end_failed,
     )
@@ -225,7 +225,7 @@ def _build_failed_ending(night: Night, stop: Stop, tried: Sequence[CategoryResul
     code = stop.code
     if status is BeadStatus.TIMEOUT:
         code = Code.TIMEOUT
-    if status in _UNREADABLE:
+    if status in _PARSE_FAILURES:
         code = Code.PARSE_ERROR
     return Ending(Outcome.FAILED, stop.reason, TASK, error_code=code.value if code else "")
 
@@ -247,9 +247,9 @@ class _CustomCodex(Codex):
     """Codex, started by ``debug.codex_command``. Its first word, the program, is in the settings
     already (``agent_executable``)."""
 
-    def __init__(self, settings: Settings, words: tuple[str, ...]) -> None:
+    def __init__(self, settings: Settings, command: tuple[str, ...]) -> None:
         super().__init__(settings)
-        self._words = words[1:]
+        self._words = command[1:]
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
         """The program, the command's other words, then the arguments for codex."""
@@ -258,7 +258,7 @@ class _CustomCodex(Codex):
 
 
 def _prepare_agent(work_context: WorkContext, payload: Payload) -> AgentSetup:
-    setup, words = prepare_agent(work_context), payload.debug.codex_command
-    if not words or work_context.settings.agent != "codex":
+    setup, command = prepare_agent(work_context), payload.debug.codex_command
+    if not command or work_context.settings.agent != "codex":
         return setup
-    return dataclasses.replace(setup, provider=_CustomCodex(work_context.settings, words))
+    return dataclasses.replace(setup, provider=_CustomCodex(work_context.settings, command))

@@ -40,7 +40,7 @@ def test_sections_in_order_and_empty_ones_left_out() -> None:
     )
 
 
-def test_each_has_its_share_and_the_rest_goes_where_it_is_needed() -> None:
+def test_unused_shares_go_to_sections_that_need_more() -> None:
     brief = write_brief((section("Small", 2, 0.5), section("Large", 1000, 0.5)))
     assert "- some words of a line 1\n\n## Large" in brief
     assert "more\n</" in brief
@@ -71,7 +71,7 @@ def test_no_brief_is_larger_than_allowed(sections: list[Section]) -> None:
     ("text", "tokens"),
     [("", 0), ("ab", 1), ("abcde", 3), ("é", 2), ("日本", 4), ("abcde日", 5)],
 )
-def test_the_estimate_errs_on_the_side_of_more(text: str, tokens: int) -> None:
+def test_the_estimate_is_an_upper_bound(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
 
 
@@ -151,7 +151,7 @@ EXPECTED = """\
 """
 
 
-def made(tmp_path: Path) -> BriefSources:
+def build_sources(tmp_path: Path) -> BriefSources:
     top = tmp_path / "top"
     top.mkdir()
     git(top, "init", "-q", "-b", "main")
@@ -169,12 +169,12 @@ def made(tmp_path: Path) -> BriefSources:
     )
 
 
-def test_everything_that_every_bead_asks_first(tmp_path: Path) -> None:
-    assert make_brief(made(tmp_path)).partition("\n\n")[2] == EXPECTED
+def test_the_complete_brief(tmp_path: Path) -> None:
+    assert make_brief(build_sources(tmp_path)).partition("\n\n")[2] == EXPECTED
 
 
 def test_a_hostile_repository_stays_bounded(tmp_path: Path) -> None:
-    sources = made(tmp_path)
+    sources = build_sources(tmp_path)
     for number in range(300):
         folder = sources.checkout / f"日本語{number}"
         folder.mkdir()
@@ -189,13 +189,13 @@ def test_a_hostile_repository_stays_bounded(tmp_path: Path) -> None:
     assert "## Open merge requests and rejected ideas" in brief
 
 
-def test_without_git_the_rest_is_there(tmp_path: Path) -> None:
-    sources = made(tmp_path)
+def test_without_git_the_other_sections_remain(tmp_path: Path) -> None:
+    sources = build_sources(tmp_path)
     (sources.checkout / ".git/HEAD").unlink()
     assert "make test: passed" in make_brief(sources)
 
 
-def test_the_top_comes_first_and_what_is_for_people() -> None:
+def test_convention_files_of_outer_folders_and_for_people_come_first() -> None:
     paths = ["web/.eslintrc.json", ".editorconfig", "src/a.py", "docs/agents.md", "web/AGENTS.md"]
     assert list_convention_files([*paths, "CONTRIBUTING.md", "sub/README.md", "README.md"]) == [
         "CONTRIBUTING.md",
@@ -206,28 +206,29 @@ def test_the_top_comes_first_and_what_is_for_people() -> None:
     ]
 
 
-def test_their_number_is_bounded() -> None:
+def test_the_number_of_convention_files_is_bounded() -> None:
     assert len(list_convention_files(f"p{n}/AGENTS.md" for n in range(99))) == MOST_FILES
 
 
-def test_first_lines_that_say_something(tmp_path: Path) -> None:
+def test_the_first_lines_with_content_are_quoted(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text(
         "# Rules\n\n---\n" + "".join(f"rule {n}\n" for n in range(99))
     )
     (tmp_path / ".editorconfig").write_text("root = true\n[*]\nindent_style = space\n# c\nd\ne\n")
-    quoted = list(read_convention_lines(tmp_path, ["AGENTS.md", ".editorconfig"]))
-    assert quoted[0] == ["AGENTS.md", "# Rules", *(f"rule {n}" for n in range(7))]
-    assert quoted[1] == [".editorconfig", "root = true", "[*]", "indent_style = space", "# c"]
+    assert list(read_convention_lines(tmp_path, ["AGENTS.md", ".editorconfig"])) == [
+        ("AGENTS.md", ["# Rules", *(f"rule {n}" for n in range(7))]),
+        (".editorconfig", ["root = true", "[*]", "indent_style = space", "# c"]),
+    ]
 
 
-def test_of_a_python_project_the_settings_of_its_tools(tmp_path: Path) -> None:
+def test_only_settings_of_tools_are_quoted_from_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         '[project]\nname = "x"\n[tool.ruff]\nline-length = 88\n\n[tool.uv]\nx = 1\n'
         "[tool.pytest.ini_options]\naddopts = '-q'\n"
     )
     expected = ["[tool.ruff]", "line-length = 88", "[tool.pytest.ini_options]", "addopts = '-q'"]
-    [quoted] = read_convention_lines(tmp_path, ["pyproject.toml", "lib/pyproject.toml"])
-    assert quoted == ["pyproject.toml", *expected]
+    paths = ["pyproject.toml", "lib/pyproject.toml"]
+    assert list(read_convention_lines(tmp_path, paths)) == [("pyproject.toml", expected)]
 
 
 def test_no_link_is_followed_and_a_missing_or_binary_file_is_only_named(tmp_path: Path) -> None:
@@ -241,8 +242,8 @@ def test_no_link_is_followed_and_a_missing_or_binary_file_is_only_named(tmp_path
     (top / "CLAUDE.md").write_bytes(b"\xff\xfe\x00" * 9)
     names = ["AGENTS.md", "lib/AGENTS.md", "CONTRIBUTING.md"]
     assert list(read_convention_lines(top, names)) == [
-        ["AGENTS.md"],
-        ["CONTRIBUTING.md"],
-        ["lib/AGENTS.md"],
+        ("AGENTS.md", []),
+        ("CONTRIBUTING.md", []),
+        ("lib/AGENTS.md", []),
     ]
     assert "secret" not in str(list(read_convention_lines(top, [*names, "CLAUDE.md"])))

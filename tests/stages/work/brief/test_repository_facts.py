@@ -1,4 +1,4 @@
-"""What git says of a commit: files with sizes, the main line, where its history ends."""
+"""What git tells about a commit: files with sizes, the main line, where its history ends."""
 
 import os
 from pathlib import Path
@@ -24,29 +24,29 @@ ODD = os.fsdecode(b"odd \xff\nname")
 ME = ("-c", "user.name=A", "-c", "user.email=a@example.org")
 
 
-def opened(top: Path, folder: Path) -> Repository:
+def open_repository(top: Path, folder: Path) -> Repository:
     return Repository(build_isolated_git(folder / "home", os.environ["PATH"]), top / ".git")
 
 
-def committed(top: Path, subject: str) -> None:
+def commit(top: Path, subject: str) -> None:
     git(top, "add", "-A")
     git(top, *ME, "commit", "-q", "--allow-empty", "-m", subject)
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
-    made = tmp_path / "top"
-    (made / "src").mkdir(parents=True)
-    git(made, "init", "-q", "-b", "main")
-    (made / "src/a.py").write_text("one\n")
-    (made / ODD).write_text("odd")
-    (made / "link").symlink_to("/etc/passwd")
-    committed(made, "first")
-    return made
+    folder = tmp_path / "top"
+    (folder / "src").mkdir(parents=True)
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "src/a.py").write_text("one\n")
+    (folder / ODD).write_text("odd")
+    (folder / "link").symlink_to("/etc/passwd")
+    commit(folder, "first")
+    return folder
 
 
 def read(top: Path, folder: Path) -> RepositoryFacts:
-    return read_repository_facts(opened(top, folder), "HEAD")
+    return read_repository_facts(open_repository(top, folder), "HEAD")
 
 
 def test_files_with_their_sizes_and_no_link(top: Path, tmp_path: Path) -> None:
@@ -54,13 +54,13 @@ def test_files_with_their_sizes_and_no_link(top: Path, tmp_path: Path) -> None:
     assert {file.path: file.size for file in facts.files} == {"src/a.py": 4, ODD: 3}
 
 
-def test_commits_with_what_they_changed_newest_first(top: Path, tmp_path: Path) -> None:
+def test_commits_newest_first_with_the_files_that_they_changed(top: Path, tmp_path: Path) -> None:
     (top / "src/a.py").write_text("two\n")
     (top / ODD).write_text("odder")
-    committed(top, "second: with a colon")
+    commit(top, "second: with a colon")
     git(top, "checkout", "-q", "-b", "side")
     (top / "b.py").write_text("b\n")
-    committed(top, "on the side")
+    commit(top, "on the side")
     git(top, "checkout", "-q", "main")
     git(top, *ME, "merge", "-q", "--no-ff", "-m", "merged", "side")
     facts = read(top, tmp_path)
@@ -74,9 +74,9 @@ def test_commits_with_what_they_changed_newest_first(top: Path, tmp_path: Path) 
     assert facts.committed_at == float(when)
 
 
-def test_a_shallow_history_is_known_and_its_end_changed_nothing(top: Path, tmp_path: Path) -> None:
+def test_the_oldest_commit_of_a_shallow_clone_has_no_files(top: Path, tmp_path: Path) -> None:
     for number in range(3):
-        committed(top, f"more {number}")
+        commit(top, f"more {number}")
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=2", f"file://{top}", str(shallow))
     facts = read(shallow, tmp_path)
@@ -85,13 +85,13 @@ def test_a_shallow_history_is_known_and_its_end_changed_nothing(top: Path, tmp_p
     assert len(facts.files) == 2
 
 
-def test_no_more_commits_than_are_of_use(top: Path, tmp_path: Path) -> None:
+def test_the_number_of_commits_is_bounded(top: Path, tmp_path: Path) -> None:
     stream = "".join(
         f"commit refs/heads/long\ncommitter A <a@b> {n} +0000\ndata 1\nx\n"
         for n in range(MOST_COMMITS + 5)
     )
     git(top, "fast-import", "--quiet", stdin=stream)
-    facts = read_repository_facts(opened(top, tmp_path), "long")
+    facts = read_repository_facts(open_repository(top, tmp_path), "long")
     assert len(facts.commits) == MOST_COMMITS
     assert facts.shallow is False
 
@@ -99,20 +99,20 @@ def test_no_more_commits_than_are_of_use(top: Path, tmp_path: Path) -> None:
 def test_a_name_that_looks_like_a_commit_does_no_harm(top: Path, tmp_path: Path) -> None:
     (top / "\x01123").write_text("x")
     (top / "\x01").write_text("x")
-    committed(top, "hostile")
+    commit(top, "hostile")
     assert [c.subject for c in read(top, tmp_path).commits] == ["hostile", "first"]
 
 
-def test_what_is_no_commit_is_an_error(top: Path, tmp_path: Path) -> None:
+def test_an_unknown_commit_is_an_error(top: Path, tmp_path: Path) -> None:
     with pytest.raises(GitError):
-        read_repository_facts(opened(top, tmp_path), "0" * 40)
+        read_repository_facts(open_repository(top, tmp_path), "0" * 40)
 
 
 def files(*rows: tuple[str, int]) -> list[TrackedFile]:
     return [TrackedFile(*row) for row in rows]
 
 
-def test_the_whole_then_the_folders() -> None:
+def test_the_layout_has_the_repository_then_its_folders() -> None:
     lines = describe_layout(
         files(
             ("Makefile", 100),
@@ -136,14 +136,14 @@ def test_a_chain_of_folders_is_one_line() -> None:
     assert lines == ["all: 2 files, 2 B, Java 2", "src/main/java/: 2 files, 2 B, Java 2"]
 
 
-def test_many_folders_are_bounded_and_the_top_ones_stay() -> None:
+def test_the_number_of_folders_is_bounded_and_the_top_level_stays() -> None:
     many = [(f"src/area{n}/f{m}.py", 10) for n in range(200) for m in range(3)]
     lines = describe_layout(files(*many, ("tests/test_a.py", 10)))
     assert len(lines) == MOST_FOLDERS + 1
     assert "tests/: 1 file, 10 B, Python 1" in lines
 
 
-def test_no_file_at_all() -> None:
+def test_the_layout_of_an_empty_repository() -> None:
     assert describe_layout([]) == ["all: 0 files"]
 
 

@@ -1,4 +1,4 @@
-"""Functions without a test, from a report that is of this very commit."""
+"""Functions that no test reaches, from a report of this commit."""
 
 import contextlib
 import os
@@ -41,10 +41,10 @@ RUN = {1: 1, 4: 1, 5: 1, 6: 1, 10: 1, 11: 1, 16: 1}
 FOUND = ["shop/price.py:11 Price.never (2 lines)", "shop/price.py:16 never_either (1 lines)"]
 
 
-def cobertura(name: str, hits: dict[int, int], stamp: float = NOW + 60) -> str:
+def cobertura(name: str, hits: dict[int, int], created: float = NOW + 60) -> str:
     lines = "".join(f'<line number="{n}" hits="{count}"/>' for n, count in hits.items())
     return (
-        f'<coverage timestamp="{stamp * 1000:.0f}"><class filename="{name}">'
+        f'<coverage timestamp="{created * 1000:.0f}"><class filename="{name}">'
         f"<lines>{lines}</lines></class></coverage>"
     )
 
@@ -54,9 +54,9 @@ def checkout(top: Path, **reports: str) -> Path:
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_text(SOURCE if path == "shop/price.py" else "x = 1\n")
     for name, text in reports.items():
-        place = top / name.replace("__", "/").replace("_", ".")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        file = top / name.replace("__", "/").replace("_", ".")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
     return top
 
 
@@ -65,12 +65,12 @@ def test_functions_whose_body_was_never_run(tmp_path: Path) -> None:
     assert list_uncovered(top, TRACKED, NOW) == FOUND
 
 
-def test_a_name_that_a_report_has_in_its_own_way(tmp_path: Path) -> None:
+def test_a_report_may_name_files_by_other_paths(tmp_path: Path) -> None:
     text = cobertura("/builds/acme/shop/price.py", {**MISSED, **RUN})
     assert list_uncovered(checkout(tmp_path, coverage_xml=text), TRACKED, NOW) == FOUND
 
 
-def test_functions_that_a_report_names_where_the_language_is_not_understood(tmp_path: Path) -> None:
+def test_without_a_parser_the_functions_that_the_report_names_count(tmp_path: Path) -> None:
     top = checkout(tmp_path)
     (top / "calc.pl").write_text("sub a {\n 1;\n}\nsub b {\n 2;\n}\n")
     lcov = "SF:calc.pl\nFN:1,a\nFN:4,b\nFNDA:1,a\nFNDA:0,b\nDA:2,1\nDA:5,0\nend_of_record\n"
@@ -80,44 +80,39 @@ def test_functions_that_a_report_names_where_the_language_is_not_understood(tmp_
     assert list_uncovered(top, [*TRACKED, "calc.pl"], NOW) == ["calc.pl:4 b (1 lines)"]
 
 
-def test_reports_are_looked_for_beside_build_files(tmp_path: Path) -> None:
+def test_reports_are_searched_beside_build_files(tmp_path: Path) -> None:
     top = checkout(tmp_path, web__coverage_xml=cobertura("price.py", {**MISSED, **RUN}))
     assert list_uncovered(top, TRACKED, NOW) == []
     assert list_uncovered(top, [*TRACKED, "web/package.json"], NOW) == FOUND
 
 
 @each(
-    ("stamp", "hits", "why"),
+    ("name", "created", "hits", "why"),
     [
-        (NOW - 1, {**MISSED, **RUN}, "it is older than this commit"),
-        (NOW + 60, {**MISSED, 18: 0}, "it covers other files than this commit's"),
+        ("price.py", NOW - 1, {**MISSED, **RUN}, "it is older than this commit"),
+        ("price.py", NOW + 60, {**MISSED, 18: 0}, "it covers other files than this commit's"),
+        ("elsewhere.py", NOW + 60, MISSED, "it covers other files than this commit's"),
     ],
 )
 def test_a_report_of_another_commit(
-    stamp: float, hits: dict[int, int], why: str, tmp_path: Path
+    name: str, created: float, hits: dict[int, int], why: str, tmp_path: Path
 ) -> None:
-    top = checkout(tmp_path, coverage_xml=cobertura("price.py", hits, stamp))
+    top = checkout(tmp_path, coverage_xml=cobertura(name, hits, created))
     assert list_uncovered(top, TRACKED, NOW) == [f"coverage.xml: not used: {why}"]
 
 
-def test_a_report_of_other_files(tmp_path: Path) -> None:
-    top = checkout(tmp_path, coverage_xml=cobertura("elsewhere.py", MISSED))
-    why = "it covers other files than this commit's"
-    assert list_uncovered(top, TRACKED, NOW) == [f"coverage.xml: not used: {why}"]
-
-
-def test_where_all_is_covered_nothing_is_listed(tmp_path: Path) -> None:
+def test_nothing_is_listed_if_every_function_ran(tmp_path: Path) -> None:
     top = checkout(tmp_path, coverage_xml=cobertura("price.py", RUN))
     assert list_uncovered(top, TRACKED, NOW) == []
 
 
-def test_a_report_in_the_commit_is_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_report_that_is_part_of_the_commit_is_not_used(tmp_path: Path) -> None:
     top = checkout(tmp_path, coverage_xml=cobertura("price.py", {**MISSED, **RUN}))
     [line] = list_uncovered(top, [*TRACKED, "coverage.xml"], NOW)
     assert line.startswith("coverage.xml: not used: it is part of the commit")
 
 
-def test_one_of_200_mb_is_not_read(tmp_path: Path) -> None:
+def test_a_report_of_200_mb_is_not_read(tmp_path: Path) -> None:
     top = checkout(tmp_path)
     with (top / "coverage.xml").open("wb") as file:
         file.write(b"<coverage>")
@@ -137,7 +132,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     assert all("not used: it" in line for line in lines)
 
 
-def test_what_is_listed_is_bounded(tmp_path: Path) -> None:
+def test_the_number_of_functions_is_bounded(tmp_path: Path) -> None:
     top = checkout(tmp_path)
     many = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(100))
     (top / "shop/price.py").write_text(many)
@@ -215,11 +210,11 @@ def test_lines_and_functions(
     assert (covered.hit, covered.missed, covered.functions) == (hit, missed, functions)
 
 
-def test_when_it_was_made() -> None:
-    assert parse_report(COBERTURA).made_at == 1700000000.123
-    assert parse_report(COBERTURA.replace(b"1700000000123", b"1700000000")).made_at == 1700000000
-    assert parse_report(JACOCO).made_at == 1700000000
-    assert parse_report(LCOV).made_at is None
+def test_when_a_report_was_created() -> None:
+    assert parse_report(COBERTURA).created_at == 1700000000.123
+    assert parse_report(COBERTURA.replace(b"1700000000123", b"1700000000")).created_at == 1700000000
+    assert parse_report(JACOCO).created_at == 1700000000
+    assert parse_report(LCOV).created_at is None
 
 
 @each(
@@ -236,12 +231,12 @@ def test_when_it_was_made() -> None:
         (b"SF:a\nDA:" + b"9" * 5000 + b",0\n", "a number in it cannot be read"),
     ],
 )
-def test_what_cannot_be_read(data: bytes, why: str) -> None:
+def test_unreadable_reports(data: bytes, why: str) -> None:
     with pytest.raises(UnreadableReportError, match=why):
         parse_report(data)
 
 
-def test_a_block_of_a_million_lines_is_not_believed() -> None:
+def test_a_block_of_a_million_lines_is_ignored() -> None:
     assert not parse_report(b"mode: set\na.go:1.1,999999.1 1 0\n").files
 
 

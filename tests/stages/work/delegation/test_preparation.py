@@ -3,7 +3,7 @@
 import pytest
 
 from gitlab_nightshift.policy.gates import restrict_settings
-from gitlab_nightshift.policy.path_patterns import within
+from gitlab_nightshift.policy.path_patterns import is_in_scope
 from gitlab_nightshift.records.delegation_records import Execution, Payload, WorkspaceOptions
 from gitlab_nightshift.settings.config_file import ConfigFile
 from gitlab_nightshift.settings.load import load_settings
@@ -17,8 +17,8 @@ PATHS = ("a.py", "lib/a.py", "lib/in/a.py", "lib/in/deep/a.py", "lib/in/a.txt", 
 
 def allowed(settings: Settings, subdir: str) -> list[str]:
     payload = Payload("x", workspace=WorkspaceOptions(workspace_subdir=subdir))
-    made = narrow_settings(settings, payload, subdir)
-    return [path for path in PATHS if within(path, made)]
+    narrowed = narrow_settings(settings, payload, subdir)
+    return [path for path in PATHS if is_in_scope(path, narrowed)]
 
 
 def test_a_folder_narrows_what_the_settings_allow() -> None:
@@ -32,7 +32,7 @@ def test_a_folder_narrows_what_the_settings_allow() -> None:
     assert allowed(Settings(), "") == list(PATHS)
 
 
-def test_a_folder_is_enforced_whatever_the_flag_says() -> None:
+def test_a_folder_is_enforced_whatever_the_flags() -> None:
     loose = Settings(policy=Policy(flags={"outside-paths": "off", "dependency-file": "off"}))
     payload = Payload("x", workspace=WorkspaceOptions(workspace_subdir="lib"))
     flags = narrow_settings(loose, payload, "lib").policy.flags
@@ -42,32 +42,32 @@ def test_a_folder_is_enforced_whatever_the_flag_says() -> None:
     assert narrow_settings(Settings(), installing, "").policy.flags == dict.fromkeys(held, "off")
 
 
-def test_hosts_are_closed_unless_they_are_asked_for() -> None:
+def test_hosts_are_closed_unless_the_payload_requests_a_network() -> None:
     settings = Settings(policy=Policy(egress_hosts=["mirror.example"]))
     assert narrow_settings(settings, Payload("x"), "").policy.egress_hosts == []
     on = Payload("x", execution=Execution(network="on"))
     assert narrow_settings(settings, on, "").policy.egress_hosts == ["mirror.example"]
 
 
-def test_the_test_is_words() -> None:
+def test_the_requested_test_is_a_quoted_command() -> None:
     text = 'policy: {test_commands: {unit: {command: [make, a b], args: ["-s", $(x)]}}}'
     settings = load_settings({}, ConfigFile("nightshift.yaml", text))
     execution = Execution(test_command_id="unit", test_args=("$(x)", "-s"))
-    made = narrow_settings(settings, Payload("x", execution=execution), "")
-    assert made.verify_commands == ["make 'a b' '$(x)' -s"]
+    narrowed = narrow_settings(settings, Payload("x", execution=execution), "")
+    assert narrowed.verify_commands == ["make 'a b' '$(x)' -s"]
 
 
 @pytest.mark.parametrize("gate", ["auto_allow", "require_approval", "deny"])
-def test_production_asks_where_a_gate_is_open(gate: str) -> None:
+def test_production_requires_an_approval_for_open_gates(gate: str) -> None:
     text = f"policy: {{gates: {{write: {gate}, exec: {gate}, network: {gate}}}}}\n"
-    asking = "require_approval" if gate == "auto_allow" else gate
-    for profile, expected in {"production": asking, "development": gate}.items():
+    restricted = "require_approval" if gate == "auto_allow" else gate
+    for profile, expected in {"production": restricted, "development": gate}.items():
         file = ConfigFile("nightshift.yaml", f"{text}profile: {profile}\n")
         gates = restrict_settings(load_settings({}, file)).policy.gates
         assert {gates.write, gates.exec, gates.network} == {expected}
 
 
-def test_writable_in_production_is_what_is_listed() -> None:
+def test_only_listed_paths_are_writable_in_production() -> None:
     def writable(text: str) -> list[str]:
         return restrict_settings(load_settings({}, ConfigFile("f", text))).policy.writable_paths
 
@@ -93,7 +93,7 @@ def test_the_kind_of_a_task(prompt: str, kind: str) -> None:
     assert detect_task_kind(prompt) == kind
 
 
-def test_what_may_be_installed() -> None:
+def test_allowed_installations() -> None:
     commands, files = ("git", "npm", "npm test", "npm ci"), ("package-lock.json", "go.mod")
     online = {"network": "on"}
 
