@@ -200,10 +200,10 @@ def mend(descriptor: int, number: int) -> None:
     """Do for the killed command what the next start in its checkout would do."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     data = _read_descriptor(descriptor)
-    from gitlab_nightshift.system.processes import end_orphans, let_end, list_own_children
+    from gitlab_nightshift.system.processes import end_orphans, list_own_children, wait_for_end
 
     # Its stages get a signal when it ends (PR_SET_PDEATHSIG), and clean up within some seconds.
-    let_end(list_own_children)
+    wait_for_end(list_own_children)
     end_orphans(list_own_children)
     from gitlab_nightshift.run_folder import mend_killed
 

@@ -156,7 +156,7 @@ class ResultRecords:
 
     def _write(self, name: str, data: bytes) -> None:
         self._reserve.release()
-        place = open_parent(self._folder, name, make=True)
+        place = open_parent(self._folder, name, create=True)
         try:
             with place as (fd, last), replace_file(last, fd, 0o666) as file:
                 write_all(file, data)
@@ -249,7 +249,7 @@ class ReceivedLogs:
         self._take(*message.names)
         self._next = message.first + len(message.names)
         # Raw logs are what fills a disk: from now on space for the records is set aside.
-        self.logs.reserve.hold()
+        self.logs.reserve.allocate()
         closing = contextlib.ExitStack()
         sinks = closing.enter_context(self.logs.open_logs(*message.names))
         self._groups[message.first] = _LogGroup(message.names, sinks, closing)

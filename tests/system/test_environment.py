@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.system.environment import (
-    BASE,
+    BASE_VARIABLES,
     DEFAULT_PATH,
     LOCALE,
     build_allowed_env,
@@ -84,23 +84,23 @@ def test_java_has_the_same_home_and_the_teams_options_go_last() -> None:
 
 @pytest.mark.parametrize("name", CODE)
 def test_what_runs_code_is_on_no_list(name: str) -> None:
-    assert name not in BASE
+    assert name not in BASE_VARIABLES
     assert name not in bead_env({name: "x"})
 
 
 def test_no_secret_is_on_the_list() -> None:
-    assert not set(MODEL_KEYS) & set(BASE)
-    assert set(BASE) == {"PATH", "USER", *LOCALE, *CERTIFICATES}
+    assert not set(MODEL_KEYS) & set(BASE_VARIABLES)
+    assert set(BASE_VARIABLES) == {"PATH", "USER", *LOCALE, *CERTIFICATES}
 
 
 @pytest.mark.parametrize("name", PROXIES)
 def test_the_jobs_proxies_are_not_passed_on(name: str) -> None:
     """They may hold a password, and lead past the gateway."""
-    assert name not in BASE
+    assert name not in BASE_VARIABLES
     assert name not in bead_env({name: "http://user:secret@proxy:3128"})
 
 
-NAMES = st.sampled_from(sorted({*JOB, *CODE, *BASE, "gitlab_token", "X"})) | st.text(
+NAMES = st.sampled_from(sorted({*JOB, *CODE, *BASE_VARIABLES, "gitlab_token", "X"})) | st.text(
     st.characters(codec="utf-8", exclude_characters="=\0"), min_size=1, max_size=12
 )
 VALUES = st.text(max_size=20) | st.sampled_from(
@@ -112,13 +112,13 @@ VALUES = st.text(max_size=20) | st.sampled_from(
 def test_no_other_key_whatever_the_job_and_the_names(env: dict[str, str], names: list[str]) -> None:
     env = {**env, "GITLAB_TOKEN": TOKEN, "CI_JOB_TOKEN": TOKEN}
     made = bead_env(env, *names, "GITLAB_TOKEN", "CI_JOB_TOKEN")
-    assert made.keys() <= {*BASE, *OURS, *names}
+    assert made.keys() <= {*BASE_VARIABLES, *OURS, *names}
     assert not {"GITLAB_TOKEN", "CI_JOB_TOKEN"} & made.keys()
     fixed = {"HOME": str(HOME), "TMPDIR": str(TMP)}
     assert {name: made[name] for name in fixed} == fixed
     passed = {name for name in made.keys() - {"HOME", "TMPDIR", "SHELL", "PATH"} if name in env}
     assert all(made[name] == env[name] or not env[name] for name in passed)
-    assert build_allowed_env(env, names).keys() <= {*BASE, *names}
+    assert build_allowed_env(env, names).keys() <= {*BASE_VARIABLES, *names}
     assert "GITLAB_TOKEN" not in build_allowed_env(env, names)
 
 

@@ -14,7 +14,7 @@ from gitlab_nightshift.system.file_names import (
     open_short_folder,
     within,
 )
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import SCRATCH_PREFIX, open_private_folder
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_run_s_own_folder_has_room_for_sockets(tmp_path: Path, length: int) ->
         place = Path(f"{folder}/".ljust(length, "t"))
         place.mkdir()
         with (
-            open_private_folder(choose_short_parent(place), tmp_path, SCRATCH) as own,
+            open_private_folder(choose_short_parent(place), tmp_path, SCRATCH_PREFIX) as own,
             open_short_folder(own) as sockets,
         ):
             assert sockets.parent == own

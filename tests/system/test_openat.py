@@ -61,7 +61,7 @@ def test_hard_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tree/name").hardlink_to(tmp_path / "secret")
     with pytest.raises(RefusedFileError, match="hard links"):
         read_regular(tmp_path / "tree", "name", 100)
-    assert read_regular(tmp_path / "tree", "name", 100, linked=True) == b"s3cret"
+    assert read_regular(tmp_path / "tree", "name", 100, allow_links=True) == b"s3cret"
 
 
 def test_what_is_no_regular_file_is_refused_and_does_not_hang(tmp_path: Path) -> None:
@@ -107,7 +107,10 @@ def test_a_link_planted_as_parent_leads_no_write_outside(tmp_path: Path) -> None
     (root / "folder").symlink_to(tmp_path / "outside")
     with pytest.raises(OSError), open_parent(root, "folder/file"):
         pass
-    with open_parent(root, "folder/file", make=True) as (fd, name), replace_file(name, fd) as file:
+    with (
+        open_parent(root, "folder/file", create=True) as (fd, name),
+        replace_file(name, fd) as file,
+    ):
         write_all(file, b"new")
     assert outside.read_text() == "mine"
     assert (root / "folder/file").read_text() == "new" and not (root / "folder").is_symlink()

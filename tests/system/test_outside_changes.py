@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.system.outside_changes import keep_modes
+from gitlab_nightshift.system.outside_changes import record_modes
 from tests.nights_sandbox.test_plain_user import PLAIN
 from tests.repository.tools import fork, wait_end
 from tests.sandbox.tools import open_folder
@@ -31,7 +31,7 @@ def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
         def go() -> None:
             os.setresgid(PLAIN, PLAIN, PLAIN)
             os.setresuid(PLAIN, PLAIN, PLAIN)
-            kept = keep_modes((checkout,))
+            kept = record_modes((checkout,))
             for path in (checkout.parent, checkout.parent.parent):
                 path.chmod(0)
             if restoring:
@@ -44,7 +44,7 @@ def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
 
 
 def test_what_is_anothers_is_left_alone(tmp_path: Path) -> None:
-    known = keep_modes((tmp_path / "checkout",)).modes
+    known = record_modes((tmp_path / "checkout",)).modes
     assert list(known)[-1] == tmp_path
     assert all(path.stat().st_uid == os.geteuid() for path in known)
 
@@ -59,7 +59,7 @@ from gitlab_nightshift.system import outside_changes
 shared = Path("/dev/shm")
 (shared / "before").touch()
 os.chown(shared / "before", 0, 0)
-known = outside_changes.look_at_shared_memory()
+known = outside_changes.record_shared_memory()
 (shared / "file").write_text("x")
 (shared / "folder/inner").mkdir(parents=True)
 (shared / "folder/inner").chmod(0)

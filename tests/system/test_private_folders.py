@@ -152,6 +152,6 @@ def test_without_that_it_would_be_recovered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: its top may be written, and every folder is recovered."""
-    monkeypatch.setattr(private_folders, "PRIVATE", private_folders.SCRATCH)
+    monkeypatch.setattr(private_folders, "PRIVATE_PREFIX", private_folders.SCRATCH_PREFIX)
     with open_scratch_folder(tmp_path, tmp_path / "shop") as scratch:
         assert forged(scratch.parent, tmp_path / "shop") == ["to any place"]

@@ -374,7 +374,7 @@ open("escaped", "w")
 
 
 def test_what_cannot_be_ended_is_an_error(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "ENDING_S", 0.0)
+    monkeypatch.setattr(processes, "KILL_WAIT_S", 0.0)
     try:
         with pytest.raises(NightshiftError, match="left processes behind") as caught:
             box.stream(PYTHON, "-c", DAEMON.format(then="pass"))

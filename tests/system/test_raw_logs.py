@@ -9,7 +9,13 @@ import pytest
 
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.system import raw_logs as module
-from gitlab_nightshift.system.raw_logs import END_BYTES, LARGE, Logs, build_logs, open_log
+from gitlab_nightshift.system.raw_logs import (
+    END_BYTES,
+    GZIP_MEMBER_BYTES,
+    Logs,
+    build_logs,
+    open_log,
+)
 from tests.support.disks import fill, small_disk
 from tests.support.tables import each
 
@@ -33,20 +39,20 @@ def kept(logs: Logs, data: bytes, name: str = "1.out", chunk: int = 65_536) -> b
 
 def test_small_outputs_are_plain_files_and_large_ones_packed(tmp_path: Path) -> None:
     logs = made(tmp_path)
-    for size in (0, 1, LARGE, LARGE + 1, 5 * LARGE):
+    for size in (0, 1, GZIP_MEMBER_BYTES, GZIP_MEMBER_BYTES + 1, 5 * GZIP_MEMBER_BYTES):
         data = NOISE.randbytes(size // 2).hex().encode() + b"." * (size % 2)
         assert kept(logs, data, f"{size}.out") == data
-        name = f"{size}.out.gz" if size > LARGE else f"{size}.out"
+        name = f"{size}.out.gz" if size > GZIP_MEMBER_BYTES else f"{size}.out"
         assert logs.find_log(f"{size}.out").name == name
     assert len(list(logs.folder.iterdir())) == 5, "one file each"
 
 
 def test_a_packed_log_is_read_by_other_programs(tmp_path: Path) -> None:
-    data = b"a line\n" * LARGE
+    data = b"a line\n" * GZIP_MEMBER_BYTES
     logs = made(tmp_path)
     assert kept(logs, data) == data
     assert gzip.decompress(logs.find_log("1.out").read_bytes()) == data
-    assert logs.find_log("1.out").stat().st_size < LARGE
+    assert logs.find_log("1.out").stat().st_size < GZIP_MEMBER_BYTES
 
 
 @each("chunk", [1 << 16, 999_983])
@@ -60,7 +66,7 @@ def test_secrets_are_gone_wherever_the_pieces_are_cut(chunk: int, tmp_path: Path
 def test_an_output_beyond_the_bound_keeps_its_beginning_and_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 3_000_000)
+    monkeypatch.setattr(module, "MOST_PRINTED_BYTES", 3_000_000)
     logs = made(tmp_path)
     out = kept(logs, b"begin" + NOISE.randbytes(5_000_000).hex().encode() + b"the end")
     assert out.startswith(b"begin")
@@ -71,7 +77,7 @@ def test_an_output_beyond_the_bound_keeps_its_beginning_and_its_end(
 
 
 def test_both_outputs_share_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 3_000_000)
+    monkeypatch.setattr(module, "MOST_PRINTED_BYTES", 3_000_000)
     logs = made(tmp_path)
     with logs.open_logs("1.out", "1.err") as (out, err):
         for _ in range(100):
@@ -88,7 +94,7 @@ def test_no_part_of_a_secret_is_kept_at_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who prints can choose where the bound falls: on the last character of a secret, say."""
-    monkeypatch.setattr(module, "MOST_PRINTED", 100_000)
+    monkeypatch.setattr(module, "MOST_PRINTED_BYTES", 100_000)
     monkeypatch.setattr(module, "SECRET_BYTES", 1000)
     monkeypatch.setattr(module, "END_BYTES", 1000)
     logs, secret = made(tmp_path), SECRET.encode()
@@ -106,21 +112,21 @@ def test_the_logs_of_a_run_are_bounded_as_they_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be packed: half of what is left for each, and the end of all of them."""
-    monkeypatch.setattr(module, "MOST_STORED", 8_000_000)
+    monkeypatch.setattr(module, "MOST_STORED_BYTES", 8_000_000)
     logs = made(tmp_path)
     for number in range(12):
         size = 6_000_000 if number < 3 else 1_500_000  # more than is left in any case
         out = kept(logs, os.urandom(size) + b"the end", f"{number}.out")
         assert out.endswith(b"the end")
     sizes = [logs.find_log(f"{number}.out").stat().st_size for number in range(12)]
-    assert sizes[0] > sizes[1] > sizes[2] > LARGE
+    assert sizes[0] > sizes[1] > sizes[2] > GZIP_MEMBER_BYTES
     assert sum(sizes) < 8_000_000 + 12 * (END_BYTES + 1000)
 
 
 def test_what_packs_well_unpacks_to_no_more_than_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 20_000_000)
+    monkeypatch.setattr(module, "MOST_PRINTED_BYTES", 20_000_000)
     logs = made(tmp_path)
     with logs.open_logs("1.out") as (log,):
         for _ in range(400):
@@ -132,7 +138,7 @@ def test_what_packs_well_unpacks_to_no_more_than_the_bound(
 def test_on_a_full_disk_what_was_written_stays_whole(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "20m") as disk:
         logs = made(disk)
-        logs.reserve.hold()
+        logs.reserve.allocate()
         line = NOISE.randbytes(500).hex().encode() + b"\n"
         with logs.open_logs("1.out") as (log,):
             for number in range(9000):
@@ -193,7 +199,7 @@ def test_what_a_full_disk_leaves_is_what_its_name_says(tmp_path: Path) -> None:
         logs = made(disk)
         with logs.open_logs("1.out") as (log,):
             filling = fill(disk)
-            log.write(NOISE.randbytes(LARGE).hex().encode())
+            log.write(NOISE.randbytes(GZIP_MEMBER_BYTES).hex().encode())
             filling.unlink()
         with open_log(logs.find_log("1.out")) as file:
             assert b"the disk was full" in file.read()

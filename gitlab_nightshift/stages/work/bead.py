@@ -124,7 +124,7 @@ def run_bead(
     ledger.check()
     # What an earlier agent wrote is deleted by now: a disk that is still full stays full.
     bead_context.disks.check()
-    bead_context.work.logs.reserve.hold()
+    bead_context.work.logs.reserve.allocate()
     name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = boundary.scratch / name
     try:

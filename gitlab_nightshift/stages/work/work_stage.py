@@ -65,7 +65,7 @@ def work(
     """
     started_s = read_clock()
     ledger = open_ledger(plan, work_context.seconds, earlier_beads)
-    work_context.logs.reserve.hold()
+    work_context.logs.reserve.allocate()
 
     def write(ending: Ending) -> Bundle:
         # The bundle must fit on the disk even if an agent has filled it.
