@@ -18,8 +18,7 @@ from gitlab_nightshift.system.openat import remove_tree
 PRIVATE_PREFIX, SCRATCH_PREFIX = "nightshift-", "ns-"
 """Of the names of a run's private folder, and of the one around the agents' folders."""
 LOCK_FILE, CHECKOUT_FILE, SCRATCH = "lock", "checkout", "s"
-"""Names in such a folder: the lock, the file with the path of the run's checkout, the agents'
-part."""
+"""Names in such a folder: the lock, the file with the checkout's path, the agents' part."""
 
 
 @contextlib.contextmanager

@@ -24,10 +24,14 @@ def forbid_inspection() -> bool:
 
     This process also writes no core dumps. It does not affect programs that it starts.
     """
+    return _call_prctl(PR_SET_DUMPABLE, 0)
+
+
+def _call_prctl(option: int, value: int) -> bool:
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
-        return bool(ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     return False
 
 
@@ -53,11 +57,7 @@ KILL_WAIT_S, EXIT_WAIT_S = 5.0, 10.0
 def become_subreaper() -> bool:
     """Make orphaned descendants our children (PR_SET_CHILD_SUBREAPER, prctl(2)); False if that is
     not available."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    return False
+    return _call_prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def list_own_children() -> set[int]:

@@ -491,7 +491,7 @@ def test_what_a_program_has_written_since_is_undone(
     box: Box, monkeypatch: pytest.MonkeyPatch, *, counted: bool
 ) -> None:
     if not counted:  # the attack, were programs not counted
-        monkeypatch.setattr(checkout_restore, "count_runs", lambda: 0)
+        monkeypatch.setattr(checkout_restore, "count_started_programs", lambda: 0)
     found = _apply_captured(box, monkeypatch, command="echo planted > README.md")
     assert found == ((1, "hello\n") if counted else (0, "planted\n"))
 

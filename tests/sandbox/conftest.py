@@ -9,7 +9,7 @@ import pytest
 
 from gitlab_nightshift.sandbox import visible_system
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.system_paths import FOLDERS
+from gitlab_nightshift.sandbox.system_paths import SYSTEM_FOLDERS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, probe_tiers
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.sandbox.visible_system import PrivatePaths
@@ -32,7 +32,7 @@ def _machine_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's own folders, which no test here changes: a search costs 20,000 names."""
 
     def search(tops: list[str]) -> PrivatePaths:
-        real = vars(visible_system)["FOLDERS"] is FOLDERS
+        real = vars(visible_system)["SYSTEM_FOLDERS"] is SYSTEM_FOLDERS
         return _searched(tuple(tops), os.geteuid()) if real else SEARCH(tops)
 
     monkeypatch.setattr(visible_system, "_find_private_paths", search)

@@ -61,14 +61,11 @@ def profile() -> bytes:
     family = [load_argument(0), *branch_when(EQUAL, AF_VSOCK, fail(EPERM)), *answer(ALLOW)]
     numbers = [NUMBERS[name] for name in REFUSED if name in NUMBERS]
     return assemble(
-        [
-            *[load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)],
-            *branch_when_in(numbers, fail(EPERM)),
-            *branch_when(EQUAL, NUMBERS["clone3"], fail(ENOSYS)),
-            *branch_when(EQUAL, NUMBERS["clone"], flags),
-            *branch_when(EQUAL, NUMBERS["socket"], family),
-            *answer(ALLOW),
-        ]
+        [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)],
+        branch_when_in(numbers, fail(EPERM)),
+        branch_when(EQUAL, NUMBERS["clone3"], fail(ENOSYS)),
+        branch_when(EQUAL, NUMBERS["clone"], flags),
+        branch_when(EQUAL, NUMBERS["socket"], family),
     )
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from gitlab_nightshift.sandbox import credential_files as module
 from gitlab_nightshift.sandbox.credential_files import (
-    CREDENTIALS,
     MOST_VALUES,
-    SETTINGS,
+    TOOL_CREDENTIALS,
+    TOOL_SETTINGS,
     find_credential_files,
     read_machine_secrets,
 )
@@ -51,8 +51,8 @@ def credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
 
     def hidden(text: str) -> set[str]:
         (tmp_path / "file").write_text(text)
-        monkeypatch.setattr(module, "CREDENTIALS", {"tool": (f"{tmp_path}/fil*",)})
-        monkeypatch.setattr(module, "SETTINGS", {})
+        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"tool": (f"{tmp_path}/fil*",)})
+        monkeypatch.setattr(module, "TOOL_SETTINGS", {})
         return {Path(path).name for path in find_credential_files()}
 
     return hidden
@@ -65,8 +65,8 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
     def hidden(text: str) -> set[str]:
         (tmp_path / "conf.d").mkdir(exist_ok=True)
         (tmp_path / "conf.d/file").write_text(text)
-        monkeypatch.setattr(module, "CREDENTIALS", {})
-        monkeypatch.setattr(module, "SETTINGS", {"tool": (f"{tmp_path}/conf.d",)})
+        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {})
+        monkeypatch.setattr(module, "TOOL_SETTINGS", {"tool": (f"{tmp_path}/conf.d",)})
         return {Path(path).name for path in find_credential_files()}
 
     return hidden
@@ -123,8 +123,8 @@ def test_a_link_names_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "pip.conf").symlink_to("real.conf")
     (tmp_path / "gone.conf").symlink_to("nowhere")
     names = (f"{tmp_path}/pip.conf", f"{tmp_path}/gone.conf", f"{tmp_path}/none/*/x")
-    monkeypatch.setattr(module, "CREDENTIALS", {"pip": names})
-    monkeypatch.setattr(module, "SETTINGS", {})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": names})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
     assert find_credential_files() == {f"{tmp_path}/real.conf": "pip"}
 
 
@@ -148,8 +148,8 @@ def test_what_is_secret_in_them_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     frame = "-----{} OPENSSH PRIVATE KEY-----\n"
     (tmp_path / ".ssh/id").write_text(f"{frame.format('BEGIN')}{key}\n{frame.format('END')}")
     (tmp_path / ".ssh/known_hosts").write_text(f"gitlab ssh-ed25519 {key[:-3]}123\n" * 200)
-    monkeypatch.setattr(module, "CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
-    monkeypatch.setattr(module, "SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
     found = read_machine_secrets({"HOME": str(tmp_path)})
     words = {"s3cret-word", "abcdef123", "at-home-77", "hvs.CAESIabcdefgh1234", "gradle-77"}
     words |= {"Aws/Secret77", key}
@@ -166,7 +166,7 @@ def test_a_file_with_many_passwords_leaves_room_for_others(tmp_path: Path) -> No
 
 
 def test_the_table_names_places_of_the_system() -> None:
-    for table in (CREDENTIALS, SETTINGS):
+    for table in (TOOL_CREDENTIALS, TOOL_SETTINGS):
         for tool, paths in table.items():
             assert paths, tool
             assert all(path.startswith(("/etc/", "/usr/", "/opt/")) for path in paths), tool
@@ -246,7 +246,7 @@ TEXTS: dict[str, list[str]] = {
     "Codex": [f'[model_providers.a]\nname = "a"\nexperimental_bearer_token = "{WORD}"\n'],
 }
 """What each tool's files look like with a secret that is a word like any other."""
-_TABLES = {"CREDENTIALS": CREDENTIALS, "SETTINGS": SETTINGS}
+_TABLES = {"TOOL_CREDENTIALS": TOOL_CREDENTIALS, "TOOL_SETTINGS": TOOL_SETTINGS}
 WITHOUT_TEXT = {"Kerberos"}
 """A keytab is bytes, which no text holds."""
 
@@ -255,7 +255,7 @@ def test_what_is_secret_in_each_tools_files_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the table has it, and among the settings that everybody may read."""
-    assert set(TEXTS) == {*CREDENTIALS, *SETTINGS} - WITHOUT_TEXT
+    assert set(TEXTS) == {*TOOL_CREDENTIALS, *TOOL_SETTINGS} - WITHOUT_TEXT
     (tmp_path / "file").touch()
     unknown = []
     for tool, texts in TEXTS.items():
@@ -295,6 +295,6 @@ def test_what_is_no_secret_of_a_tool_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, known: set[str]
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(module, "CREDENTIALS", {"npm": (f"{tmp_path}/{name}",)})
-    monkeypatch.setattr(module, "SETTINGS", {})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"npm": (f"{tmp_path}/{name}",)})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
     assert set(read_machine_secrets({"HOME": "/nowhere"})) == known

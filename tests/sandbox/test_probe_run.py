@@ -7,7 +7,7 @@ import pytest
 
 from gitlab_nightshift.sandbox import bwrap, probe_run, tier_choice
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.probe_run import LIMITS_S, ProbeOutcome, repeat_if_late
+from gitlab_nightshift.sandbox.probe_run import TRIAL_LIMITS_S, ProbeOutcome, repeat_if_timed_out
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import prove
 from gitlab_nightshift.sandbox.tier_choice import probe_tiers
@@ -21,7 +21,7 @@ AT_ONCE = 0.0
 @dataclass(frozen=True)
 class Seen:
     limit_s: float
-    late: bool
+    timed_out: bool
 
 
 def test_only_a_late_trial_is_repeated_and_not_without_end() -> None:
@@ -30,11 +30,11 @@ def test_only_a_late_trial_is_repeated_and_not_without_end() -> None:
 
         def once(limit_s: float, given: list[float] = given, slow: int = slow) -> Seen:
             given.append(limit_s)
-            return Seen(limit_s, late=len(given) <= slow)
+            return Seen(limit_s, timed_out=len(given) <= slow)
 
-        assert repeat_if_late(once) == Seen(LIMITS_S[expected - 1], late=slow >= 3)
-        assert given == list(LIMITS_S[:expected])
-    assert sorted(LIMITS_S) == list(LIMITS_S)
+        assert repeat_if_timed_out(once) == Seen(TRIAL_LIMITS_S[expected - 1], timed_out=slow >= 3)
+        assert given == list(TRIAL_LIMITS_S[:expected])
+    assert sorted(TRIAL_LIMITS_S) == list(TRIAL_LIMITS_S)
 
 
 def test_a_slow_trial_takes_nothing_from_a_tier(
@@ -42,21 +42,21 @@ def test_a_slow_trial_takes_nothing_from_a_tier(
 ) -> None:
     """Neither the tier nor its network; and the proof finds what it finds at the second attempt."""
     tier = any_room.sandbox.tier
-    monkeypatch.setattr(probe_run, "LIMITS_S", (AT_ONCE, 60.0))
+    monkeypatch.setattr(probe_run, "TRIAL_LIMITS_S", (AT_ONCE, 60.0))
     with open_folder() as folder:
         found = {each.tier: each for each in probe_tiers(folder)}[tier]
     assert isinstance(found, Sandbox), found
     assert found.features == any_room.sandbox.features
     assert found.guarantees == any_room.sandbox.guarantees
     proof = prove(any_room.sandbox, any_room.confinement, ProbeTargets())
-    assert (proof.failure, proof.holes, proof.late) == ("", (), False)
+    assert (proof.failure, proof.holes, proof.timed_out) == ("", (), False)
     assert len(proof.findings) > 40
 
 
 def test_a_machine_that_stays_too_slow_is_told(
     landlock_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe_run, "LIMITS_S", (AT_ONCE, AT_ONCE))
+    monkeypatch.setattr(probe_run, "TRIAL_LIMITS_S", (AT_ONCE, AT_ONCE))
     proof = prove(landlock_room.sandbox, landlock_room.confinement, ProbeTargets())
     assert (proof.failure, proof.held) == ("no end within 0 seconds", False)
     with open_folder() as folder:
@@ -82,7 +82,7 @@ def test_an_answer_that_does_not_come_in_time_is_late(
     landlock_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway too busy to speak, seen from inside: the second time it answers."""
-    slow = ProbeOutcome("reach the gateway", False, probe_run.TIMED_OUT)
+    slow = ProbeOutcome("reach the gateway", False, probe_run.NO_ANSWER)
     read, told = probe_run._parse_outcomes, [slow]
     monkeypatch.setattr(
         probe_run, "_parse_outcomes", lambda out: [told.pop()] if told else read(out)

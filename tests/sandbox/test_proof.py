@@ -29,11 +29,11 @@ from gitlab_nightshift.sandbox.proof import (
 )
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
 from gitlab_nightshift.sandbox.tiers import (
-    DIRECT,
+    DIRECT_NETWORK,
     GATEWAY,
     JOB,
-    LIVING,
     MODES,
+    OUTLIVING,
     OWN_CODE,
     ROWS,
     SERVICES,
@@ -190,7 +190,7 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
     assert (proof.failure, len(proof.findings) > 40) == ("", True)
     [hole] = proof.holes
     assert hole.startswith("outlive the bead (not tried: ")
-    [row] = [row for row in proof.rows if row.title == LIVING.title]
+    [row] = [row for row in proof.rows if row.title == OUTLIVING.title]
     assert row.state is GuaranteeState.BROKEN
 
 
@@ -237,7 +237,7 @@ def test_what_the_machine_lacks_proves_nothing() -> None:
     ]
     guarantees = build_guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
     untried = ProbeOutcome("try", None, "not tried: Too many open files")
-    for row in (GATEWAY, LIVING, WRITING):
+    for row in (GATEWAY, OUTLIVING, WRITING):
         assert proofs._build_finding(row, untried, guarantees).hole
 
 
@@ -347,7 +347,7 @@ def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: P
         broken = [
             (each.name, each.reason) for each in judged if each.state is GuaranteeState.BROKEN
         ]
-        excused = features is without and row in (MODES, SERVICES, DIRECT)
+        excused = features is without and row in (MODES, SERVICES, DIRECT_NETWORK)
         assert broken == ([] if excused else [(row.promise, "try it (it can be done)")])
 
 
@@ -379,7 +379,7 @@ def test_what_is_only_partly_held_stops_a_run_unless_it_is_accepted() -> None:
 
 
 def test_what_is_broken_cannot_be_accepted() -> None:
-    for row in (JOB, DIRECT, SERVICES, WRITING, GATEWAY, OWN_CODE):
+    for row in (JOB, DIRECT_NETWORK, SERVICES, WRITING, GATEWAY, OWN_CODE):
         said = refusal(Tier.LANDLOCK, FULL, FOUR, row)
         assert said == "the boundary does not hold here: try it (it can be done)"
 

@@ -26,15 +26,16 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("etc", "opt", "usr/bin", "usr/local"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "bin").symlink_to("usr/bin")
-    monkeypatch.setattr(visible_system, "SETTINGS", str(tmp_path / "etc"))
+    monkeypatch.setattr(visible_system, "SYSTEM_SETTINGS", str(tmp_path / "etc"))
     monkeypatch.setattr(visible_system, "LOCAL", str(tmp_path / "usr/local"))
     folders = tuple(str(tmp_path / name) for name in ("usr", "bin", "opt"))
-    monkeypatch.setattr(visible_system, "FOLDERS", folders)
+    monkeypatch.setattr(visible_system, "SYSTEM_FOLDERS", folders)
     monkeypatch.setattr(
-        visible_system, "PACKAGES", (str(tmp_path / "usr/bin"), str(tmp_path / "bin"))
+        visible_system, "PACKAGE_FOLDERS", (str(tmp_path / "usr/bin"), str(tmp_path / "bin"))
     )
-    monkeypatch.setattr(credential_files, "CREDENTIALS", {"pip": (f"{tmp_path}/etc/pip.conf",)})
-    monkeypatch.setattr(credential_files, "SETTINGS", {})
+    pip = {"pip": (f"{tmp_path}/etc/pip.conf",)}
+    monkeypatch.setattr(credential_files, "TOOL_CREDENTIALS", pip)
+    monkeypatch.setattr(credential_files, "TOOL_SETTINGS", {})
     return tmp_path
 
 
@@ -46,7 +47,7 @@ def test_without_anything_private_a_folder_is_one_rule(machine: Path) -> None:
     plant(machine / "opt/tool/bin/tool", 0o755)
     found = look_at_system()
     assert below(machine, found.readable) == {"etc", "opt", "usr"}
-    assert (found.private, found.listable, found.cut) == ((), (), ())
+    assert (found.private, found.listable, found.unscanned) == ((), (), ())
 
 
 def test_around_a_private_file_all_else_is_readable(machine: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_file_among_the_packages_is_found_in_the_upper_levels(
     monkeypatch.setattr(visible_system, "MOST_OF_PACKAGES", 10)
     found = look_at_system()
     assert below(machine, found.private) == {"usr/bin/key"}
-    assert found.cut == ()
+    assert found.unscanned == ()
 
 
 def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.M
     plant(machine / "opt/tool/x")
     monkeypatch.setattr(visible_system, "_MOST_NAMES", 60)
     found = look_at_system()
-    assert below(machine, found.cut) == below(machine, found.private) == {"opt/sdk"}
+    assert below(machine, found.unscanned) == below(machine, found.private) == {"opt/sdk"}
     assert found.shows(machine / "opt/tool/x")
     assert not found.shows(machine / "opt/sdk/1/x")
 
@@ -306,7 +307,7 @@ def test_a_tree_that_is_needed_is_looked_through_whatever_its_size(tmp_path: Pat
         plant(tmp_path / f"python/{number}/file")
     plant(tmp_path / "python/lib/key", 0o600)
     needed = [str(tmp_path / "python/lib")]
-    assert found(tmp_path, limit=20, whole=needed) == ({"python/lib/key"}, set())
+    assert found(tmp_path, limit=20, unlimited=needed) == ({"python/lib/key"}, set())
 
 
 def test_after_the_time_is_up_all_is_cut(tmp_path: Path) -> None:

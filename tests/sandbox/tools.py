@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
+from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import LauncherReport
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate
 
@@ -87,7 +87,7 @@ class Room:
                 out, err = process.communicate(stdin.encode(), timeout=timeout_s)
             finally:
                 end(process)
-                assert end_all(self.sandbox)
+                assert end_leftovers(self.sandbox)
             told = launch.read_report()
         return Done(process.returncode, os.fsdecode(out), os.fsdecode(err), told)
 

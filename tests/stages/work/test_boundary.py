@@ -51,7 +51,7 @@ def test_the_path_inside(boundary: Boundary, tmp_path: Path) -> None:
 def hiding(*private: str, opened: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> Boundary:
     """A boundary on a machine with these private places."""
     none = choose(Tier.NONE, Path("/nowhere"))
-    machine = System(("/etc", "/opt"), private, credentials={"/etc/pip.conf": "pip"}, cut=cut)
+    machine = System(("/etc", "/opt"), private, credentials={"/etc/pip.conf": "pip"}, unscanned=cut)
     sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
     return Boundary(sandbox, Path("/nowhere"), tuple(map(Path, opened)))
 
