@@ -30,7 +30,7 @@ from tests.repository.tools import (
     write,
 )
 from tests.support import kept
-from tests.system.test_openat import deep
+from tests.system.test_openat import nest_folders
 
 ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
@@ -112,7 +112,7 @@ EDITS: dict[str, Edit] = {
     "file for folder": _file_for_folder,
     "link for folder": _link_for_folder,
     "fifo": lambda root: fifo(root, "README.md"),
-    "too deep": lambda root: deep(root / "empty", 400),
+    "too deep": lambda root: nest_folders(root / "empty", 400),
     "output folder planted": lambda root: (root / "nightshift").symlink_to("/tmp"),
 }
 
