@@ -19,7 +19,7 @@ from gitlab_nightshift.run.supervisor.delegation_run import (
 )
 from gitlab_nightshift.sandbox.stage_process import run_sealed
 from gitlab_nightshift.stages.work.delegation.payload import LARGEST, build_schemas
-from gitlab_nightshift.system.processes import close_to_others
+from gitlab_nightshift.system.processes import forbid_inspection
 
 LINUX_ONLY = "agents run on Linux only"
 
@@ -41,7 +41,7 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
         return as_json(build_refused_result(Code.CONFIG, f"payload: not JSON: {error}"))
     if sys.platform != "linux":
         return as_json(build_refused_result(Code.CONFIG, LINUX_ONLY))
-    close_to_others()  # the keys are in this process's memory, too
+    forbid_inspection()  # the keys are in this process's memory, too
     try:
         output = run_sealed(["delegate"], env, raw)
     except OSError as error:  # the current folder is gone, no memory for a process

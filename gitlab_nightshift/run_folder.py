@@ -20,7 +20,7 @@ from gitlab_nightshift.stages.report import result_files
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import choose_short_parent
 from gitlab_nightshift.system.private_folders import open_private_folder, remove_leftovers
-from gitlab_nightshift.system.processes import close_to_others, refuse_installation_in
+from gitlab_nightshift.system.processes import forbid_inspection, refuse_installation_in
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def open_run_folder(env: Mapping[str, str], folder: Path) -> Iterator[RunFolder]
 
     First, killed runs in that checkout are cleaned up. Raises NightshiftError.
     """
-    close_to_others()
+    forbid_inspection()
     checkout = find_checkout_top(folder)
     refuse_installation_in(checkout)
     with open_private_folder(find_temp_folder(env), checkout) as private:

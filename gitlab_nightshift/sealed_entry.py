@@ -200,10 +200,10 @@ def clean_up_killed_command(descriptor: int, number: int) -> None:
     that killed the command."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     data = _read_start_data(descriptor)
-    from gitlab_nightshift.system.processes import end_orphans, let_end, list_own_children
+    from gitlab_nightshift.system.processes import end_orphans, list_own_children, wait_for_end
 
     # The stages got SIGTERM when the command ended (PR_SET_PDEATHSIG), and need some seconds.
-    let_end(list_own_children)
+    wait_for_end(list_own_children)
     end_orphans(list_own_children)
     from gitlab_nightshift.run_folder import clean_up_own_run
 

@@ -18,7 +18,7 @@ from gitlab_nightshift.proof.syntax import languages
 from gitlab_nightshift.proof.syntax.file_side import Side
 from gitlab_nightshift.records.events import Event, to_line
 from gitlab_nightshift.records.storage import map_texts
-from gitlab_nightshift.sandbox.process_table import INSTALLATION, ROWS, Confined
+from gitlab_nightshift.sandbox.process_table import INSTALLATION_FILES, ROWS, Confined
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.wire import channel
@@ -59,7 +59,7 @@ def test_a_process_is_a_row_that_it_is_kept_to(
     own, other = tmp_path / "own", tmp_path / "other"
     own.mkdir()
     other.write_text("a secret")
-    paths = (INSTALLATION, "{private}")
+    paths = (INSTALLATION_FILES, "{private}")
     row = replace(PLAIN_STAGE, name="doorkeeper", confined=Confined.AT_START, reads=paths)
     row = replace(row, writes=("{private}",))
     code = f"open('{own}/made', 'w').write('made')\nopen('{other}').read()"

@@ -10,7 +10,7 @@ import signal
 import socket
 from typing import Any
 
-from gitlab_nightshift.system.processes import close_to_others
+from gitlab_nightshift.system.processes import forbid_inspection
 
 CONFIG_BYTES = 4 * 1024 * 1024
 
@@ -23,7 +23,7 @@ def main(data: dict[str, Any]) -> int:
     # A signal to the group must not end it before its beads' costs are settled.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    close_to_others()  # before the keys are read
+    forbid_inspection()  # before the keys are read
     descriptors = data["descriptors"]
     if data["likely"]:
         from gitlab_nightshift.gateway import control_socket  # noqa: F401

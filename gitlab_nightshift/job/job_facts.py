@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from gitlab_nightshift.job.job_secrets import TRIGGER_PAYLOAD
 from gitlab_nightshift.text.secret_texts import read_plain_file
 
-LARGEST_TRIGGER = 8 * 1024 * 1024
+LARGEST_TRIGGER_PAYLOAD = 8 * 1024 * 1024
 """Bytes. A webhook repeats the whole texts of an issue and a comment, each up to a megabyte."""
 
 
@@ -47,8 +47,8 @@ class JobFacts:
 
 
 def read_job(env: Mapping[str, str], repo_url: str | None = None, run_id: str = "") -> JobFacts:
-    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``. Outside CI ``repo_url`` and ``run_id``
-    stand in; without a ``run_id`` there is a new one at each call."""
+    """The job's facts from ``CI_*`` and ``GITLAB_USER_*``. ``repo_url`` takes precedence over
+    ``CI_PROJECT_URL``; outside CI the run's id is ``run_id``, by default a new one."""
 
     def read_ci_variable(name: str) -> str:
         return env.get(f"CI_{name}", "")
@@ -84,10 +84,10 @@ def read_job(env: Mapping[str, str], repo_url: str | None = None, run_id: str = 
     )
 
 
-def read_trigger(job: JobFacts) -> bytes | None:
+def read_trigger_payload(job: JobFacts) -> bytes | None:
     """The body of the request that triggered the pipeline: hostile, as anyone with the URL can send
-    one. None if it is not in a regular file of at most ``LARGEST_TRIGGER`` bytes."""
-    return read_plain_file(job.trigger_payload, LARGEST_TRIGGER)
+    one. None if it is not in a regular file of at most ``LARGEST_TRIGGER_PAYLOAD`` bytes."""
+    return read_plain_file(job.trigger_payload, LARGEST_TRIGGER_PAYLOAD)
 
 
 def _split_url(url: str) -> SplitResult:
@@ -100,10 +100,9 @@ def _split_url(url: str) -> SplitResult:
 
 def _read_timeout(env: Mapping[str, str]) -> float | None:
     """Seconds for the script: those of the job, or a shorter RUNNER_SCRIPT_TIMEOUT."""
-    known = [
-        parse_go_duration(env.get(name, "")) for name in ("CI_JOB_TIMEOUT", "RUNNER_SCRIPT_TIMEOUT")
-    ]
-    return min((seconds for seconds in known if seconds), default=None)
+    names = ("CI_JOB_TIMEOUT", "RUNNER_SCRIPT_TIMEOUT")
+    timeouts = (parse_go_duration(env.get(name, "")) for name in names)
+    return min(filter(None, timeouts), default=None)
 
 
 def parse_go_duration(text: str) -> float | None:

@@ -3,7 +3,7 @@ that the runner writes for variables of type file."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
@@ -44,8 +44,8 @@ _GITLAB_CREDENTIAL = compile_lazily(
     re.IGNORECASE,
 )
 """Variables that give access to GitLab, usual names for others, and the trigger's payload."""
-_LARGEST_WHOLE = 8 * 1024
-"""Characters of a file that is one secret as a whole, if its variable has a secret's name."""
+_LARGEST_WHOLE_SECRET = 8 * 1024
+"""Characters of a file that is a single secret, if the name of its variable says so."""
 _MOST_VALUES = 100
 """Values of all files together: each slows down the search of logs."""
 TRIGGER_PAYLOAD = "TRIGGER_PAYLOAD"
@@ -54,7 +54,7 @@ and addresses, which agents do not need."""
 
 
 def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
-    """Name → path of the job's variables of type file."""
+    """The job's variables of type file: name → path."""
     project = env.get("CI_PROJECT_DIR", "").rstrip("/")
     if not project.startswith("/"):
         return {}
@@ -63,24 +63,23 @@ def _find_file_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
     """The secrets in the files of variables of type file."""
-    found: dict[str, None] = {}
+    secrets: dict[str, None] = {}
     for name, path in sorted(_find_file_variables(env).items()):
         if name == TRIGGER_PAYLOAD:
             continue
         data = read_plain_file(path, LARGEST) or b""
         text = remove_public_parts(data.decode("utf-8", "replace"))
-        if is_secret_name(name) and len(text) <= _LARGEST_WHOLE:
-            found[text] = None
-        found |= dict.fromkeys(find_secrets(text))
-    return [each for each in found if len(each) >= SHORTEST_IN_FILE][:_MOST_VALUES]
+        if is_secret_name(name) and len(text) <= _LARGEST_WHOLE_SECRET:
+            secrets[text] = None
+        secrets |= dict.fromkeys(find_secrets(text))
+    return [secret for secret in secrets if len(secret) >= SHORTEST_IN_FILE][:_MOST_VALUES]
 
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """The secrets of the job. Never printed: its repr shows none of them."""
+    """The token, and the ``values`` to redact. Never printed: the repr shows none of them."""
 
     gitlab_token: str = ""
-    model: Mapping[str, str] = field(default_factory=dict)
     values: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -88,33 +87,34 @@ class Secrets:
 
 
 def read_secrets(env: Mapping[str, str]) -> Secrets:
-    """The token, the model keys, and all values to redact: these, values of variables with a
-    secret's name, credentials and notification addresses in URLs, and the secrets in variables of
-    type file.
+    """The GitLab token, and all values to redact: the token, model keys, values of variables with a
+    secret's name, notification addresses, credentials in URLs, and the secrets in variables of type
+    file.
 
     Names decide what is redacted; what an agent gets is decided by an allowlist, from which
     ``is_gitlab_credential`` takes names away.
     """
     token = env.get(TOKEN, "").strip()
-    files, in_files = _find_file_variables(env), _read_file_secrets(env)
+    file_variables = _find_file_variables(env)
     # The value of a file variable is a path, not a secret.
-    plain = {name: value for name, value in env.items() if name not in files}
-    named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
-    named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
-    in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
-    guessed = {value for value in named | in_urls if len(value) >= SHORTEST_IN_VARIABLE}
-    model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
-    known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
+    plain = {name: value for name, value in env.items() if name not in file_variables}
+    guessed = {value.strip() for name, value in plain.items() if is_secret_name(name)}
+    for name, value in plain.items():
+        guessed.update(_find_addresses(name, value))
+    guessed.update(IN_ADDRESS.findall("\n".join(plain.values())))
+    secrets = {value for value in guessed if len(value) >= SHORTEST_IN_VARIABLE}
+    secrets.update(_read_file_secrets(env), (env.get(name, "").strip() for name in MODEL_KEYS))
+    secrets = (secrets | {token}) - {""}
     # A secret that contains another one is redacted as a whole.
-    return Secrets(token, model, tuple(sorted(known, key=lambda value: (-len(value), value))))
+    return Secrets(token, tuple(sorted(secrets, key=lambda value: (-len(value), value))))
 
 
 def _find_addresses(name: str, value: str) -> list[str]:
-    """Notification URLs in a value: whoever knows one can post there."""
-    words = [each.strip("\"'[],") for each in value.replace(",", " ").split()]
-    if not _NOTIFICATION_NAME.search(name):
-        return [each for each in words if _NOTIFICATION_ADDRESS.fullmatch(each)]
-    return [each for each in words if "://" in each]
+    """The notification URLs in a variable's value: anyone who knows one can post to it."""
+    words = [word.strip("\"'[],") for word in value.replace(",", " ").split()]
+    if _NOTIFICATION_NAME.search(name):
+        return [word for word in words if "://" in word]
+    return [word for word in words if _NOTIFICATION_ADDRESS.fullmatch(word)]
 
 
 def is_gitlab_credential(name: str) -> bool:

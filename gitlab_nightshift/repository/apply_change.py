@@ -137,7 +137,7 @@ def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: 
     old = before.get(path, top)
     owner = (top.uid, top.gid)
     with (
-        open_parent(root, path, make=True, owner=owner) as (fd, name),
+        open_parent(root, path, create=True, owner=owner) as (fd, name),
         replace_file(name, fd) as target,
     ):
         write_all(target, data)
@@ -149,7 +149,7 @@ def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: 
 def _write_link(root: Path, path: str, target: str, before: Snapshot) -> None:
     """Write a symbolic link: a captured change has none, but a person's commit may."""
     top = before[TOP]
-    with open_parent(root, path, make=True, owner=(top.uid, top.gid)) as (fd, name):
+    with open_parent(root, path, create=True, owner=(top.uid, top.gid)) as (fd, name):
         with contextlib.suppress(FileNotFoundError):
             remove(name, fd)
         os.symlink(target, name, dir_fd=fd)

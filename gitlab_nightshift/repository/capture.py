@@ -334,7 +334,7 @@ def _write_rules(stage: _StagingTree, root: Path, now: ComparedTree) -> None:
     for path in named:
         if now[path].kind is EntryKind.FILE and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
             with contextlib.suppress(RefusedFileError):
-                data = read_regular(root, path, _MAX_RULES_BYTES, linked=True)
+                data = read_regular(root, path, _MAX_RULES_BYTES, allow_links=True)
                 _write_file(stage, path, data, executable=False)
 
 

@@ -136,7 +136,7 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Modifie
     batch, size = list[_ModifiedFile](), 0
     for path, blob in blobs.items():
         try:
-            data = read_regular(top, path, LARGEST, linked=True)
+            data = read_regular(top, path, LARGEST, allow_links=True)
         except RefusedFileError:
             continue
         batch.append(_ModifiedFile(path, blob, data))

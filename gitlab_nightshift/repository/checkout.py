@@ -99,7 +99,7 @@ class Checkout:
             self._known.entries = restored.known
             self._known.imperfect.update(restored.imperfect)
             renew(self._state_folder)
-            self._state_folder.reserve.hold()
+            self._state_folder.reserve.allocate()
         return tuple(map(format_path, restored.failed))
 
     def leave(self) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ def _build_checkout(
     current_paths = masked_paths if prepared.moved else prepared.paths
     source = replace(current_paths, objects=masked_paths.objects)
     repository = create_private_repository(git, folder / "git", source, prepared.config)
-    state.reserve.hold()
+    state.reserve.allocate()
     sharing = plan_object_sharing(state, current_paths, masked_paths)
     remove_path(state.own / THROWAWAY)
     with _convert_sharing_errors(state):

@@ -46,7 +46,7 @@ from gitlab_nightshift.repository.state_folder import (
     take_over,
 )
 from gitlab_nightshift.repository.tree_snapshot import TOP, ComparedTree, TreeSnapshot, compare
-from gitlab_nightshift.sandbox.process import count_runs
+from gitlab_nightshift.sandbox.process import count_started_programs
 from gitlab_nightshift.sandbox.uid_tier import remove_trial_folders
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import remove_path
@@ -68,7 +68,7 @@ class KnownTree:
     def look(self, root: Path, limit: int) -> ComparedTree:
         """The tree as it is now, and for ``take_look``. Raises TooManyEntriesError beyond
         ``limit`` entries, OSError."""
-        runs = count_runs()
+        runs = count_started_programs()
         tree = compare(root, self.entries, limit=limit)
         self._looked = runs, tree
         return tree
@@ -76,7 +76,7 @@ class KnownTree:
     def take_look(self) -> ComparedTree | None:
         """The latest look, once; None if something has run since, or it is of another state."""
         looked, self._looked = self._looked, None
-        if looked and looked[0] == count_runs() and looked[1].known is self.entries:
+        if looked and looked[0] == count_started_programs() and looked[1].known is self.entries:
             return looked[1]
         return None
 

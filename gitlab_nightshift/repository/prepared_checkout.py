@@ -125,7 +125,7 @@ def prepare_restored(
 
 def _write_state(held: LockedStateFolder, checkout: Path, saved: SavedCheckout) -> None:
     write_saved(held.folder / SAVED, saved)
-    StateFolder(checkout, held.folder, held.lock).last_reserve.hold()
+    StateFolder(checkout, held.folder, held.lock).last_reserve.allocate()
 
 
 def _read_git_states(paths: RepositoryPaths) -> tuple[FileState, ...]:

@@ -13,7 +13,7 @@ from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.repository.state_folder import StateFolder
-from gitlab_nightshift.sandbox.bwrap import OBJECTS
+from gitlab_nightshift.sandbox.bwrap import HIDDEN_OBJECTS
 from gitlab_nightshift.sandbox.tiers import Mount
 from gitlab_nightshift.sandbox.uid_tier import find_closed_folder, give
 from gitlab_nightshift.system.openat import Owner, read_chunks
@@ -73,7 +73,7 @@ def plan_object_sharing(
 def _plan_mounted_sharing(current: RepositoryPaths, git: Path) -> ObjectSharing:
     # The throw-away is mounted over .git, and hides the objects there.
     hidden = [path for path in current.objects if path.is_relative_to(git)]
-    mounted = {path: Path(OBJECTS, str(number)) for number, path in enumerate(hidden)}
+    mounted = {path: Path(HIDDEN_OBJECTS, str(number)) for number, path in enumerate(hidden)}
     mounts = tuple(Mount(path, target, writable=False) for path, target in mounted.items())
     return ObjectSharing(tuple(mounted.get(path, path) for path in current.objects), (), mounts)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.project import Project
 from gitlab_nightshift.gitlab.threads import Threads, read_reply_marker
-from gitlab_nightshift.job.job_facts import JobFacts, read_trigger
+from gitlab_nightshift.job.job_facts import JobFacts, read_trigger_payload
 from gitlab_nightshift.policy.prompts import BEADS
 from gitlab_nightshift.records.events import Note
 from gitlab_nightshift.records.products import Bundle, Plan, Publication
@@ -90,7 +90,7 @@ def find_project(session: Session) -> Project | None:
 def _read_comment(session: Session, project: Project | None) -> CheckedComment | EditedIssue | None:
     if not session.job.trigger_payload:
         return None
-    body = read_trigger(session.job)
+    body = read_trigger_payload(session.job)
     if body is None:
         return IgnoredTrigger("the file of TRIGGER_PAYLOAD cannot be read, or is too large")
     event = read_webhook(body, session.job.project_id)

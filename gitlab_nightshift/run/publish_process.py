@@ -79,7 +79,7 @@ def _build_session(inputs: Mapping[str, Any]) -> Session:
         folder=checkout,
         settings=Settings.from_data(inputs["settings"]),
         job=make_record(JobFacts, inputs["job"]),
-        secrets=Secrets(inputs["token"], {}, tuple(inputs["values"])),
+        secrets=Secrets(inputs["token"], tuple(inputs["values"])),
         known=KnownCheckout(git, git, checkout),
         checkout=checkout,
         config_folder=checkout,

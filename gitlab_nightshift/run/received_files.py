@@ -154,7 +154,7 @@ class RecordStore:
 
     def _write(self, name: str, data: bytes) -> None:
         self._reserve.release()
-        opened = open_parent(self._folder, name, make=True)
+        opened = open_parent(self._folder, name, create=True)
         try:
             with opened as (parent, base_name), replace_file(base_name, parent, 0o666) as file:
                 write_all(file, data)
@@ -247,7 +247,7 @@ class ReceivedLogs:
         self._use_names(*message.names)
         self._next_number = message.first + len(message.names)
         # Raw logs may fill the disk: reserve space for the records first.
-        self.logs.reserve.hold()
+        self.logs.reserve.allocate()
         closing = contextlib.ExitStack()
         sinks = closing.enter_context(self.logs.open_logs(*message.names))
         self._groups[message.first] = _LogGroup(message.names, sinks, closing)

@@ -33,7 +33,7 @@ from gitlab_nightshift.stages.report.event_file import EVENTS, EventFile
 from gitlab_nightshift.stages.report.job_log import JobLog
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.openat import remove_path
-from gitlab_nightshift.system.processes import close_to_others
+from gitlab_nightshift.system.processes import forbid_inspection
 from gitlab_nightshift.system.raw_logs import Logs
 from gitlab_nightshift.text.printable_text import replace_controls
 from gitlab_nightshift.wire.channel import (
@@ -54,7 +54,7 @@ MOST_MEMORY = 1 << 30
 def main(data: Mapping[str, Any]) -> int:
     """Serve until all senders have ended. ``configuration`` is the descriptor of a pipe with the
     JSON of ``RedactorConfig``."""
-    close_to_others()
+    forbid_inspection()
     # Signals to the whole job are ignored: senders may still have messages to send.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

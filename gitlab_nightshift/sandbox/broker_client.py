@@ -1,5 +1,5 @@
-"""Starts the broker of a process that reads what agents write (``inside/broker_service.py``), and
-sends it requests."""
+"""Starts the broker (``inside/broker_service.py``) of a process that reads what agents write, and
+sends requests to it."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ NO_LISTENER = (errno.EBUSY, errno.EINVAL)
 """The errors if a filter above already has a listener, or if the kernel is too old (seccomp(2)).
 Then agents cannot have a monitor either, and change attributes themselves."""
 END_S = 5.0
-"""Seconds for a broker whose listener is closed to be gone."""
+"""Seconds to wait for the end of a broker whose listener is closed."""
 BROKER_ENDED = (
     "the broker, which starts agents and commands, was killed, perhaps for lack of memory: give the"
     " job more, and start it again"
@@ -30,9 +30,9 @@ BROKER_ENDED = (
 
 @dataclass(frozen=True)
 class BrokerTerms:
-    """The rights of a broker. It changes attributes of files in ``folders`` (absolute, links
-    resolved), which agents may write; ``shared`` are other folders that agents may write. Agents
-    run as ``uid`` and ``gid`` (None: this process's own), confined by Landlock ABI ``landlock``."""
+    """The rights of a broker. Agents may write ``folders`` (absolute, links resolved) and
+    ``shared``; only in ``folders`` the broker changes attributes. Agents run as ``uid`` and ``gid``
+    (None: as this process does), confined by Landlock ABI ``landlock``."""
 
     folders: tuple[str, ...]
     shared: tuple[str, ...]
@@ -52,18 +52,18 @@ class Broker:
 
     _channel: socket.socket
     _process: "subprocess.Popen[bytes]"
-    _asking: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, argv: Sequence[str], spec: int, status: int) -> "subprocess.Popen[bytes]":
-        """Start a launcher as a child of this process, with three pipes and its own session.
-        ``spec`` and ``status`` are descriptors: the spec, for one start only, and the status pipe.
-        Raises OSError, NightshiftError."""
-        return _LaunchedProcess(self, argv, spec, status)
+    def start(self, argv: Sequence[str], spec_fd: int, status_fd: int) -> "subprocess.Popen[bytes]":
+        """Start a launcher as a child of this process, with three pipes and its own session. The
+        descriptors are those of the spec, for one start only, and of the status pipe. Raises
+        OSError, NightshiftError."""
+        return _LaunchedProcess(self, argv, spec_fd, status_fd)
 
-    def ask(self, descriptors: Sequence[int]) -> int:
-        """Start a launcher with these descriptors; returns its pid. Raises OSError if the broker
-        refuses, NightshiftError (``E_TERMINATED``) if it has ended."""
-        with self._asking:
+    def request_launch(self, descriptors: Sequence[int]) -> int:
+        """Have the broker start a launcher with these descriptors; returns its pid. Raises OSError
+        if the broker refuses, NightshiftError (``E_TERMINATED``) if it has ended."""
+        with self._lock:
             try:
                 socket.send_fds(self._channel, [b"."], descriptors)
                 return _read_answer(self._channel)
@@ -87,8 +87,8 @@ class Broker:
 class _LaunchedProcess(subprocess.Popen[bytes]):
     """A ``Popen`` for a child of this process that the broker has started (CLONE_PARENT)."""
 
-    def __init__(self, broker: Broker, argv: Sequence[str], spec: int, status: int) -> None:
-        self._broker, self._descriptors = broker, (spec, status)
+    def __init__(self, broker: Broker, argv: Sequence[str], spec_fd: int, status_fd: int) -> None:
+        self._broker, self._descriptors = broker, (spec_fd, status_fd)
         pipe = subprocess.PIPE
         super().__init__(argv, stdin=pipe, stdout=pipe, stderr=pipe)
 
@@ -98,16 +98,16 @@ class _LaunchedProcess(subprocess.Popen[bytes]):
         pipes = arguments[10:16]
         stdin, _, _, stdout, _, stderr = pipes
         try:
-            self.pid = self._broker.ask((*self._descriptors, stdin, stdout, stderr))
+            self.pid = self._broker.request_launch((*self._descriptors, stdin, stdout, stderr))
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
 
 def start_broker(terms: BrokerTerms) -> Broker | None:
-    """Start a broker. From here on only it may change attributes, and start processes that may:
-    this process, which must have one thread, and its own children lose both for good. Returns None
-    if the kernel gives no listener. Raises OSError if the broker does not start.
+    """Start a broker. From here on only the broker, and processes that it starts, may change
+    attributes: this process, which must have one thread, and its own children never again. Returns
+    None if the kernel gives no listener. Raises OSError if the broker does not start.
 
     The broker is confined as this process is now, and has its capabilities. It reads this process's
     memory and descriptors, which from now on any process of the same user may, unless Landlock
@@ -148,7 +148,7 @@ def _start_process(channel: int) -> "subprocess.Popen[bytes]":
 
 
 def _hand_over(channel: socket.socket, terms: BrokerTerms, listener: int) -> None:
-    """Give the broker what it needs, and wait until it serves."""
+    """Send the broker its terms and the listener, and wait until it is ready."""
     terms_fd = os.memfd_create("terms", os.MFD_CLOEXEC)
     try:
         os.write(terms_fd, terms.encode())
@@ -162,8 +162,10 @@ def _hand_over(channel: socket.socket, terms: BrokerTerms, listener: int) -> Non
 def _read_answer(channel: socket.socket) -> int:
     """The pid in an answer. Raises OSError if the answer is an error number or the broker is
     gone."""
-    if len(answer := channel.recv(ANSWER_BYTES)) != ANSWER_BYTES:
+    answer = channel.recv(ANSWER_BYTES)
+    if len(answer) != ANSWER_BYTES:
         raise OSError(errno.EPIPE, "the broker is gone")
-    if (number := int.from_bytes(answer, "little", signed=True)) < 0:
+    number = int.from_bytes(answer, "little", signed=True)
+    if number < 0:
         raise OSError(-number, os.strerror(-number))
     return number

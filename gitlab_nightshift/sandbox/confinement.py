@@ -1,9 +1,9 @@
-"""Confines the process that reads agents' work; a trial before its start decides how.
+"""Confines the work process, which reads what agents write; a trial before its start decides how.
 
-In namespaces the process sees the whole file system read-only, but of HOME only the parts that it
-needs (``visible_home.py``). The folders that it has to write are mounted over that, and files that
-only the supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do
-not work, or ``isolation`` requires that ``.git`` is moved, Landlock allows the same paths
+In namespaces it sees the whole file system read-only, but of HOME only the parts that it needs
+(``visible_home.py``). The folders that it has to write are mounted over that, and files that only
+the supervisor may read are hidden. Agents are started in namespaces inside these. If mounts do not
+work, or ``isolation`` requires that ``.git`` is moved, Landlock allows the same paths
 (``self_confinement.py``). Standard library only, as the supervisor imports this module.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from gitlab_nightshift.sandbox import bwrap
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, has_gone
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, any_missing
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.visible_home import select_below
 from gitlab_nightshift.system.file_names import within
@@ -36,12 +36,12 @@ _CAPABILITIES = (
     *("--cap-add", "CAP_FSETID", "--cap-add", "CAP_SETFCAP"),
 )
 """For root, as ``inside/own_proc.py`` needs them."""
-_UNSHARED = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
+_NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--die-with-parent")
 
 
 class ConfinementMode(StrEnum):
-    """The way in which the work process is confined. ``scopes``: Landlock bounds only its signals
-    and abstract sockets, as a bound on files would also forbid the mounts of agents' sandbox."""
+    """How the work process is confined. ``scopes``: Landlock confines only its signals and abstract
+    sockets, as it cannot confine files without forbidding the mounts of agents' sandbox."""
 
     NAMESPACES = "namespaces"
     LANDLOCK = "landlock"
@@ -55,12 +55,12 @@ class ConfinementPaths:
 
     ``writable``: folders that it may write.
     ``hidden``: paths that it may not read, except ``readable`` ones inside them.
-    ``substitutes``: files in whose place it sees another one, as pairs of path and file.
-    ``git``: the real ``.git``. Without mounts it is moved to ``moved_git`` ("": it stays), and
-    ``git_secrets``, files of it at its place after the move, may not be read.
+    ``substitutes``: pairs of a path and the file that it sees there instead.
+    ``git``: the real ``.git``. Without mounts it is moved to ``moved_git`` ("": it stays), where
+    its files ``git_secrets`` may not be read.
     ``probes``: paths and processes that it tries to access (``self_confinement.py``).
     ``search_path``: its PATH.
-    ``home``: with mounts, it sees of this only ``opened``, ``writable`` and ``readable``
+    ``home``: with mounts, only ``opened``, ``writable`` and ``readable`` paths in it are visible
     ("": all of it).
     """
 
@@ -90,19 +90,11 @@ class ConfinementPaths:
         """These paths with more writable folders."""
         return replace(self, writable=(*self.writable, *more))
 
-    def list_state_folder(self) -> list[str]:
-        """The folder around ``moved_git``, which also holds the saved state of the checkout."""
-        return [os.path.dirname(self.moved_git)] if self.moved_git else []  # noqa: PTH120
-
-    def drop_gone(self) -> "ConfinementPaths":
-        """These paths, without hidden ones that no longer exist."""
-        return replace(self, hidden=tuple(filter(os.path.lexists, self.hidden)))
-
 
 @dataclass(frozen=True)
 class ConfinementChoice:
-    """The mode, the ``reason`` why no stronger one works (of a try that failed: why it did), and
-    the prefix of work's command, which mounts over ``hidden_paths``."""
+    """The mode, the ``reason`` why no stronger one works (after a failed trial: why this one does
+    not), and the prefix of work's command, which mounts over ``hidden_paths``."""
 
     mode: ConfinementMode
     reason: str = ""
@@ -116,18 +108,20 @@ class ConfinementChoice:
 
     def has_lost_hidden_path(self) -> bool:
         """True if the prefix must fail, as a path that it hides is gone."""
-        return has_gone(self.hidden_paths)
+        return any_missing(self.hidden_paths)
 
     def describe(self, paths: ConfinementPaths) -> dict[str, Any] | None:
         """As JSON for work itself (``self_confinement.py``)."""
         if self.disabled:
             return None
+        # The folder around ``moved_git`` also holds the saved state of the checkout.
+        state = [os.path.dirname(paths.moved_git)] if paths.moved_git else []  # noqa: PTH120
         return {
             "mode": self.mode.value,
             "reason": self.reason,
             "writable": list(paths.writable),
             "hidden": [*paths.hidden, *paths.git_secrets],
-            "readable": [*paths.readable, *paths.list_state_folder()],
+            "readable": [*paths.readable, *state],
             "path": paths.search_path,
             "probes": paths.probes,
         }
@@ -137,17 +131,18 @@ def choose(
     isolation: str, paths: ConfinementPaths, *, namespace_failure: str = ""
 ) -> ConfinementChoice:
     """The strongest mode that works here. ``isolation`` is the setting; ``namespace_failure`` is
-    why agents get no namespaces, if that is known already, else ""."""
+    why agents get no namespaces, "" if that is not known yet."""
     if isolation == "none":
         return ConfinementChoice(ConfinementMode.NONE, NO_ISOLATION)
     bwrap_path = bwrap.find()
     failure = namespace_failure or _find_obstacle(isolation, paths, bwrap_path)
     if bwrap_path and not failure:
-        chosen = _try_namespaces(bwrap_path, paths)
-        if not (failure := chosen.reason):
-            return chosen
-        nested = _build_inner_command(bwrap_path)
-        if landlock.read_abi() >= landlock.CAN_SCOPE and not _find_failure(nested):
+        choice = _try_namespaces(bwrap_path, paths)
+        failure = choice.reason
+        if not failure:
+            return choice
+        agent_command = _build_agent_command(bwrap_path)
+        if landlock.read_abi() >= landlock.CAN_SCOPE and not _find_failure(agent_command):
             return ConfinementChoice(ConfinementMode.SCOPES, failure)
     if landlock.read_abi() >= landlock.CAN_MOVE:
         return ConfinementChoice(ConfinementMode.LANDLOCK, failure)
@@ -155,7 +150,7 @@ def choose(
 
 
 def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | None) -> str:
-    """Why namespaces need not be tried, "" if they have to be."""
+    """Why namespaces cannot work here, "" if a trial has to decide."""
     if isolation not in NAMESPACE_SETTINGS:
         return f"isolation: {isolation} has to move .git"
     if not Path(paths.git).is_dir():
@@ -166,17 +161,17 @@ def _find_obstacle(isolation: str, paths: ConfinementPaths, bwrap_path: str | No
 def _try_namespaces(bwrap_path: str, paths: ConfinementPaths) -> ConfinementChoice:
     """The choice of namespaces, with the reason if they do not work."""
     for _ in range(MOST_STARTS):
-        existing = paths.drop_gone()
-        prefix = build_prefix(bwrap_path, existing)
-        failure = _find_failure([*prefix, *_build_inner_command(bwrap_path)])
-        chosen = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, existing.hidden)
-        if not (failure and chosen.has_lost_hidden_path()):
+        hidden = tuple(filter(os.path.lexists, paths.hidden))
+        prefix = build_prefix(bwrap_path, replace(paths, hidden=hidden))
+        failure = _find_failure([*prefix, *_build_agent_command(bwrap_path)])
+        choice = ConfinementChoice(ConfinementMode.NAMESPACES, failure, prefix, hidden)
+        if not (failure and choice.has_lost_hidden_path()):
             break
-    return chosen
+    return choice
 
 
-def _build_inner_command(bwrap_path: str) -> list[str]:
-    """The command of a minimal sandbox, as an agent gets, to see whether the machine allows one."""
+def _build_agent_command(bwrap_path: str) -> list[str]:
+    """The command of a minimal sandbox with an agent's namespaces, to see if they work."""
     # The program inside is bwrap itself, the only one that is known to exist.
     root = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
     return [bwrap_path, *bwrap.NAMESPACES, *root, "--", bwrap_path, "--version"]
@@ -196,8 +191,10 @@ def _find_failure(command: Sequence[str]) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
+    if done.returncode == 0:
+        return ""
     last_line = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    return "" if done.returncode == 0 else last_line or f"exit status {done.returncode}"
+    return last_line or f"exit status {done.returncode}"
 
 
 # --- namespaces -----------------------------------------------------------------------------------
@@ -205,16 +202,16 @@ def _find_failure(command: Sequence[str]) -> str:
 
 def build_prefix(bwrap_path: str, paths: ConfinementPaths) -> tuple[str, ...]:
     """The prefix of a command that runs in namespaces. The parent of that command has pid 1."""
-    own: tuple[str, ...] = ("--unshare-user", "--proc", "/proc")
+    user_options: tuple[str, ...] = ("--unshare-user", "--proc", "/proc")
     mount_proc: list[str] = []
     if os.geteuid() == 0:
         # Root stays in the job's user namespace, to give files back to their owners. /proc is
         # mounted by inside/own_proc.py, which then drops the right to mount: bwrap would mask parts
         # of /proc, and then the kernel refuses a new one in an agent's sandbox (mount_too_revealing
         # in fs/namespace.c).
-        own, mount_proc = _CAPABILITIES, build_inside_command("own_proc")
-    mounts = ("--ro-bind", "/", "/", *own, "--dev", "/dev")
-    return (bwrap_path, *_UNSHARED, *mounts, *_build_binds(paths), "--", *mount_proc)
+        user_options, mount_proc = _CAPABILITIES, build_inside_command("own_proc")
+    mounts = ("--ro-bind", "/", "/", *user_options, "--dev", "/dev")
+    return (bwrap_path, *_NAMESPACES, *mounts, *_build_binds(paths), "--", *mount_proc)
 
 
 def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
@@ -235,17 +232,16 @@ def _build_binds(paths: ConfinementPaths) -> Iterator[str]:
     for entry in sorted(Path(RUN).iterdir()):
         if entry.is_symlink():
             yield from ("--symlink", str(entry.readlink()), str(entry))
-    for path, words in sorted(binds, key=lambda bind: bind[0].count("/")):
-        yield from (*words, path)
+    for path, options in sorted(binds, key=lambda bind: bind[0].count("/")):
+        yield from (*options, path)
     if paths.home:
-        # HOME read-only at last: bwrap has to make the targets of the mounts in it, and
+        # HOME becomes read-only last: bwrap has to make the targets of the mounts in it, and
         # --remount-ro changes none of these mounts (bwrap(1)).
         yield from ("--remount-ro", paths.home)
 
 
 def _list_opened(paths: ConfinementPaths) -> Iterator[str]:
     """The parts of HOME to mount, without those inside writable or hidden folders."""
-    others = (*paths.writable, *paths.hidden)
     for path in dict.fromkeys(paths.opened):
-        if not any(within(path, other) for other in others):
+        if not any(within(path, folder) for folder in (*paths.writable, *paths.hidden)):
             yield path

@@ -1,4 +1,4 @@
-"""The process that tries how work is confined here: it is confined as work would be, tries what
+"""The process that tests the work process's confinement: it is confined in the same way, tries what
 work must not be able to do, and reports the findings.
 """
 
@@ -18,11 +18,12 @@ def main(_data: Mapping[str, Any]) -> int:
 
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
     confinement = confine(inputs["confined"], forward_signals)
-    # Landlock alone has to name what may be read; to find it takes a tenth of a second.
-    by_path = confinement.mode is ConfinementMode.LANDLOCK
-    broker = confinement.complete(WorkNeeds(look_at_system() if by_path else System(())))
+    # Only Landlock needs the readable paths, which take a tenth of a second to find.
+    uses_landlock = confinement.mode is ConfinementMode.LANDLOCK
+    system = look_at_system() if uses_landlock else System(())
+    broker = confinement.complete(WorkNeeds(system))
     findings = [
-        (each.name, each.open, each.promised, each.how)
-        for each in try_own_access(confinement, broker)
+        (finding.name, finding.open, finding.promised, finding.how)
+        for finding in try_own_access(confinement, broker)
     ]
     return {"found": findings}

@@ -22,7 +22,7 @@ from gitlab_nightshift.text.secret_texts import (
     read_plain_file,
 )
 
-CREDENTIALS = {
+TOOL_CREDENTIALS = {
     "pip": (  # https://pip.pypa.io/en/stable/topics/configuration/
         *("/etc/pip.conf", "/etc/xdg/pip/pip.conf"),
         *("/usr/pip.conf", "/usr/local/pip.conf", "/opt/*/pip.conf"),
@@ -80,7 +80,7 @@ CREDENTIALS = {
 }
 """Hidden unless they set nothing: a sample, such as Maven's, is only comments."""
 
-SETTINGS = {
+TOOL_SETTINGS = {
     "git": ("/etc/gitconfig", "/usr/etc/gitconfig", "/usr/local/etc/gitconfig"),
     "npm": (
         *("/usr/lib/node_modules/npm/npmrc", "/usr/local/lib/node_modules/npm/npmrc"),
@@ -114,16 +114,16 @@ SETTINGS = {
 """Hidden if they contain a password or token, under a name or in an address."""
 
 MOST_IN_A_FOLDER = 200
+"""Files."""
 MOST_VALUES = 100
 MIXED = frozenset(("pip", "uv", "conda", "npm", "yarn", "Maven"))
-"""Tools whose files of CREDENTIALS contain other settings too."""
-_MASTER = "settings-security.xml"
-"""Maven's master password: the element's name does not look like a secret, and nothing else is in
-the file."""
+"""Tools whose files of TOOL_CREDENTIALS contain other settings too."""
+_MASTER_FILE = "settings-security.xml"
+"""The file contains only Maven's master password, in an element without a secret's name."""
 _PRIVATE_KEY = "PRIVATE KEY-----"
 _SETTING = compile_lazily(r"\s*[\w.@/:-]+\s*=\s*[^=\s]")
 _COMMENT = compile_lazily(r"<!--.*?-->|<\?.*?\?>", re.DOTALL)
-_SHIPPED = compile_lazily(
+_MAVEN_MIRROR = compile_lazily(
     re.escape(
         "<mirror><id>maven-default-http-blocker</id><mirrorOf>external:http:*</mirrorOf>"
         "<name>Pseudo repository to mirror external repositories initially using HTTP.</name>"
@@ -135,44 +135,45 @@ _EMPTY_LINE = compile_lazily(r"[#;].*|\[[^\]]*\]|\{\s*\}|")
 _EMPTY_XML = compile_lazily(
     r"""(?: </?[\w.:-]+ (?:\s+(?:xmlns|xsi)(?::\w+)?="[^"]*")* \s*/?> | \s )*""", re.VERBOSE
 )
-_SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
+_MAVEN_SAMPLES = ("repopwd", "proxypass", "optional; leave empty if not used.")
 """Passwords in the comments of Maven's own settings.xml."""
 
 
 def find_credential_files() -> dict[str, str]:
-    """The files on this machine that agents may not read unless a setting names them: path, links
-    resolved → tool. Includes files that are too large to search, and special files."""
-    with_secrets = {path: tool for path, tool in _list_table_files(SETTINGS) if _has_secrets(path)}
-    return with_secrets | {
-        path: tool for path, tool in _list_table_files(CREDENTIALS) if not _is_unset(path)
-    }
+    """The files on this machine that agents may not read unless a setting names them: path (links
+    resolved) → tool. Includes files that are too large to search, and special files."""
+    files = {path: tool for path, tool in _list_table_files(TOOL_SETTINGS) if _has_secrets(path)}
+    for path, tool in _list_table_files(TOOL_CREDENTIALS):
+        if not _is_unset(path):
+            files[path] = tool
+    return files
 
 
 def read_machine_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The secrets in such files and in those of the job's HOME, to redact published text: at most
-    ``MOST_VALUES``, the first ones of every file."""
+    """The secrets in the files of both tables and of the job's HOME, to redact published text: at
+    most ``MOST_VALUES``, the first ones of every file."""
     home = env.get("HOME", "/")
-    mixed = [path for path, _ in _list_table_files(SETTINGS)]
-    mixed += [path for name in HOME_FILES for path in _list_files(os.path.join(home, name))]
-    of_files = [_read_values(path, mixed=True) for path in mixed]
-    of_files += [
-        _read_values(path, mixed=tool in MIXED) for path, tool in _list_table_files(CREDENTIALS)
-    ]
+    files = [(path, True) for path, _ in _list_table_files(TOOL_SETTINGS)]
+    for name in HOME_FILES:
+        files += [(path, True) for path in _list_files(os.path.join(home, name))]
+    files += [(path, tool in MIXED) for path, tool in _list_table_files(TOOL_CREDENTIALS)]
+    values_by_file = [_read_values(path, mixed=mixed) for path, mixed in files]
     # One of each file in turn, so that a long file does not use up the limit.
-    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*of_files))
+    in_turn = itertools.chain.from_iterable(itertools.zip_longest(*values_by_file))
     return tuple(dict.fromkeys(filter(None, in_turn)))[:MOST_VALUES]
 
 
 def _read_values(path: str, *, mixed: bool) -> list[str]:
     """The secrets in a file; ``mixed``: it contains other settings too."""
     text = _read_text(path) or ""
-    alone = len(text.split()) == 1 and not _SETTING.match(text)
-    if mixed and not alone and _PRIVATE_KEY not in text and not path.endswith(_MASTER):
+    is_one_word = len(text.split()) == 1 and not _SETTING.match(text)
+    is_secret = is_one_word or _PRIVATE_KEY in text or path.endswith(_MASTER_FILE)
+    if mixed and not is_secret:
         # Only values with the name of a secret: another long word may be a memory option.
-        secrets = [each for each in find_named_secrets(text) if len(each) >= SHORTEST_IN_FILE]
+        secrets = [value for value in find_named_secrets(text) if len(value) >= SHORTEST_IN_FILE]
     else:
         secrets = find_secrets(_COMMENT.sub("", text))
-    return [each for each in secrets if each not in _SAMPLES]
+    return [value for value in secrets if value not in _MAVEN_SAMPLES]
 
 
 def _is_unset(path: str) -> bool:
@@ -180,12 +181,12 @@ def _is_unset(path: str) -> bool:
     text = _read_text(path)
     if text is None:
         return False
-    content = _SHIPPED.sub("", _COMMENT.sub("", text))
+    content = _MAVEN_MIRROR.sub("", _COMMENT.sub("", text))
     if text.lstrip().startswith("<"):
-        empty = _EMPTY_XML.fullmatch(content) is not None
+        is_empty = _EMPTY_XML.fullmatch(content) is not None
     else:
-        empty = all(_EMPTY_LINE.fullmatch(line.strip()) for line in content.splitlines())
-    return empty and not set(find_named_secrets(text.replace("#", " "))) - set(_SAMPLES)
+        is_empty = all(_EMPTY_LINE.fullmatch(line.strip()) for line in content.splitlines())
+    return is_empty and not set(find_named_secrets(text.replace("#", " "))) - set(_MAVEN_SAMPLES)
 
 
 def _has_secrets(path: str) -> bool:
@@ -203,14 +204,15 @@ def _list_table_files(table: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[st
     """Each file of the table that exists and that this user may read, with its tool."""
     for tool, patterns in table.items():
         for pattern in patterns:
-            places = glob.iglob(pattern) if "*" in pattern else (pattern,)
-            for path in itertools.chain.from_iterable(map(_list_files, places)):
+            matches = glob.iglob(pattern) if "*" in pattern else (pattern,)
+            for path in itertools.chain.from_iterable(map(_list_files, matches)):
                 yield os.path.realpath(path), tool
 
 
-def _list_files(place: str) -> Iterator[str]:
-    if os.path.isdir(place):
-        below = (os.path.join(top, name) for top, _, names in os.walk(place) for name in names)
-        yield from itertools.islice(below, MOST_IN_A_FOLDER)
-    elif os.access(place, os.R_OK):
-        yield place
+def _list_files(path: str) -> Iterator[str]:
+    """A readable file itself, or the files below a folder."""
+    if os.path.isdir(path):
+        files = (os.path.join(top, name) for top, _, names in os.walk(path) for name in names)
+        yield from itertools.islice(files, MOST_IN_A_FOLDER)
+    elif os.access(path, os.R_OK):
+        yield path

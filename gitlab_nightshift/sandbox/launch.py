@@ -20,7 +20,7 @@ from gitlab_nightshift.sandbox.launched_process import Launch
 from gitlab_nightshift.sandbox.system_paths import (
     DEVICES,
     INSIDE,
-    KERNEL,
+    KERNEL_FOLDERS,
     SHARED_MEMORY,
     build_inside_command,
     find_interpreter,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A boundary that works here, as a trial has shown. ``passed_over`` are the stronger tiers that
-    do not work, with the reasons; ``broker`` starts the sandbox's processes if this process may
-    not."""
+    """A boundary that works here, as a trial has shown. ``machine`` is what agents may read of the
+    system; ``passed_over`` are the stronger tiers that do not work, with the reasons; ``broker``
+    starts the sandbox's processes if this process may not."""
 
     tier: Tier
     guarantees: Guarantees
@@ -50,7 +50,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class ProcessBoundary:
-    """The boundary of one process: the sandbox, and the rights in it."""
+    """The sandbox of one process, and its rights there."""
 
     sandbox: Sandbox
     confinement: Confinement
@@ -87,8 +87,8 @@ def _build_launch(sandbox: Sandbox, confinement: Confinement, spec: bytes) -> La
     os.write(spec_fd, spec)
     status_reader, status_writer = os.pipe2(os.O_CLOEXEC)
     os.set_blocking(status_reader, False)
-    launcher = build_inside_command("confine")
-    command, hidden = [*launcher, str(spec_fd), str(status_writer)], tuple[str, ...]()
+    command = [*build_inside_command("confine"), str(spec_fd), str(status_writer)]
+    hidden = tuple[str, ...]()
     if sandbox.tier is Tier.NAMESPACES and sandbox.bwrap:
         hidden = tuple(filter(os.path.lexists, sandbox.machine.private))
         command = [*bwrap.build_command(sandbox.bwrap, confinement, sandbox.machine), *command]
@@ -114,9 +114,11 @@ def _build_spec(
     namespaces = sandbox.tier is Tier.NAMESPACES
     identity = sandbox.identity
     read_only = (*confinement.read_only, *(mount.target for mount in confinement.mounts))
-    # In namespaces these folders are the sandbox's own; in the uid tier, ``end_all`` removes the
-    # files that the user leaves in shared memory.
-    temporary = bwrap.WRITABLE if namespaces else (SHARED_MEMORY,) if identity else ()
+    temporary: tuple[str, ...] = ()
+    if namespaces:
+        temporary = bwrap.WRITABLE  # the sandbox's own
+    elif identity:
+        temporary = (SHARED_MEMORY,)  # end_leftovers removes the user's files there
     return {
         "argv": list(argv),
         "env": dict(env),
@@ -140,10 +142,10 @@ def _build_spec(
     }
 
 
-def end_all(sandbox: Sandbox) -> bool:
-    """Once a program has ended, kill the processes that the uid tier's user still has; True if none
-    is left."""
-    # In the other tiers the kernel, the monitor and the subreaper have done so.
+def end_leftovers(sandbox: Sandbox) -> bool:
+    """Kill the processes that the agents' user of the uid tier still has after a program's end;
+    True if none is left."""
+    # In the other tiers the kernel, the monitor or the subreaper has done so.
     if sandbox.tier is not Tier.UID or sandbox.identity is None:
         return True
     return not uid_tier.has_leftovers(sandbox.identity) or uid_tier.kill_leftovers(sandbox.identity)
@@ -157,7 +159,7 @@ def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
     for folder in confinement.writable:
         if not folder.is_dir() or not folder.is_absolute():
             raise build_config_error(f"{folder} is not a folder that an agent could be given")
-        for part in (INSIDE, find_interpreter(), *map(Path, KERNEL)):
+        for part in (INSIDE, find_interpreter(), *map(Path, KERNEL_FOLDERS)):
             if part.is_relative_to(folder.resolve()):
                 raise build_config_error(
                     f"{part} lies in {folder}, where an agent may write: install"

@@ -21,16 +21,16 @@ MOST_STARTS = 5
 jobs' folders on the machine do. Each attempt looks for the paths again."""
 
 
-def has_gone(hidden_paths: Iterable[str]) -> bool:
-    """True if one of the paths to be hidden no longer exists."""
-    return not all(map(os.path.lexists, hidden_paths))
+def any_missing(paths: Iterable[str]) -> bool:
+    """True if one of the paths does not exist."""
+    return not all(map(os.path.lexists, paths))
 
 
 @dataclass(frozen=True)
 class LauncherReport:
     """The report of the launcher and the monitor. ``ready``: the sandbox was complete; ``failed``:
-    why not, "" for no reason; ``refused``: what its processes were refused later (each refusal
-    once, the first 40)."""
+    why it was not, "" if nothing was reported; ``refused``: what was refused to its processes
+    (each refusal once, the first 40)."""
 
     ready: bool
     failed: str
@@ -88,9 +88,10 @@ class Launch:
         # Not to the pipe's end: the monitor holds it open as long as it lives.
         with contextlib.suppress(BlockingIOError):
             while self.report_fd is not None and len(self._report) < MOST_REPORT_BYTES:
-                if not (part := os.read(self.report_fd, 4096)):
+                data = os.read(self.report_fd, 4096)
+                if not data:
                     break
-                self._report += part
+                self._report += data
         lines = [format_path(line) for line in self._report.decode("utf-8", "replace").splitlines()]
         refused = [line.removeprefix("refused ") for line in lines if line.startswith("refused ")]
         failed = [line.removeprefix("failed ") for line in lines if line.startswith("failed ")]
@@ -98,7 +99,7 @@ class Launch:
 
     def has_lost_hidden_path(self) -> bool:
         """True if the process did not start and a path to be hidden is gone."""
-        return not self.read_report().ready and has_gone(self.hidden_paths)
+        return not self.read_report().ready and any_missing(self.hidden_paths)
 
     def close(self) -> None:
         """Close all descriptors; the report stays readable."""

@@ -13,15 +13,15 @@ from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 LARGEST_FILE = 1024**3
 """Bytes."""
 THREAD_CHECKS, PAUSE_S = 1_000, 0.005
-"""Five seconds for a joined thread to be gone, on a busy machine."""
+"""Five seconds in all: on a busy machine a joined thread takes a while to disappear."""
 
 
 @dataclass(frozen=True)
 class ProcessRights:
     """The rights that a process keeps: paths to read, list and write (absolute, with all below),
     the network, listening sockets (``serves``), child processes, changes of files' modes, owners,
-    times and attributes (``changes_attributes``), and limits for itself and each descendant (bytes
-    of data, CPU seconds; 0: no limit). If there are ``ports``, the network is TCP to these only.
+    times and attributes (``changes_attributes``). ``memory`` (bytes of data) and ``cpu_s`` limit it
+    and each descendant (0: no limit). If there are ``ports``, the network is TCP to these only.
     """
 
     readable: tuple[str, ...]
@@ -46,26 +46,24 @@ def restrict_to(rights: ProcessRights) -> None:
     if not is_single_threaded():
         raise RuntimeError("threads are running that cannot be confined")
     _set_limits(rights.memory, rights.cpu_s)
-    version = landlock.find_usable_abi()
+    abi = landlock.find_usable_abi()
     privileges.join_own_keyring()
-    # With Landlock, which bounds them: to read other users' files, and to change their owners.
-    kept = privileges.DAC_READ_SEARCH_MASK | (
-        privileges.OWNERS_MASK if rights.changes_attributes else 0
-    )
-    privileges.drop_capabilities(keep_mask=kept if version else 0)
+    keep_mask = 0
+    if abi:  # Landlock bounds them: to read other users' files, and to change their owners
+        keep_mask = privileges.DAC_READ_SEARCH_MASK
+        keep_mask |= privileges.OWNERS_MASK if rights.changes_attributes else 0
+    privileges.drop_capabilities(keep_mask)
     # Landlock and seccomp need no_new_privs or CAP_SYS_ADMIN (landlock(7), seccomp(2)).
     privileges.forbid_new_privileges()
-    if version:
-        _limit_files(rights, version)
+    if abi:
+        _limit_files(rights, abi)
     if AUDIT_ARCH:
-        seccomp.install(
-            seccomp.build_filter(_build_filter_options(rights, version)), listening=False
-        )
+        seccomp.install(seccomp.build_filter(_build_filter_options(rights, abi)), listening=False)
 
 
 def is_single_threaded() -> bool:
     """True if this process has one thread. Waits a while for another one to end."""
-    # The kernel lists a joined thread for a moment longer, as only Python's part of it has ended.
+    # The kernel still lists a joined thread for a moment: only Python's part of it has ended.
     for _ in range(THREAD_CHECKS):
         if len(os.listdir("/proc/self/task")) == 1:  # noqa: PTH208 - iterdir would make a Path of each
             return True
@@ -73,7 +71,7 @@ def is_single_threaded() -> bool:
     return False
 
 
-def _limit_files(rights: ProcessRights, version: int) -> None:
+def _limit_files(rights: ProcessRights, abi: int) -> None:
     paths = landlock.LandlockPaths(
         list(rights.readable),
         list(rights.listable),
@@ -82,15 +80,15 @@ def _limit_files(rights: ProcessRights, version: int) -> None:
     )
     # None: any port; []: no network.
     ports = (list(rights.ports) or None) if rights.uses_network else []
-    landlock.restrict(version, paths, ports, binds=rights.serves)
+    landlock.restrict(abi, paths, ports, binds=rights.serves)
 
 
-def _build_filter_options(rights: ProcessRights, version: int) -> seccomp.FilterOptions:
+def _build_filter_options(rights: ProcessRights, abi: int) -> seccomp.FilterOptions:
     return seccomp.FilterOptions(
         notify=False,
         own_network=False,
-        guard_signals=version < landlock.CAN_SCOPE,
-        deny_truncate=version < landlock.CAN_TRUNCATE,
+        guard_signals=abi < landlock.CAN_SCOPE,
+        deny_truncate=abi < landlock.CAN_TRUNCATE,
         notify_attributes=False,
         sockets=rights.uses_network,
         own_process=True,
@@ -110,5 +108,5 @@ def _set_limits(memory: int, cpu_s: int) -> None:
     ):
         if value or limit == resource.RLIMIT_CORE:
             hard = resource.getrlimit(limit)[1]  # only root may raise it (setrlimit(2))
-            lower = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(limit, (lower, lower))
+            new = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (new, new))

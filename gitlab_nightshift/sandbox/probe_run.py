@@ -13,24 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
+from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, LauncherReport
 from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
 """What our services send at once to whoever connects."""
-LIMITS_S = (10.0, 20.0, 40.0)
+TRIAL_LIMITS_S = (10.0, 20.0, 40.0)
 """Seconds for a trial and its repetitions: a trial that times out shows nothing."""
-TIMED_OUT = "timed out"
-"""How an attempt ends that waited for an answer and got none."""
+NO_ANSWER = "timed out"
+"""``ProbeOutcome.how`` if an attempt got no answer in time."""
 
 
 class TimedResult(Protocol):
     """The result of a trial that may be repeated."""
 
     @property
-    def late(self) -> bool:
+    def timed_out(self) -> bool:
         """True if the trial timed out before it showed anything."""
         ...
 
@@ -38,19 +38,19 @@ class TimedResult(Protocol):
 Result = TypeVar("Result", bound=TimedResult)
 
 
-def repeat_if_late(run_once: Callable[[float], Result]) -> Result:
-    """Run a trial with a time limit, and again with longer ones while it is late; returns the last
-    result."""
-    for limit_s in LIMITS_S:
+def repeat_if_timed_out(run_once: Callable[[float], Result]) -> Result:
+    """Run a trial with a time limit, and again with longer ones while it times out; returns the
+    last result."""
+    for limit_s in TRIAL_LIMITS_S:
         result = run_once(limit_s)
-        if not result.late:
+        if not result.timed_out:
             break
     return result
 
 
 @dataclass(frozen=True)
 class Probe:
-    """An attempt to make inside: a verb of ``inside/attacks.py`` and its arguments."""
+    """An attempt to make in the sandbox: a verb of ``inside/attacks.py`` and its arguments."""
 
     name: str
     verb: str
@@ -71,13 +71,13 @@ class ProbeOutcome:
 class ProbeResult:
     """The outcomes in order (none if the sandbox could not be set up), and the launcher's report.
 
-    ``late``: the attempts did not end in time, or one waited for an answer that never came.
+    ``timed_out``: the attempts did not end in time, or one waited for an answer that never came.
     """
 
     outcomes: tuple[ProbeOutcome, ...]
     report: LauncherReport
     stderr: str
-    late: bool = False
+    timed_out: bool = False
 
     @property
     def failure(self) -> str:
@@ -90,7 +90,8 @@ class ProbeResult:
 def run_probes(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> ProbeResult:
-    """Make all attempts in one confined process; none of its descendants is left."""
+    """Make all attempts in one confined process, within ``limit_s`` seconds; none of its
+    descendants is left."""
     for _ in range(MOST_STARTS):
         result, outdated = _run_probes_once(sandbox, confinement, attempts, limit_s)
         if not outdated:
@@ -101,30 +102,30 @@ def run_probes(
 def _run_probes_once(
     sandbox: Sandbox, confinement: Confinement, attempts: Sequence[Probe], limit_s: float
 ) -> tuple[ProbeResult, bool]:
-    """The result, and True if it was outdated at once: a path to be hidden was gone."""
-    encoded = [[a.name, a.verb, *a.arguments] for a in attempts]
+    """The result, and True if a path to be hidden was gone, so that it counts for nothing."""
+    encoded = [[attempt.name, attempt.verb, *attempt.arguments] for attempt in attempts]
     task = {"module": "attacks", "attempts": encoded}
-    # This command runs only without a boundary, and reads the task from stdin. Else the launcher
-    # runs the module itself, with the task from its spec.
+    # Only without a boundary this command runs, and reads the task from stdin. With one, the
+    # launcher itself runs the module, with the task from its spec.
     unconfined = build_inside_command("attacks")
     stdin = json.dumps(task).encode() if sandbox.tier is Tier.NONE else b""
     with prepare_launch(sandbox, unconfined, {}, confinement, task=task) as launch:
         process = launch.start()
-        late = False
+        timed_out = False
         try:
-            out, err = process.communicate(stdin, timeout=limit_s)
+            stdout, stderr = process.communicate(stdin, timeout=limit_s)
         except subprocess.TimeoutExpired:
-            late, out, err = True, b"", f"no end within {limit_s:g} seconds".encode()
+            timed_out, stdout, stderr = True, b"", f"no end within {limit_s:g} seconds".encode()
         finally:
-            _end(process, sandbox)
+            _end_process(process, sandbox)
         report = launch.read_report()
-    outcomes = tuple(_parse_outcomes(out))
-    late = late or any(outcome.how == TIMED_OUT for outcome in outcomes)
-    result = ProbeResult(outcomes, report, err.decode("utf-8", "replace"), late)
+    outcomes = tuple(_parse_outcomes(stdout))
+    timed_out = timed_out or any(outcome.how == NO_ANSWER for outcome in outcomes)
+    result = ProbeResult(outcomes, report, stderr.decode("utf-8", "replace"), timed_out)
     return result, launch.has_lost_hidden_path()
 
 
-def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
+def _end_process(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
@@ -132,12 +133,12 @@ def _end(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe:
             pipe.close()
-    end_all(sandbox)
+    end_leftovers(sandbox)
 
 
-def _parse_outcomes(out: bytes) -> list[ProbeOutcome]:
+def _parse_outcomes(stdout: bytes) -> list[ProbeOutcome]:
     try:
-        return [ProbeOutcome(name, is_open, how) for name, is_open, how in json.loads(out)]
+        return [ProbeOutcome(name, is_open, how) for name, is_open, how in json.loads(stdout)]
     except ValueError:
         return []
 
@@ -157,11 +158,11 @@ def open_greeter(*listeners: socket.socket) -> Iterator[None]:
 
 
 def _greet(listeners: Sequence[socket.socket], stopped: socket.socket) -> None:
-    with selectors.DefaultSelector() as ready:
-        for waiting in (*listeners, stopped):
-            ready.register(waiting, selectors.EVENT_READ)
+    with selectors.DefaultSelector() as selector:
+        for each in (*listeners, stopped):
+            selector.register(each, selectors.EVENT_READ)
         while True:
-            for key, _ in ready.select():
+            for key, _ in selector.select():
                 if key.fileobj is stopped:
                     return
                 with contextlib.suppress(OSError):

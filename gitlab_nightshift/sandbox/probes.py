@@ -16,14 +16,14 @@ from gitlab_nightshift.sandbox.probe_run import (
     open_unix_listener,
 )
 from gitlab_nightshift.sandbox.tiers import (
-    DIRECT,
+    DIRECT_NETWORK,
     GATEWAY,
     JOB,
-    LIVING,
     MEMORY,
     MODES,
     OTHER_FILES,
-    PROGRAMS,
+    OTHER_SOCKETS,
+    OUTLIVING,
     RIGHTS,
     SECRET_FILES,
     SERVICES,
@@ -35,9 +35,8 @@ from gitlab_nightshift.sandbox.tiers import (
 from gitlab_nightshift.system.file_names import open_short_folder, path_exists
 from gitlab_nightshift.system.processes import list_ancestors
 
-NOWHERE = "192.0.2.1"
-"""An address that belongs to nobody (RFC 5737, TEST-NET-1)."""
-NOWHERE_6 = "2001:db8::1"
+UNUSED_IPV4, UNUSED_IPV6 = "192.0.2.1", "2001:db8::1"
+"""Addresses that belong to nobody: for documentation (RFC 5737, RFC 3849)."""
 SYSTEM_FILES = (
     *("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/etc/passwd", "/dev/mem"),
     "/proc/self/oom_score_adj",
@@ -55,7 +54,6 @@ SOCKETS = {
 """Family, type and protocol of sockets that reach the kernel or the host, or bypass the proxy
 (``linux/socket.h``, ``linux/in.h``)."""
 
-
 ListFiles = Callable[[], Collection[str]]
 
 
@@ -63,19 +61,20 @@ ListFiles = Callable[[], Collection[str]]
 class ProbeTargets:
     """The real targets of attempts. ``secrets``: files and folders that no agent may read (the
     hidden ``.git/config`` and its includes, ``<project>.tmp``, files in HOME). ``outside``: folders
-    in which no file may appear. ``written``: folders that agents may write and the job's variables
+    in which no file may appear. ``named``: folders that agents may write and the job's variables
     name. ``list_setting_files`` lists the files from which git reads this machine's settings."""
 
     secrets: tuple[Path, ...] = ()
     outside: tuple[Path, ...] = ()
-    written: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
     list_setting_files: ListFiles | None = None
 
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """Attempts, and by their names the row of each. ``written`` are the files that they try to
-    make, which must not exist afterwards; a daemon that outlives the bead holds ``lock``."""
+    """Attempts, and the ``rows`` of the proof to which they belong. ``written`` are the files that
+    they try to make, which must not exist afterwards (both by the attempts' names). A daemon that
+    outlives the bead holds ``lock``."""
 
     lock: Path
     rows: dict[str, ProofRow] = field(default_factory=dict)
@@ -98,22 +97,22 @@ def gather_probes(
     _add_file_probes(probes, targets, confinement, stack)
     _add_network_probes(probes, confinement, stack)
     _add_privilege_probes(probes)
-    probes.add(LIVING, "outlive the bead", "outlive", str(probes.lock))
+    probes.add(OUTLIVING, "outlive the bead", "outlive", str(probes.lock))
     stack.callback(_remove, [probes.lock])
     return probes
 
 
 def _add_process_probes(probes: ProbeSet) -> None:
     address = id(probes)  # of mapped memory in this process (CPython: id())
-    for number, (pid, started) in enumerate(list_ancestors()):
-        process = "this process" if number == 0 else f"ancestor {pid}"
+    for pid, started in list_ancestors():
+        process = "this process" if pid == os.getpid() else f"ancestor {pid}"
         probes.add(JOB, f"read the environment of {process}", "environment", pid, started)
         probes.add(MEMORY, f"open the memory of {process}", "memory", pid, started)
         probes.add(MEMORY, f"list the descriptors of {process}", "descriptors", pid, started)
         probes.add(SECRET_FILES, f"use the root of {process}", "folder", pid, started, "root")
         probes.add(MEMORY, f"take a descriptor of {process}", "descriptor_of", pid, started)
         probes.add(SIGNALS, f"signal {process}", "signal", pid, started)
-        if number == 0:
+        if pid == os.getpid():
             probes.add(MEMORY, "read memory of this process", "vm_read", pid, started, address)
             probes.add(MEMORY, "ptrace this process", "ptrace", pid, started)
 
@@ -123,13 +122,13 @@ def _add_file_probes(
 ) -> None:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nightshift-proof-")))
     _plant(probes, folder)
-    private = [Path(path) for path in PRIVATE_FILES]
-    for path in (*targets.secrets, *(path for path in private if path_exists(path))):
+    private = filter(path_exists, map(Path, PRIVATE_FILES))
+    for path in (*targets.secrets, *private):
         probes.add(SECRET_FILES, f"read {path}", *_choose_read_probe(path, confinement))
     for name in SYSTEM_FILES:
         probes.add(WRITING, f"write to {name}", "open_to_write", name)
-    for where in (*targets.outside, folder):
-        name, path = f"write into {where}", where / f".proof-{secrets.token_hex(8)}"
+    for outside in (*targets.outside, folder):
+        name, path = f"write into {outside}", outside / f".proof-{secrets.token_hex(8)}"
         probes.written[name] = path
         probes.add(WRITING, name, "write", str(path))
     stack.callback(_remove, list(probes.written.values()))
@@ -185,11 +184,11 @@ def _add_network_probes(
         probes.add(
             SERVICES, f"reach {own_address}", "connect", own_address, listener.getsockname()[1]
         )
-    probes.add(DIRECT, "connect to the network", "connect", NOWHERE, 443)
-    probes.add(DIRECT, "connect by IPv6", "connect", NOWHERE_6, 443)
-    probes.add(DIRECT, "send a datagram to the network", "datagram", NOWHERE, 53)
+    probes.add(DIRECT_NETWORK, "connect to the network", "connect", UNUSED_IPV4, 443)
+    probes.add(DIRECT_NETWORK, "connect by IPv6", "connect", UNUSED_IPV6, 443)
+    probes.add(DIRECT_NETWORK, "send a datagram to the network", "datagram", UNUSED_IPV4, 53)
     for name, (family, kind, protocol) in SOCKETS.items():
-        probes.add(DIRECT, f"make a {name} socket", "socket", family, kind, protocol)
+        probes.add(DIRECT_NETWORK, f"make a {name} socket", "socket", family, kind, protocol)
     _add_unix_probes(probes, stack)
     for gate in confinement.gates:
         probes.add(GATEWAY, f"connect to port {gate.port}", "connect", "127.0.0.1", gate.port)
@@ -201,14 +200,14 @@ def _add_unix_probes(probes: ProbeSet, stack: contextlib.ExitStack) -> None:
     name = f"nightshift-proof-{secrets.token_hex(8)}"
     stack.enter_context(open_unix_listener(folder / "socket"))
     stack.enter_context(open_unix_listener(f"\0{name}"))
-    probes.add(PROGRAMS, "connect to an abstract socket", "unix", f"@{name}")
-    probes.add(PROGRAMS, "connect to a socket file", "unix", str(folder / "socket"))
+    probes.add(OTHER_SOCKETS, "connect to an abstract socket", "unix", f"@{name}")
+    probes.add(OTHER_SOCKETS, "connect to a socket file", "unix", str(folder / "socket"))
 
 
 def _find_own_address() -> str:
     """This machine's own address in its network, "" if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, contextlib.suppress(OSError):
-        udp.connect((NOWHERE, 53))  # sends nothing, but picks the route and so the address
+        udp.connect((UNUSED_IPV4, 53))  # sends nothing, but picks the route and so the address
         return str(udp.getsockname()[0])
     return ""
 

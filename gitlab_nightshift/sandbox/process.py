@@ -34,11 +34,11 @@ Process = subprocess.Popen[bytes]
 NOT_FOUND = 127
 """The exit status of a shell for a program that it cannot find."""
 PROGRAM_STEP_FAILED = compile_lazily(r"program: (?:\[Errno \d+\] )?(.*)")
-"""The report if the launcher's last step failed: the boundary was in force, but the program could
+"""The launcher's report if its last step failed: the boundary was in force, but the program could
 not be run."""
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""The exit statuses, without and with bubblewrap, if the program or its parent was killed: perhaps
-before the sandbox was complete, and then before the program ran."""
+"""The exit statuses, without and with bubblewrap, if the program or its parent was killed, perhaps
+before the sandbox was complete and the program ran."""
 GRACE_S = 1.0
 """Seconds that a program has after each signal that asks it to end."""
 TICK_S = 0.2
@@ -50,6 +50,7 @@ _running: set[int] = set()
 """The pids of the processes that a block of ``start_process`` owns."""
 _starting = threading.Lock()
 """Held while a process starts: without its pid in ``_running`` it looks like an orphan."""
+_started_programs = 0
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,8 @@ def capture(
     timeout_s: float = 300.0,
     memory: int | None = None,
 ) -> CapturedOutput:
-    """Run a short, trusted program to its end and return all that it printed. A program that cannot
-    be started looks like one that failed: status 127 and a text. So does one that is too slow:
-    status -9, however it ended.
+    """Run a short, trusted program to its end and return all that it printed. One that cannot be
+    started has exit status 127 and an error text, one that exceeds ``timeout_s`` status -9.
 
     ``memory`` limits its data (bytes); the limit is set before it gets its stdin.
     """
@@ -141,7 +141,7 @@ def capture(
 
 @dataclass(frozen=True)
 class BoundedRun:
-    """A command's exit status, the way it ended in words, and the start and end of its outputs."""
+    """A command's exit status, its end in words, and the start and end of its outputs."""
 
     exit_status: int
     how: str
@@ -156,9 +156,9 @@ class _OutputEnds:
 
     def write(self, data: bytes) -> None:
         self._size += len(data)
-        room = self._half - len(self._first)
-        self._first += data[:room]
-        self._last = (self._last + data[room:])[-self._half :]
+        free = self._half - len(self._first)
+        self._first += data[:free]
+        self._last = (self._last + data[free:])[-self._half :]
 
     def join(self) -> bytes:
         left_out = self._size - len(self._first) - len(self._last)
@@ -172,13 +172,14 @@ def run_bounded(
     """Run a program within this process's own rights, and end what it leaves behind. About
     ``longest`` bytes of its outputs are kept; if it prints a hundred times as many, it is ended.
     Raises ProgramStartError."""
-    kept, limits = _OutputEnds(longest), ProcessLimits(timeout_s, output_bytes=100 * longest)
+    output, limits = _OutputEnds(longest), ProcessLimits(timeout_s, output_bytes=100 * longest)
     launch = Launch(list(argv), dict(env), cwd, confined=False)
-    end, status = run_to_end(partial(_start, launch), b"", kept, kept, limits)
-    how = ProgramEnd(end, status, 0.0).how
-    if end is not EndReason.EXITED:
+    end, status = run_to_end(partial(_start, launch), b"", output, output, limits)
+    if end is EndReason.EXITED:
+        how = ProgramEnd(end, status, 0.0).how
+    else:
         how = f"ended: {'it printed too much' if end is EndReason.OUTPUT_LIMIT else 'too slow'}"
-    return BoundedRun(status, how, kept.join())
+    return BoundedRun(status, how, output.join())
 
 
 def stream(
@@ -194,14 +195,15 @@ def stream(
     on_tick: Callable[[], bool] = lambda: False,
     boundary: "ProcessBoundary | None" = None,
 ) -> ProgramEnd:
-    """Run a program, its output raw to two sinks, each line of stdout handed to ``on_line``.
+    """Run a program inside ``boundary``, if any. Its outputs go raw to two sinks, and each line of
+    stdout to ``on_line``.
 
     ``on_line`` and ``on_tick`` (called several times a second) end the program by returning True.
-    The program runs inside ``boundary``, if any. When this returns, no descendant of the program is
-    left. Raises ProgramStartError, OSError if a sink does, :class:`NightshiftError`
-    (``E_POLICY_DENY``) if a process cannot be ended or the boundary could not be set up.
+    When this returns, no descendant of the program is left. Raises ProgramStartError, OSError if a
+    sink does, :class:`NightshiftError` (``E_POLICY_DENY``) if a process cannot be ended or the
+    boundary could not be set up.
     """
-    began = time.monotonic()
+    started_s = time.monotonic()
     for _ in range(MOST_STARTS):
         with _launch(argv, cwd, env, boundary) as launch:
             start = partial(_start, launch)
@@ -217,24 +219,20 @@ def stream(
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
-    if not_run := PROGRAM_STEP_FAILED.fullmatch(report.failed):
-        # The number is not passed on: the text says why.
-        raise ProgramStartError(errno.ENOENT, not_run[1])
+    if start_failure := PROGRAM_STEP_FAILED.fullmatch(report.failed):
+        # The report has no error number, only the text.
+        raise ProgramStartError(errno.ENOENT, start_failure[1])
     killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
-        why = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"
-        raise NightshiftError(Code.POLICY_DENY, why)
-    return ProgramEnd(end, exit_status, time.monotonic() - began, report.refused)
+        reason = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"
+        raise NightshiftError(Code.POLICY_DENY, reason)
+    return ProgramEnd(end, exit_status, time.monotonic() - started_s, report.refused)
 
 
-class _Counter:
-    runs = 0
-
-
-def count_runs() -> int:
-    """How often this process has started a program that is not its own: what it has seen of a
-    folder holds until the next one."""
-    return _Counter.runs
+def count_started_programs() -> int:
+    """The number of calls of ``run_to_end`` so far. As long as it stays the same, no program of
+    ours has changed a folder that was read before."""
+    return _started_programs
 
 
 def run_to_end(
@@ -248,7 +246,8 @@ def run_to_end(
 ) -> tuple[EndReason, int]:
     """Run the process that ``start`` starts to its end, as :func:`stream` does; returns why it
     ended and its exit status. No descendant is left. Raises what ``start`` and the sinks raise."""
-    _Counter.runs += 1
+    global _started_programs  # noqa: PLW0603
+    _started_programs += 1
     become_subreaper()  # descendants whose parent dies become our children, which we can find
     find_orphans = _make_orphan_finder(list_own_children())
     try:
@@ -256,7 +255,7 @@ def run_to_end(
             pump = Pump(process, stdin, stdout, stderr, on_line)
             end = _watch(process, pump, limits, on_tick)
             _end(process)
-            end_orphans(find_orphans)  # before the rest is read: they hold the pipes open
+            end_orphans(find_orphans)  # before the pump drains: they hold the pipes open
             pump.drain()
     finally:
         all_gone = end_orphans(find_orphans)
@@ -281,26 +280,26 @@ def _watch(
 ) -> EndReason:
     """Wait until the process ends, reaches a limit, or is stopped by a callback; returns which of
     these it was."""
-    began = last_output = time.monotonic()
+    started_s = last_output_s = time.monotonic()
     while process.poll() is None:
         if pump.move_bytes(TICK_S if pump.outputs_open() else CLOSED_TICK_S):
-            last_output = time.monotonic()
+            last_output_s = time.monotonic()
         if on_tick() or pump.stopped:
             return EndReason.STOPPED
-        if end := _find_reached_limit(limits, pump.printed, began, last_output):
+        if end := _find_reached_limit(limits, pump.printed, started_s, last_output_s):
             return end
     return EndReason.EXITED
 
 
 def _find_reached_limit(
-    limits: ProcessLimits, printed: int, began: float, last_output: float
+    limits: ProcessLimits, printed: int, started_s: float, last_output_s: float
 ) -> EndReason | None:
-    now = time.monotonic()
+    now_s = time.monotonic()
     if limits.output_bytes is not None and printed > limits.output_bytes:
         return EndReason.OUTPUT_LIMIT
-    if limits.timeout_s is not None and now - began > limits.timeout_s:
+    if limits.timeout_s is not None and now_s - started_s > limits.timeout_s:
         return EndReason.TIMEOUT
-    if limits.idle_s is not None and now - last_output > limits.idle_s:
+    if limits.idle_s is not None and now_s - last_output_s > limits.idle_s:
         return EndReason.IDLE
     return None
 
@@ -316,25 +315,25 @@ def _launch(
 
 
 def _end_confined(boundary: "ProcessBoundary") -> bool:
-    from gitlab_nightshift.sandbox.launch import end_all
+    from gitlab_nightshift.sandbox.launch import end_leftovers
 
-    return end_all(boundary.sandbox)
+    return end_leftovers(boundary.sandbox)
 
 
-def _make_orphan_finder(before: set[int]) -> Callable[[], set[int]]:
-    """A function that finds the children which are not in ``before`` and which no block of
+def _make_orphan_finder(other_children: set[int]) -> Callable[[], set[int]]:
+    """A function that finds all children but ``other_children`` and those that a block of
     ``start_process`` owns."""
 
     def find() -> set[int]:
         with _starting:
-            return list_own_children() - before - _running
+            return list_own_children() - other_children - _running
 
     return find
 
 
 @contextlib.contextmanager
 def start_process(start: Callable[[], Process]) -> Iterator[Process]:
-    """Start a process for the block, which owns it: at the end of the block it is ended."""
+    """Start a process, and end it at the end of the block."""
     process = None
     try:
         # A signal's exception between the start and the assignment would lose the process.
@@ -361,7 +360,7 @@ def _end(process: Process) -> None:
                 process.wait(GRACE_S)
     if process.poll() is None:
         _signal_group(process.pid, signal.SIGKILL)
-        # This process may have dropped the right to signal that one: the caller's cleanup ends it.
+        # We may have dropped the right to signal it (EPERM): then the caller's cleanup ends it.
         with contextlib.suppress(PermissionError):
             process.kill()
             process.wait()
@@ -376,8 +375,8 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 LONGEST_REQUEST = select.PIPE_BUF
-"""Bytes. A pipe takes so many at once (pipe(7)), so sending a request never waits for a program
-that itself waits until its last answer is read."""
+"""Bytes that a pipe takes at once (pipe(7)): so sending a request never waits for a program that
+itself waits until its last answer is read."""
 _CHUNK = 1024 * 1024
 
 
@@ -411,14 +410,15 @@ class BatchProcess:
         return self._take(size)
 
     def _take(self, size: int) -> bytes:
-        taken = bytes(memoryview(self._unread)[:size])  # a view, else the bytes are copied twice
+        data = bytes(memoryview(self._unread)[:size])  # a view, else the bytes are copied twice
         del self._unread[:size]
-        return taken
+        return data
 
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self._stdout, select.POLLIN)
-        if not poll.poll(self._timeout_ms) or not (data := os.read(self._stdout, _CHUNK)):
+        data = os.read(self._stdout, _CHUNK) if poll.poll(self._timeout_ms) else b""
+        if not data:
             raise EOFError
         self._unread += data
 

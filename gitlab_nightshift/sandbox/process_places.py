@@ -1,4 +1,4 @@
-"""The rights of a row of the process table, as paths of this machine."""
+"""The rights of a process, from its row of the process table, as paths of this machine."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ from gitlab_nightshift.sandbox.inside.syscalls import AUDIT_ARCH
 from gitlab_nightshift.sandbox.privilege_drop import ProcessRights
 from gitlab_nightshift.sandbox.process_table import (
     ALL_FILES,
-    INSTALLATION,
-    NETWORK,
-    PROGRAMS,
+    INSTALLATION_FILES,
+    NETWORK_FILES,
+    PROGRAM_FILES,
     ProcessRow,
 )
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, STORES
@@ -32,8 +32,7 @@ CERTIFICATES = (
 """Certificates, and the files of name resolution."""
 _CA_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/proc", *STORES)
-"""With ``/proc`` for a process's own children; of other processes it only shows the command
-lines."""
+"""``/proc`` is for a process's own children; of other processes it shows only command lines."""
 Places = Mapping[str, str | Sequence[str]]
 """The path or paths that replace ``{name}`` in a row."""
 
@@ -46,8 +45,8 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
         from gitlab_nightshift.sandbox.visible_system import open_around  # here: few rows need it
 
         readable.remove(ALL_FILES)
-        for top in _list_top():
-            open_around(top, credentials, readable, listable)
+        for path in _list_root():
+            open_around(path, credentials, readable, listable)
         listable.append(ALL_FILES)  # names in HOME are no secret, and HOME may be the checkout
     return ProcessRights(
         readable=tuple(readable),
@@ -62,18 +61,19 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
     )
 
 
-def _expand(texts: Sequence[str], places: Places, env: Mapping[str, str]) -> Iterator[str]:
-    for text in texts:
-        if text == INSTALLATION:
+def _expand(patterns: Sequence[str], places: Places, env: Mapping[str, str]) -> Iterator[str]:
+    """The paths that a row's patterns mean here."""
+    for pattern in patterns:
+        if pattern == INSTALLATION_FILES:
             yield from list_installation()
-        elif text == NETWORK:
+        elif pattern == NETWORK_FILES:
             yield from list_network_files(env)
-        elif text == PROGRAMS:
+        elif pattern == PROGRAM_FILES:
             yield from list_programs(env.get("PATH", ""))
-        elif text.endswith("}") and not isinstance(named := places[text.strip("{}")], str):
-            yield from named
+        elif pattern.endswith("}") and not isinstance(paths := places[pattern.strip("{}")], str):
+            yield from paths
         else:
-            yield text.format(**places)
+            yield pattern.format(**places)
 
 
 def _list_credentials(env: Mapping[str, str]) -> list[str]:
@@ -82,14 +82,15 @@ def _list_credentials(env: Mapping[str, str]) -> list[str]:
     return list(filter(os.path.lexists, paths))
 
 
-def _list_top() -> list[str]:
+def _list_root() -> list[str]:
     with os.scandir(ALL_FILES) as entries:
         return [entry.path for entry in entries if not entry.is_symlink()]
 
 
 def list_unenforceable() -> tuple[str, ...]:
     """The rights that this kernel cannot take from a process that confines itself."""
-    return ("files",) * (not landlock.read_abi()) + ("network",) * (not AUDIT_ARCH)
+    enforceable = {"files": landlock.read_abi() > 0, "network": AUDIT_ARCH != 0}
+    return tuple(right for right, can_enforce in enforceable.items() if not can_enforce)
 
 
 def list_around_package() -> list[str]:
@@ -106,11 +107,11 @@ def _is_installed() -> bool:
 def list_installation() -> list[str]:
     """The files that this program imports, and their libraries; but the folder around the package
     only if it contains nothing but packages."""
-    around = None if _is_installed() else str(PACKAGE.parent)
-    path = [part for part in sys.path if Path(part).is_absolute() and part != around]
+    around = list_around_package()
+    search_path = [part for part in sys.path if Path(part).is_absolute() and part not in around]
     # sys.base_prefix/lib: libpython, where Python was built with a shared library.
     own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
-    return [*own, *path, f"{sys.base_prefix}/lib", *LIBRARIES]
+    return [*own, *search_path, f"{sys.base_prefix}/lib", *LIBRARIES]
 
 
 def list_network_files(env: Mapping[str, str]) -> list[str]:
@@ -118,13 +119,13 @@ def list_network_files(env: Mapping[str, str]) -> list[str]:
     import ssl
 
     default = ssl.get_default_verify_paths()
-    places = (default.cafile, default.capath, default.openssl_cafile, default.openssl_capath)
-    named = (env.get(name) for name in _CA_VARIABLES)
-    return [*CERTIFICATES, *(place for place in (*places, *named) if place)]
+    paths = (default.cafile, default.capath, default.openssl_cafile, default.openssl_capath)
+    named = map(env.get, _CA_VARIABLES)
+    return [*CERTIFICATES, *filter(None, (*paths, *named))]
 
 
 def list_programs(search_path: str) -> list[str]:
     """The system's programs, this program's Python, and git with the folders beside it."""
-    tools = Path(shutil.which("git", path=search_path) or "/usr/bin/git").resolve().parent
-    parts = [str(tools), *(str(tools.parent / part) for part in ("lib", "lib64", "libexec"))]
-    return [*_SYSTEM, *parts, sys.prefix, sys.base_prefix]
+    git_folder = Path(shutil.which("git", path=search_path) or "/usr/bin/git").resolve().parent
+    beside = (str(git_folder.parent / name) for name in ("lib", "lib64", "libexec"))
+    return [*_SYSTEM, str(git_folder), *beside, sys.prefix, sys.base_prefix]

@@ -1,19 +1,18 @@
 """The processes of this program: the secrets, files and network of each. One function starts each
 from its row (``sandbox/stage_process.py``). ``SECURITY.md`` shows the table.
 
-``{name}`` in a path is replaced at the start (``process_places.py``), by several paths perhaps if
-the path is nothing else.
+``{name}`` in a path is replaced at the start (``process_places.py``); a path that is only
+``{name}`` may stand for several.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-INSTALLATION, NETWORK, PROGRAMS = "{installation}", "{network}", "{programs}"
+INSTALLATION_FILES, NETWORK_FILES, PROGRAM_FILES = "{installation}", "{network}", "{programs}"
 """Sets of paths: this program with its Python and libraries; certificates and name resolution; the
 system's programs and git."""
 ALL_FILES = "/"
 """All but the files of HOME that contain credentials: only the supervisor reads those."""
-_KEPT = "as records"
 
 
 class Confined(StrEnum):
@@ -36,11 +35,11 @@ class Attributes(StrEnum):
 
 @dataclass(frozen=True)
 class ProcessRow:
-    """A process. ``commands`` start it; ``secrets`` are those it holds ("": none); ``agent_bytes``
-    is the input from agents that it reads, and its bounds ("": none). ``network`` says what it may
-    reach, ``children`` which processes it starts ("": none). ``serves``: it listens on sockets that
-    it is given. ``memory`` (bytes of data), ``cpu_s`` and ``wall_s`` (seconds) are limits (0:
-    none). ``module`` contains its ``main``.
+    """A process. ``module`` contains its ``main``, ``commands`` start it. In words, "" for none:
+    the ``secrets`` it holds, the input from agents that it reads and its bounds (``agent_bytes``),
+    what it may reach (``network``), the processes that it starts (``children``). ``serves``: it
+    listens on sockets that it gets from its parent. ``memory`` (bytes of data), ``cpu_s`` and
+    ``wall_s`` (seconds) are limits, 0 for none.
     """
 
     name: str
@@ -61,16 +60,16 @@ class ProcessRow:
 
 
 _MB = 1024**2
-_ALL = ("run", "delegate")
+_RUNS = ("run", "delegate")
 
 REDACTOR = ProcessRow(
     "redactor",
     "gitlab_nightshift.run.redactor_process",
-    _ALL,
+    _RUNS,
     Confined.AT_START,
     secrets="the values of all secrets",
     agent_bytes="bounded, validated frames of events, logs and records",
-    reads=(INSTALLATION,),
+    reads=(INSTALLATION_FILES,),
     writes=("{private}", "{live}"),
 )
 PLAN = ProcessRow(
@@ -79,7 +78,7 @@ PLAN = ProcessRow(
     ("run",),
     Confined.ON_TASK,
     secrets="all but the model key",
-    agent_bytes=f"bundle and results of earlier jobs, {_KEPT}; texts of earlier merge requests",
+    agent_bytes="bundle and results of earlier jobs, as records; texts of earlier merge requests",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     network="GitLab",
@@ -89,11 +88,11 @@ PLAN = ProcessRow(
 GATEWAY = ProcessRow(
     "gateway",
     "gitlab_nightshift.gateway.gateway_process",
-    (*_ALL, "check --run", "patch"),
+    (*_RUNS, "check --run", "patch"),
     Confined.ON_TASK,
     secrets="the model key, a proxy's credentials",
     agent_bytes="HTTP requests, bounded and strictly read",
-    reads=(INSTALLATION, NETWORK, "{named}"),
+    reads=(INSTALLATION_FILES, NETWORK_FILES, "{named}"),
     network="the model's endpoint, `policy.egress_hosts`",
     serves=True,
 )
@@ -112,7 +111,7 @@ WORK = ProcessRow(
 NOTARY = ProcessRow(
     "notary",
     "gitlab_nightshift.stages.work.notary_process",
-    _ALL,
+    _RUNS,
     Confined.AS_WORK,
     agent_bytes="the bundle reader's report, checked; what commands print, passed on unread",
     reads=WORK.reads,
@@ -126,8 +125,8 @@ PUBLISH = ProcessRow(
     ("run",),
     Confined.ON_TASK,
     secrets="`GITLAB_TOKEN`, the values of all secrets",
-    agent_bytes=f"the bundle reader's report, checked; the bundle, {_KEPT}",
-    reads=(INSTALLATION, PROGRAMS, NETWORK, "{objects}", "{private}"),
+    agent_bytes="the bundle reader's report, checked; the bundle, as records",
+    reads=(INSTALLATION_FILES, PROGRAM_FILES, NETWORK_FILES, "{objects}", "{private}"),
     writes=("{private}",),
     network="GitLab",
     children="the bundle reader, git in its own repositories",
@@ -138,7 +137,7 @@ BUNDLE_READER = ProcessRow(
     ("run", "delegate", "publish"),
     Confined.AT_START,
     agent_bytes="`bundle.json`, `change.patch`",
-    reads=(INSTALLATION, PROGRAMS, "{objects}"),
+    reads=(INSTALLATION_FILES, PROGRAM_FILES, "{objects}"),
     writes=("{own}",),
     children="git",
     memory=512 * _MB,
@@ -152,7 +151,7 @@ REPORT = ProcessRow(
     Confined.AT_START,
     agent_bytes="`bundle.json`, `change.patch`, `published.json`, those of an upkeep",
     reads=(
-        INSTALLATION,
+        INSTALLATION_FILES,
         *("{results}/bundle", "{results}/notary.json", "{results}/published.json"),
         *("{results}/upkeep/bundle", "{results}/upkeep/published.json"),
     ),
@@ -177,8 +176,8 @@ NOTIFY = ProcessRow(
     ("run",),
     Confined.AT_START,
     secrets="the addresses of `notify`, `CONFLUENCE_TOKEN`",
-    agent_bytes=f"`result.json`, {_KEPT}; Confluence's page, up to 16 MB",
-    reads=(INSTALLATION, NETWORK, "{results}/result.json", "{named}"),
+    agent_bytes="`result.json`, as records; Confluence's page, up to 16 MB",
+    reads=(INSTALLATION_FILES, NETWORK_FILES, "{results}/result.json", "{named}"),
     network="the internet",
     memory=1024 * _MB,
     cpu_s=60,
@@ -190,7 +189,7 @@ NOTIFY_CHECK = ProcessRow(
     ("run", "doctor"),
     Confined.AT_START,
     secrets="the addresses of `notify`",
-    reads=(INSTALLATION,),
+    reads=(INSTALLATION_FILES,),
     memory=1024 * _MB,
     cpu_s=60,
     wall_s=60.0,
@@ -224,7 +223,7 @@ FINISH = ProcessRow(
     "gitlab_nightshift.run.finish_process",
     ("delegate",),
     Confined.ON_TASK,
-    agent_bytes=f"work's answer and bundle, {_KEPT}; the bundle reader's report, checked",
+    agent_bytes="work's answer and bundle, as records; the bundle reader's report, checked",
     reads=(ALL_FILES,),
     writes=("{repository}", "{private}"),
     children="the bundle reader, git",
@@ -243,10 +242,10 @@ _THIS_PROGRAM = "gitlab_nightshift.sealed_entry"
 SUPERVISOR = ProcessRow(
     "supervisor",
     _THIS_PROGRAM,
-    _ALL,
+    _RUNS,
     Confined.NOT,
     secrets="all",
-    agent_bytes=f"the bundle, {_KEPT}; the others' answers, bounded",
+    agent_bytes="the bundle, as records; the others' answers, bounded",
     reads=("the job's files",),
     writes=("the checkout", "{private}", "the output folder"),
     children="all others, git",
@@ -284,7 +283,7 @@ PATCH = ProcessRow(
     Confined.ON_TASK,
     secrets="all",
     agent_bytes="a model's answers, bounded",
-    reads=(INSTALLATION, PROGRAMS, "{repository}"),
+    reads=(INSTALLATION_FILES, PROGRAM_FILES, "{repository}"),
     writes=("{temporary}",),
     network="the gateway",
     children="the gateway, git",
@@ -308,8 +307,8 @@ CHAT = ProcessRow(
     ("chat",),
     Confined.ON_TASK,
     secrets="GitLab's token, the bot's token",
-    agent_bytes=f"`result.json` and `bundle.json` of its runs, {_KEPT}; the beginning of a patch",
-    reads=(INSTALLATION, NETWORK),
+    agent_bytes="`result.json` and `bundle.json` of its runs, as records; the beginning of a patch",
+    reads=(INSTALLATION_FILES, NETWORK_FILES),
     network="GitLab, Discord",
     serves=True,
 )

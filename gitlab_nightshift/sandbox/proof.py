@@ -2,9 +2,9 @@
 findings decide how well each guarantee holds here, and whether the run goes on.
 
 Canaries are planted beside the real targets. An attack that gets through although the tier promises
-to stop it is a hole, and is reported by name. Harmless files are planted where agents may write and
-the job's variables lead: this program must not load them. They have unique names, are removed at
-once, and are never run, only found or not.
+to stop it is a hole, and is reported by name. Harmless files are planted in folders that agents may
+write and the job's variables name: this program must not load them. They have unique names, are
+removed at once, and are never run, only found or not.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ from pathlib import Path
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.registry.sandbox_guarantees import GuaranteeState, ProbeSummary, Strength
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.probe_run import ProbeOutcome, repeat_if_late, run_probes
+from gitlab_nightshift.sandbox.probe_run import ProbeOutcome, repeat_if_timed_out, run_probes
 from gitlab_nightshift.sandbox.probes import ListFiles, ProbeSet, ProbeTargets, gather_probes
 from gitlab_nightshift.sandbox.process import capture
 from gitlab_nightshift.sandbox.system_paths import build_python_command
 from gitlab_nightshift.sandbox.tiers import (
     GATEWAY,
-    LIVING,
+    OUTLIVING,
     OWN_CODE,
     ROWS,
     Confinement,
@@ -41,7 +41,8 @@ from gitlab_nightshift.sandbox.tiers import (
 from gitlab_nightshift.sealed_start import lies_in
 
 ENDING_S = 10.0
-"""Seconds in which the daemon must be gone, even on a busy machine; by itself it lives longer."""
+"""Seconds after which the daemon must be gone, even on a busy machine; by itself it lives
+longer."""
 MOST_PRIVATE_FILES = 200
 
 
@@ -64,13 +65,13 @@ class ProbeFinding:
 
 @dataclass(frozen=True)
 class BoundaryProof:
-    """The findings of a proof; ``failure`` is why there are none, "" if there are some. ``late``:
-    the proof timed out before it showed anything."""
+    """The findings of a proof; ``failure`` is why there are none, "" if there are some.
+    ``timed_out``: the proof ended before it showed anything."""
 
     tier: Tier
     findings: tuple[ProbeFinding, ...]
     failure: str
-    late: bool = False
+    timed_out: bool = False
 
     @property
     def holes(self) -> tuple[str, ...]:
@@ -102,7 +103,7 @@ def summarize_findings(row: ProofRow, findings: Sequence[ProbeFinding]) -> Probe
 def prove(sandbox: Sandbox, confinement: Confinement, targets: ProbeTargets) -> BoundaryProof:
     """Run all attacks in the confinement that agents get, again if the machine was too busy. Raises
     NightshiftError."""
-    proof = repeat_if_late(lambda limit_s: _run_proof(sandbox, confinement, targets, limit_s))
+    proof = repeat_if_timed_out(lambda limit_s: _run_proof(sandbox, confinement, targets, limit_s))
     return replace(proof, findings=(*proof.findings, *_probe_own_code(targets)))
 
 
@@ -115,18 +116,20 @@ def _run_proof(
             confinement, replace(targets, secrets=(*targets.secrets, *private)), stack
         )
         result = run_probes(sandbox, confinement, probes.attempts, limit_s)
-        ending_s = ENDING_S if sandbox.guarantees.closes(LIVING) else 0.0
+        ending_s = ENDING_S if sandbox.guarantees.closes(OUTLIVING) else 0.0
         outcomes = [_verify_outside(outcome, probes, ending_s) for outcome in result.outcomes]
-    findings = [
-        _build_finding(probes.rows[each.name], each, sandbox.guarantees) for each in outcomes
-    ]
-    return BoundaryProof(sandbox.tier, tuple(findings), result.failure, result.late)
+    findings = tuple(
+        _build_finding(probes.rows[outcome.name], outcome, sandbox.guarantees)
+        for outcome in outcomes
+    )
+    return BoundaryProof(sandbox.tier, findings, result.failure, result.timed_out)
 
 
 def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees) -> ProbeFinding:
-    # An attempt that could not be made (None) proves nothing, so it counts as a hole. The gateway
-    # is the one thing that agents must reach: there a hole is an attempt that does not get through.
-    is_open = outcome.open is not (row is GATEWAY)
+    # The gateway is the one thing that agents must reach: there a hole is an attempt that does not
+    # get through. An attempt that could not be made (None) proves nothing, so it counts as a hole.
+    expected = row is GATEWAY
+    is_open = outcome.open is not expected
     return ProbeFinding(row, outcome.name, is_open, guarantees.closes(row), outcome.how)
 
 
@@ -137,9 +140,9 @@ def _list_private_files(sandbox: Sandbox, confinement: Confinement) -> Iterator[
     """
     if sandbox.tier is Tier.UID and not sandbox.features.landlock:
         return
+    opened = (*confinement.read_only, *confinement.writable)
     for path in map(Path, sandbox.machine.private[:MOST_PRIVATE_FILES]):
-        opened = (*confinement.read_only, *confinement.writable)
-        if not any(path.is_relative_to(place) or place.is_relative_to(path) for place in opened):
+        if not any(path.is_relative_to(other) or other.is_relative_to(path) for other in opened):
             yield path
 
 
@@ -147,7 +150,7 @@ def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
     """Check that this program loads no planted code. Every tier promises that: it depends only on
     how this program was started."""
     if targets.list_setting_files is not None:
-        for name, how in try_own_code(targets.written, targets.list_setting_files):
+        for name, how in try_own_code(targets.named, targets.list_setting_files):
             yield ProbeFinding(OWN_CODE, name, bool(how), True, how or "not found")
 
 
@@ -155,13 +158,13 @@ def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
 
 
 def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) -> ProbeOutcome:
-    """Correct an attempt that only seemed to succeed inside: a file in another /tmp, or a daemon
-    that has ended since."""
+    """Correct the outcome of an attempt that only seemed to succeed inside: a file in another /tmp,
+    or a daemon that has ended since."""
     if outcome.open is None:
         return outcome
-    if probes.rows[outcome.name] is LIVING:
-        survivor = outcome.open and not _wait_until_released(probes.lock, ending_s)
-        return ProbeOutcome(outcome.name, survivor, "a daemon survives" if survivor else "ended")
+    if probes.rows[outcome.name] is OUTLIVING:
+        survives = outcome.open and not _wait_until_released(probes.lock, ending_s)
+        return ProbeOutcome(outcome.name, survives, "a daemon survives" if survives else "ended")
     path = probes.written.get(outcome.name)
     if path and outcome.open and not path.exists():
         return ProbeOutcome(outcome.name, False, "absent afterwards")
@@ -171,9 +174,9 @@ def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) ->
 def _wait_until_released(lock: Path, within_s: float) -> bool:
     """True if nobody holds the lock after ``within_s`` seconds; else kill the holder."""
     # Not at once: the kernel takes a moment to end all processes of a namespace.
-    until = time.monotonic() + within_s
-    while _is_held(lock):
-        if time.monotonic() > until:
+    deadline = time.monotonic() + within_s
+    while _is_locked(lock):
+        if time.monotonic() > deadline:
             _kill_holder(lock)
             return False
         time.sleep(0.002)  # flock(2) itself would wait without a limit
@@ -189,7 +192,7 @@ def _kill_holder(lock: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _is_held(lock: Path) -> bool:
+def _is_locked(lock: Path) -> bool:
     try:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -228,22 +231,20 @@ def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collectio
     promises nothing."""
     judged = tuple(strengths)
     if broken := [each.reason for each in judged if each.state is GuaranteeState.BROKEN]:
-        raise _build_refusal(f"the boundary does not hold here: {'; '.join(broken)}")
+        text = f"the boundary does not hold here: {'; '.join(broken)}"
+        raise NightshiftError(Code.POLICY_DENY, text)
     partial = [each for each in judged if each.state is GuaranteeState.PARTIAL]
     weaker = [each for each in partial if each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
-    subject = f"{', '.join(each.name for each in weaker)} {'are' if weaker[1:] else 'is'}"
-    why = "; ".join(each.reason for each in weaker)
+    subject = f"{', '.join(each.name for each in weaker)} {'are' if len(weaker) > 1 else 'is'}"
+    reasons = "; ".join(each.reason for each in weaker)
     names = ", ".join(each.name for each in judged if each.name in accepted or each in weaker)
-    raise _build_refusal(
-        f"{subject} only partly held in the tier {tier} ({why}); accept it with"
+    text = (
+        f"{subject} only partly held in the tier {tier} ({reasons}); accept it with"
         f" accept_partial: [{names}] (SECURITY.md)"
     )
-
-
-def _build_refusal(text: str) -> NightshiftError:
-    return NightshiftError(Code.POLICY_DENY, text)
+    raise NightshiftError(Code.POLICY_DENY, text)
 
 
 # --- this program's own code ----------------------------------------------------------------------
@@ -260,12 +261,13 @@ Attempt = Callable[[str, Path], str]
 def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ...]:
     """The folders of a checkout that a job's variables name, and its top. Not those behind a link
     that leads out of it: this program, which may be root, writes there."""
-    parts = (part for value in env.values() for part in value.split(os.pathsep))
-    named = (Path(part) for part in parts if part.startswith("/"))
-    inside = (path for path in named if path.resolve().is_relative_to(checkout.resolve()))
-    return tuple(dict.fromkeys((checkout, *(path for path in inside if path.is_dir()))))[
-        :MOST_FOLDERS
-    ]
+    folders = {checkout: None}
+    for part in os.pathsep.join(env.values()).split(os.pathsep):
+        path = Path(part)
+        inside = part.startswith("/") and path.resolve().is_relative_to(checkout.resolve())
+        if inside and path.is_dir():
+            folders[path] = None
+    return tuple(folders)[:MOST_FOLDERS]
 
 
 def try_own_code(
@@ -288,25 +290,22 @@ def try_own_code(
 @contextlib.contextmanager
 def _plant_files(folder: Path, name: str) -> Iterator[None]:
     """Plant a file of each kind, without touching the project's own files."""
-    (module, compiled, path_file, library, program) = paths = (
-        folder / f"{name}_a.py",
-        folder / f"{name}_b.pyc",
-        folder / f"{name}.pth",
-        folder / f"lib{name}.so",
-        folder / name,
-    )
+    contents = {
+        # Empty, so that nothing happens if it is loaded after all.
+        **dict.fromkeys((f"{name}_a.py", f"{name}_b.pyc", f"lib{name}.so"), ""),
+        f"{name}.pth": f"import {name}_a\n",
+        name: "#!/bin/sh\n",
+    }
     try:
-        for path in (module, compiled, library):
-            path.write_bytes(b"")  # empty, so that nothing happens if it is loaded after all
-        path_file.write_text(f"import {name}_a\n")
-        program.write_text("#!/bin/sh\n")
-        program.chmod(0o755)
-        # Else a finder may know a folder from before (importlib.invalidate_caches).
+        for file_name, text in contents.items():
+            (folder / file_name).write_text(text)
+        (folder / name).chmod(0o755)
+        # Else a finder may have the old listing of a folder (importlib.invalidate_caches).
         importlib.invalidate_caches()
         yield
     finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
+        for file_name in contents:
+            (folder / file_name).unlink(missing_ok=True)
 
 
 def _find_origin(module: str) -> str:

@@ -1,4 +1,4 @@
-"""The rights that a process which reads agents' work drops itself, and a check that they are gone.
+"""Drops rights of this process before it reads agents' work, and checks that they are gone.
 
 ``confinement.py`` has chosen the mode. In the mode NAMESPACES, access to files and capabilities are
 dropped before the process runs; this module takes the other steps.
@@ -27,16 +27,14 @@ from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
 from gitlab_nightshift.sandbox.tiers import CONFINED, Guarantee, SandboxUser, Tier
 from gitlab_nightshift.sandbox.visible_system import System, open_around
 
-CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL = 0, 1, 3, 4, 5
-SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
-FOR_FILES = (DAC_OVERRIDE, FSETID, KILL, SETPCAP)
+FOR_FILES = (privileges.DAC_OVERRIDE, privileges.FSETID, privileges.KILL, privileges.SETPCAP)
 """Capabilities (capabilities(7)) that root needs to write the checkout, kill processes, and drop
 more capabilities later."""
-FOR_AGENTS = (*FOR_FILES, FOWNER, SETGID, SETUID)
+FOR_AGENTS = (*FOR_FILES, privileges.FOWNER, privileges.SETGID, privileges.SETUID)
 """Also to become the agents' user, and to remove its files from a sticky folder."""
-FOR_OWNERS = (*FOR_AGENTS, CHOWN)
+FOR_OWNERS = (*FOR_AGENTS, privileges.CHOWN)
 """Also to give files to other users."""
-KEPT = (*FOR_OWNERS, SETFCAP)
+FOR_NAMESPACES = (*FOR_OWNERS, privileges.SETFCAP)
 """Also to make a user namespace in which root stays root."""
 _KERNEL_SETTING = "/proc/sys/kernel/core_pattern"
 
@@ -44,8 +42,8 @@ _KERNEL_SETTING = "/proc/sys/kernel/core_pattern"
 @dataclass(frozen=True)
 class WorkNeeds:
     """The rights that this process keeps if Landlock confines it. Besides its own program it may
-    read the ``system`` and ``files``: agents need these, and as its children they inherit its
-    confinement. ``identity`` is the agents' own user, who may write the machine's shared memory.
+    read the ``system`` and ``files``: agents need these, and inherit its confinement.
+    ``identity`` is the agents' own user, who may write the machine's shared memory.
     ``keep_owners``: root has to give files to other users, or back to them. ``monitored``: agents
     have a monitor, so a broker can start them."""
 
@@ -65,33 +63,32 @@ class OwnConfinement:
     reason: str
     probes: Mapping[str, Any]
     _complete: Callable[[WorkNeeds], Broker | None]
-    _close_latch: Callable[[], object] = lambda: None
+    _announce_agents: Callable[[], object] = lambda: None
 
     def complete(self, needs: WorkNeeds) -> Broker | None:
         """Drop access to files, if the mode leaves that to this process. Call it before the first
-        agent, but after the checkout is opened. From here on this process cannot change how it is
-        confined, and the broker that is returned, if any, starts all processes in the sandbox.
-        Raises OSError."""
-        # After: the checkout's real git configuration may refer to files that this closes.
+        agent, but after the checkout is opened, as its real git configuration may refer to files
+        that this closes. From here on this process cannot change how it is confined, and the broker
+        that is returned, if any, starts all processes in the sandbox. Raises OSError."""
         broker = self._complete(needs)
-        self._close_latch()
+        self._announce_agents()
         return broker
 
 
 def confine(
     data: Mapping[str, Any],
     start_threads: Callable[[], None],
-    close_latch: Callable[[], object] = lambda: None,
+    announce_agents: Callable[[], object] = lambda: None,
 ) -> OwnConfinement:
     """Drop the rights that the supervisor's ``data`` names; in the mode LANDLOCK, access to files
     only when ``complete`` is called. ``start_threads`` is called after the last of these steps:
-    Landlock confines only the calling thread and its later children (landlock(7)). ``close_latch``
-    tells the supervisor, irrevocably, that agents follow. Raises OSError."""
+    Landlock confines only the calling thread and its later children (landlock(7)).
+    ``announce_agents`` tells the supervisor, irrevocably, that agents follow. Raises OSError."""
     mode = ConfinementMode(data["mode"])
     privileges.join_own_keyring()
     # In namespaces, bwrap and inside/own_proc.py have dropped the others already.
     if mode is not ConfinementMode.NAMESPACES:
-        privileges.keep_capabilities(*KEPT)
+        privileges.keep_capabilities(*FOR_NAMESPACES)
     privileges.forbid_new_privileges()
     if AUDIT_ARCH:
         seccomp.install_shared_filter()
@@ -99,7 +96,7 @@ def confine(
         landlock.restrict_scopes()
     if mode is not ConfinementMode.LANDLOCK:
         start_threads()
-        return OwnConfinement(mode, data["reason"], data["probes"], lambda _: None, close_latch)
+        return OwnConfinement(mode, data["reason"], data["probes"], lambda _: None, announce_agents)
 
     def complete(needs: WorkNeeds) -> Broker | None:
         privileges.keep_capabilities(*(FOR_OWNERS if needs.keep_owners else FOR_FILES))
@@ -107,24 +104,23 @@ def confine(
         own_paths = (*list_installation(), *list_programs(data["path"]), *data["readable"])
         writable = [*data["writable"], *shared]
         _restrict(needs.system, (*needs.files, *own_paths), data["hidden"], writable)
-        # After Landlock, which the broker inherits; before the threads, which would lack the filter
-        # (seccomp(2): it is the calling thread's).
+        # After Landlock, which the broker inherits; before the threads, which would lack its
+        # filter: that is the calling thread's (seccomp(2)).
         broker = _open_broker(needs, data["writable"], shared)
         start_threads()
         return broker
 
-    return OwnConfinement(mode, data["reason"], data["probes"], complete, close_latch)
+    return OwnConfinement(mode, data["reason"], data["probes"], complete, announce_agents)
 
 
 def _open_broker(needs: WorkNeeds, folders: list[str], shared: list[str]) -> Broker | None:
     """Start the broker, which starts agents' launchers and changes attributes for this process.
-    None if the kernel or the missing monitor does not allow it."""
+    None if the kernel does not allow it, or if there is no monitor."""
     if not (needs.monitored and AUDIT_ARCH):
         return None
-    user = needs.identity
-    version = landlock.find_usable_abi()
+    user, abi = needs.identity, landlock.find_usable_abi()
     uid, gid = (user.uid, user.gid) if user else (None, None)
-    broker = start_broker(BrokerTerms(tuple(folders), tuple(shared), uid, gid, version))
+    broker = start_broker(BrokerTerms(tuple(folders), tuple(shared), uid, gid, abi))
     if broker:
         privileges.keep_capabilities(*(FOR_AGENTS if needs.keep_owners else FOR_FILES))
     return broker
@@ -148,13 +144,13 @@ def weaken_sandbox(sandbox: Sandbox, confinement: OwnConfinement) -> Sandbox:
     """The sandbox with a weaker promise if this process is not confined at all, or if the kernel
     cannot keep the later processes that read agents' work to their rights
     (``process_table.py``)."""
-    why = confinement.reason if confinement.mode is ConfinementMode.NONE else ""
-    if not why and (rights := list_unenforceable()):
-        why = f"this kernel cannot keep {' and '.join(rights)} from it"
-    if not why or sandbox.tier is Tier.NONE:
+    reason = confinement.reason if confinement.mode is ConfinementMode.NONE else ""
+    if not reason and (rights := list_unenforceable()):
+        reason = f"this kernel cannot keep {' and '.join(rights)} from it"
+    if not reason or sandbox.tier is Tier.NONE:
         return sandbox
     open_rows = (*sandbox.guarantees.secrets.open_rows, CONFINED)
-    text = f"what reads agents' work is not confined ({why})"
+    text = f"what reads agents' work is not confined ({reason})"
     weaker = replace(sandbox.guarantees, secrets=Guarantee(text, open_rows))
     return replace(sandbox, guarantees=weaker)
 
@@ -163,8 +159,8 @@ def weaken_sandbox(sandbox: Sandbox, confinement: OwnConfinement) -> Sandbox:
 
 
 def try_own_access(confinement: OwnConfinement, broker: Broker | None) -> Iterator[ProbeFinding]:
-    """Try each access that this process must not have, as an exploit in it would. With a
-    ``broker``, it can change attributes only through that, in the folders that it was given."""
+    """Try each access that this process must not have, as an exploit in it would. A ``broker`` is
+    its only way to change attributes, and only in folders that agents may write."""
     closed = set(_list_closed_kinds(confinement, broker))
     for kind, name, verb, *arguments in _list_probes(confinement.probes):
         is_open, how = attacks.run_probe(verb, arguments)
@@ -193,6 +189,7 @@ def _list_closed_kinds(confinement: OwnConfinement, broker: Broker | None) -> It
 
 
 def _list_probes(probes: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """The kind and name of each attempt, and its verb in ``inside/attacks.py`` with arguments."""
     for path in probes["read"]:
         yield "files", f"read {path}", "list" if Path(path).is_dir() else "read", path
     for folder in probes["write"]:

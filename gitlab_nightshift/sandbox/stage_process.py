@@ -1,5 +1,5 @@
-"""Starts a stage of this program, or the whole program, as its own process, with a sealed start
-(``sealed_entry.py``) and only the variables that are given to it.
+"""Starts a stage of this program, or the whole program, as a separate process, with a sealed start
+(``sealed_entry.py``) and an explicit environment.
 """
 
 import os
@@ -94,9 +94,8 @@ def run_stage(
         raise StageFailedError(f"was ended: {end.value.replace('_', ' ')}")
     if status:
         message = err.read_all()[-LONGEST_MESSAGE:].decode("utf-8", "replace").strip()
-        raise StageFailedError(
-            f"ended with exit status {status}" + (f": {format_path(message)}" * bool(message))
-        )
+        details = f": {format_path(message)}" if message else ""
+        raise StageFailedError(f"ended with exit status {status}{details}")
     return out.read_all()
 
 
@@ -107,7 +106,7 @@ class _MemorySink:
         self._parts: list[bytes] = []
 
     def write(self, data: bytes, /) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         self._parts.append(data)
 
     def read_all(self) -> bytes:

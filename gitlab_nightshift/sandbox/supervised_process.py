@@ -1,8 +1,8 @@
-"""Runs a stage as its own process, started by exec, with a pipe each way.
+"""Runs a stage as a separate process, with a pipe each way.
 
-The process inherits nothing: it gets an environment of named variables, descriptors by number, and
-on stdin the length of its task, then the task as JSON, which may contain secrets. Its stdin stays
-open as long as its parent lives: end of file means that nobody waits for it any more.
+The process inherits nothing: it gets an explicit environment and descriptors, and on stdin the
+length of its task, then the task as JSON, which may contain secrets. Its stdin stays open as long
+as its parent lives: end of file means that nobody waits for it any more.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes."""
 LENGTH_BYTES = 8
-"""Of the length of a task."""
+"""The size of the number in front of a task."""
 
 
 class StageProcess:
@@ -72,11 +72,9 @@ class StageProcess:
     def read_answer(self) -> dict[str, Any]:
         """Wait for the end of the process and return its answer, {} if that is invalid. Kills the
         process after ``wall_s`` of its row, and its descendants after its end."""
-        with (
-            call_after(self._row.wall_s, self.kill)
-            if self._row.wall_s
-            else contextlib.nullcontext()
-        ):
+        with contextlib.ExitStack() as stack:
+            if self._row.wall_s:
+                stack.enter_context(call_after(self._row.wall_s, self.kill))
             output = self._read_output()
         if len(output) > LARGEST_ANSWER:
             self._process.kill()
@@ -102,9 +100,10 @@ class StageProcess:
             while len(output) <= LARGEST_ANSWER:
                 if stdout not in dict(ready.poll()):
                     break  # the process has ended, and the pipe is empty
-                if not (part := os.read(stdout, 1 << 16)):
+                data = os.read(stdout, 1 << 16)
+                if not data:
                     break
-                output += part
+                output += data
         finally:
             os.close(pidfd)
         return bytes(output)
@@ -115,7 +114,7 @@ class StageProcess:
 
     def signal(self, number: int) -> None:
         """Have the process send itself a signal, once it has its task."""
-        # By its pipe, as kill(2) needs its pid: the one known here is bwrap's if it has namespaces.
+        # Over the pipe: in namespaces the process has another pid; the one here is bwrap's.
         assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
             os.write(self._process.stdin.fileno(), bytes([number]))
@@ -158,20 +157,19 @@ def serve_stage(
 def read_task() -> dict[str, Any]:
     """Read the task from the supervisor."""
     # And no byte more: signals may follow (forward_signals).
-    config: dict[str, Any] = json.loads(
-        _read_exactly(int.from_bytes(_read_exactly(LENGTH_BYTES), "big"))
-    )
+    size = int.from_bytes(_read_exactly(LENGTH_BYTES), "big")
+    config: dict[str, Any] = json.loads(_read_exactly(size))
     return config
 
 
-def _read_exactly(number: int) -> bytearray:
-    """Read this many bytes of stdin; exits if stdin ends before that."""
+def _read_exactly(size: int) -> bytearray:
+    """Read ``size`` bytes of stdin; exits if stdin ends before that."""
     data = bytearray()
-    while len(data) < number:
-        part = os.read(0, number - len(data))
-        if not part:
+    while len(data) < size:
+        chunk = os.read(0, size - len(data))
+        if not chunk:
             sys.exit(128 + signal.SIGTERM)
-        data += part
+        data += chunk
     return data
 
 
@@ -182,7 +180,7 @@ def forward_signals() -> None:
 
 
 def _forward_signals() -> None:
-    # Unbuffered: a daemon thread that has the lock of sys.stdin.buffer at exit is a fatal error
+    # Unbuffered: Python aborts if a daemon thread has the lock of sys.stdin.buffer at exit
     # (CPython's _enter_buffered_busy).
     while signals := os.read(0, 1 << 16):
         for number in signals:

@@ -3,20 +3,20 @@
 import sys
 from pathlib import Path
 
-PROGRAMS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+PROGRAM_FOLDERS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 STORES = ("/nix/store", "/gnu/store")
-FOLDERS = ("/usr", *PROGRAMS, *STORES, "/opt")
-PACKAGES = (
-    *(f"/usr{folder}" for folder in PROGRAMS),
+SYSTEM_FOLDERS = ("/usr", *PROGRAM_FOLDERS, *STORES, "/opt")
+PACKAGE_FOLDERS = (
+    *(f"/usr{folder}" for folder in PROGRAM_FOLDERS),
     *("/usr/libexec", "/usr/include", "/usr/share", "/usr/games"),
-    *PROGRAMS,
+    *PROGRAM_FOLDERS,
     *STORES,
 )
-"""Folders filled by the distribution's packages; people install into the rest of ``/usr`` and into
+"""Folders that the distribution's packages fill; people install into the rest of ``/usr`` and into
 ``/opt``."""
-KERNEL = ("/proc", "/sys")
+KERNEL_FOLDERS = ("/proc", "/sys")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-SETTINGS = "/etc"
+SYSTEM_SETTINGS = "/etc"
 HOME_FILES = (
     *(".netrc", ".git-credentials", ".config/git/credentials", ".ssh", ".gnupg"),
     *(".docker/config.json", ".kube/config", ".aws", ".azure", ".config/gcloud", ".vault-token"),
@@ -28,7 +28,7 @@ HOME_FILES = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".bundle/config"),
     *(".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config"),
 )
-"""Files in HOME that often contain credentials: no agent may read them, and the proof tries to."""
+"""Files in HOME that often contain credentials: no agent may read them, which the proof checks."""
 SYSTEM_SECRETS = frozenset(
     "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d"
     " /etc/gitlab-runner /etc/ssl/private /etc/ssh".split()
@@ -44,7 +44,7 @@ def find_interpreter() -> Path:
 
 
 def build_python_command(*arguments: str) -> list[str]:
-    """The command of another Python that loads nothing which others may have planted."""
+    """The command of another Python that loads no code that others may have planted."""
     # -I ignores variables and the working folder, -S ``.pth`` files (Python's "Command line").
     return [str(find_interpreter()), "-I", "-S", *arguments]
 

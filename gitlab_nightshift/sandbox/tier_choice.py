@@ -1,4 +1,4 @@
-"""Finds out which boundary works on this machine, by trying it, never by looking at versions."""
+"""Finds out which boundary works on this machine, by trials, never by looking at versions."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ from gitlab_nightshift.sandbox.probe_run import (
     open_greeter,
     open_tcp_listener,
     open_unix_listener,
-    repeat_if_late,
+    repeat_if_timed_out,
     run_probes,
 )
 from gitlab_nightshift.sandbox.tiers import (
-    DIRECT,
+    DIRECT_NETWORK,
     MODES,
     OTHER_FILES,
     ROWS,
@@ -44,8 +44,8 @@ ORDER = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
 TRIAL_FILE = "made"
 """The name of the file that a trial makes in each writable folder."""
 _NOTHING = "nothing stops an agent"
-_LONGEST_WHY = 100
-_NETWORK_ROWS = (SERVICES, DIRECT)
+_LONGEST_REASON = 100
+_NETWORK_ROWS = (SERVICES, DIRECT_NETWORK)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class UnavailableTier:
 
 @dataclass(frozen=True)
 class _TierSearch:
-    """What the trials of all tiers have in common."""
+    """What the trials of all tiers have in common. Fields as in ``choose``."""
 
     machine: System
     folder: Path
@@ -69,7 +69,8 @@ class _TierSearch:
 
 @dataclass(frozen=True)
 class _TierTrial:
-    """The files and services of the trial of one tier."""
+    """The files and services of the trial of one tier. ``canary`` is a private file, ``outside`` a
+    path where no file may appear; nobody may connect to ``other_port``."""
 
     confinement: Confinement
     canary: Path
@@ -96,28 +97,27 @@ def choose(
     """
     if requested == Tier.NONE:
         return _build_unconfined()
-    search = _TierSearch(
-        look(), folder, tuple(programs), checkout, {each.tier: each for each in unavailable}
-    )
-    if requested != AUTO:
-        tried = _try_tier(Tier(requested), search)
-        if isinstance(tried, UnavailableTier):
-            raise build_config_error(
-                f"isolation: {requested} does not work here: {tried.reason}"
-                " (isolation: auto takes the strongest that does)"
-            )
-        return tried
-    return _choose_strongest(search)
+    known = {each.tier: each for each in unavailable}
+    search = _TierSearch(look(), folder, tuple(programs), checkout, known)
+    if requested == AUTO:
+        return _choose_strongest(search)
+    result = _try_tier(Tier(requested), search)
+    if isinstance(result, UnavailableTier):
+        raise build_config_error(
+            f"isolation: {requested} does not work here: {result.reason}"
+            " (isolation: auto takes the strongest that does)"
+        )
+    return result
 
 
 def _choose_strongest(search: _TierSearch) -> Sandbox:
     """The first tier that works. Raises NightshiftError E_POLICY_DENY."""
     passed_over: list[tuple[Tier, str]] = []
     for tier in ORDER:
-        tried = _try_tier(tier, search)
-        if isinstance(tried, Sandbox):
-            return replace(tried, passed_over=tuple(passed_over))
-        passed_over.append((tier, tried.reason))
+        result = _try_tier(tier, search)
+        if isinstance(result, Sandbox):
+            return replace(result, passed_over=tuple(passed_over))
+        passed_over.append((tier, result.reason))
     reasons = "; ".join(f"{tier}: {reason}" for tier, reason in passed_over)
     raise NightshiftError(
         Code.POLICY_DENY,
@@ -127,7 +127,7 @@ def _choose_strongest(search: _TierSearch) -> Sandbox:
 
 
 def probe_tiers(folder: Path, checkout: Path | None = None) -> list[Sandbox | UnavailableTier]:
-    """Every tier, the strongest first. Arguments as in ``choose``."""
+    """The result for every tier, the strongest first. Arguments as in ``choose``."""
     search = _TierSearch(look_at_system(), folder, (), checkout, {})
     return [_try_tier(tier, search) for tier in ORDER]
 
@@ -144,10 +144,10 @@ def _try_tier(tier: Tier, search: _TierSearch) -> Sandbox | UnavailableTier:
     candidate = _build_candidate(tier, search.machine)
     if isinstance(candidate, UnavailableTier):
         return candidate
-    tried = _try_candidate(candidate, search)
-    if isinstance(tried, UnavailableTier) and candidate.identity:
+    result = _try_candidate(candidate, search)
+    if isinstance(result, UnavailableTier) and candidate.identity:
         uid_tier.release_user(candidate.identity)
-    return tried
+    return result
 
 
 def _try_candidate(candidate: Sandbox, search: _TierSearch) -> Sandbox | UnavailableTier:
@@ -170,12 +170,12 @@ def _find_access_problem(sandbox: Sandbox, search: _TierSearch) -> str:
     """Why another user could access too little or too much here; "" if neither."""
     if sandbox.identity is None:
         return ""
-    above = search.checkout.parent if search.checkout else search.folder
-    for place in (search.folder, above):
-        if closed := uid_tier.find_closed_folder(place):
+    above_checkout = search.checkout.parent if search.checkout else search.folder
+    for folder in (search.folder, above_checkout):
+        if closed := uid_tier.find_closed_folder(folder):
             return f"{closed} may only be entered by its owner, not by another user"
-        if not sandbox.features.landlock and (shared := uid_tier.find_exposed_folder(place)):
-            return f"{shared} may be written by everybody, and this kernel has no Landlock"
+        if not sandbox.features.landlock and (exposed := uid_tier.find_exposed_folder(folder)):
+            return f"{exposed} may be written by everybody, and this kernel has no Landlock"
     return next(iter(uid_tier.list_unreachable(search.programs)), "")
 
 
@@ -183,23 +183,17 @@ def _build_candidate(tier: Tier, machine: System) -> Sandbox | UnavailableTier:
     features = Features(landlock.find_usable_abi(), notify=tier is not Tier.NAMESPACES)
     sandbox = Sandbox(tier, build_guarantees(tier, features), features, machine)
     if tier is Tier.NAMESPACES:
-        program = bwrap.find()
-        return (
-            replace(sandbox, bwrap=program)
-            if program
-            else UnavailableTier(tier, "bwrap is not installed")
-        )
-    if tier is Tier.UID:
+        sandbox = replace(sandbox, bwrap=bwrap.find())
+        if not sandbox.bwrap:
+            return UnavailableTier(tier, "bwrap is not installed")
+    elif tier is Tier.UID:
         # Only root may become another user and give files away (setresuid(2), chown(2)).
         if os.geteuid() != 0:
             return UnavailableTier(tier, "the job is not root")
-        identity = uid_tier.reserve_user()
-        return (
-            replace(sandbox, identity=identity)
-            if identity
-            else UnavailableTier(tier, "no user is free")
-        )
-    if not features.landlock:
+        sandbox = replace(sandbox, identity=uid_tier.reserve_user())
+        if not sandbox.identity:
+            return UnavailableTier(tier, "no user is free")
+    elif not features.landlock:
         return UnavailableTier(tier, "this kernel has no Landlock, or it is switched off")
     return sandbox
 
@@ -231,8 +225,8 @@ def _open_trial(search: _TierSearch, sandbox: Sandbox) -> Iterator[_TierTrial]:
         gate = Gate(tcp.getsockname()[1], private / "gate")
         writable = [scratch]
         if sandbox.identity and search.checkout:
-            beside = uid_tier.open_trial_folder(search.checkout, sandbox.identity)
-            writable.append(stack.enter_context(beside))
+            beside_checkout = uid_tier.open_trial_folder(search.checkout, sandbox.identity)
+            writable.append(stack.enter_context(beside_checkout))
         yield _TierTrial(
             Confinement(scratch, tuple(writable), search.programs, (gate,)),
             canary,
@@ -254,23 +248,20 @@ def _find_failure(sandbox: Sandbox, trial: _TierTrial) -> str:
                 (folder / TRIAL_FILE).unlink(missing_ok=True)
             trial.outside.unlink(missing_ok=True)
 
-    tried = repeat_if_late(run_once)
-    if tried.failure:
-        return tried.failure
-    refused = [o for o in tried.outcomes[: len(required)] if not o.open]
-    passed = [o for o in tried.outcomes[len(required) :] if o.open is not False]
-    if refused:
-        return f"an agent could not {refused[0].name}: {refused[0].how}"
-    return (
-        f"an agent could {passed[0].name}: {passed[0].how}{_describe_cause(trial)}"
-        if passed
-        else ""
-    )
+    result = repeat_if_timed_out(run_once)
+    if result.failure:
+        return result.failure
+    for outcome in result.outcomes[: len(required)]:
+        if not outcome.open:
+            return f"an agent could not {outcome.name}: {outcome.how}"
+    for outcome in result.outcomes[len(required) :]:
+        if outcome.open is not False:
+            return f"an agent could {outcome.name}: {outcome.how}{_describe_cause(trial)}"
+    return ""
 
 
 def _describe_cause(trial: _TierTrial) -> str:
-    """The setting that opens the run's run_folder folder to agents, and how to change it; "" if
-    none does."""
+    """The setting that opens the run's folder to agents, and how to change it; "" if none does."""
     run_folder = trial.canary.parent.resolve()
     for opened in trial.programs:
         if run_folder.is_relative_to(opened.resolve()):
@@ -281,19 +272,14 @@ def _describe_cause(trial: _TierTrial) -> str:
 
 
 def _list_required_probes(trial: _TierTrial) -> list[Probe]:
-    gate = trial.confinement.gates[0]
+    """Attempts that must succeed."""
+    files = [(folder, str(folder / TRIAL_FILE)) for folder in trial.confinement.writable]
+    port = trial.confinement.gates[0].port
+    changing = "change the mode of a file in"
     return [
-        *(
-            Probe(f"write to {folder}", "write", (str(folder / TRIAL_FILE),))
-            for folder in trial.confinement.writable
-        ),
-        Probe("reach the gateway", "greeted", ("127.0.0.1", gate.port)),
-        *(
-            Probe(
-                f"change the mode of a file in {folder}", "change_mode", (str(folder / TRIAL_FILE),)
-            )
-            for folder in trial.confinement.writable
-        ),
+        *(Probe(f"write to {folder}", "write", (file,)) for folder, file in files),
+        Probe("reach the gateway", "greeted", ("127.0.0.1", port)),
+        *(Probe(f"{changing} {folder}", "change_mode", (file,)) for folder, file in files),
         *(Probe(f"run {path}", "usable", (str(path),)) for path in trial.programs),
     ]
 
@@ -362,15 +348,16 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
     if features.notify:
         return Guarantee("every connection is checked: only the gateway and its own test servers")
     text = "TCP goes anywhere"
-    if features.landlock >= 4:
+    if features.landlock >= landlock.CAN_LIMIT_TCP:
         text = "TCP goes to the gateway's port on any host"
     return Guarantee(text + _describe_monitor_failure("connects", features), _NETWORK_ROWS)
 
 
-def _describe_monitor_failure(what: str, features: Features) -> str:
-    """The end of a sentence that says why no monitor judges ``what``; "" if that is not known."""
-    why = features.monitor_failure[:_LONGEST_WHY]
-    return f": {what} cannot be judged ({why})" if why else ""
+def _describe_monitor_failure(subject: str, features: Features) -> str:
+    """The end of a sentence that says why no monitor judges ``subject``, such as "changes"; "" if
+    that is not known."""
+    reason = features.monitor_failure[:_LONGEST_REASON]
+    return f": {subject} cannot be judged ({reason})" if reason else ""
 
 
 def _build_lifetime_guarantee(tier: Tier, features: Features) -> Guarantee:
@@ -378,7 +365,7 @@ def _build_lifetime_guarantee(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("the kernel ends every process when the agent ends")
     if tier is Tier.UID:
         return Guarantee("every process of the agents' user is ended when the agent ends")
-    if features.scopes or features.notify:
+    if features.landlock >= landlock.CAN_SCOPE or features.notify:
         return Guarantee("every descendant is ended when the agent ends; no signal gets out")
     text = "signals reach other processes of the job's user"
     return Guarantee(text, (SIGNALS,))

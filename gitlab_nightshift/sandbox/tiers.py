@@ -1,6 +1,4 @@
-"""The rights of a confined process, the promises of a tier, and the rows of the proof. A row covers
-one subject and belongs to one promise.
-"""
+"""The rights of a confined process, the promises of a tier, and the rows of the proof."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +7,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProofRow:
-    """A row of the table of the proof: its subject, and the promise to which it belongs."""
+    """A row of the proof's table: its subject, and the ``Guarantees`` field to which it belongs
+    (``gateway`` and ``code`` are none)."""
 
     title: str
     promise: str
@@ -22,22 +21,22 @@ OTHER_FILES = ProofRow("other files", "files")
 WRITING = ProofRow("writing outside", "files")
 MODES = ProofRow("modes of other files", "files")
 SERVICES = ProofRow("services on this machine", "network")
-DIRECT = ProofRow("direct network", "network")
-PROGRAMS = ProofRow("sockets of other programs", "secrets")
+DIRECT_NETWORK = ProofRow("direct network", "network")
+OTHER_SOCKETS = ProofRow("sockets of other programs", "secrets")
 RIGHTS = ProofRow("rights, keys, namespaces", "secrets")
 SIGNALS = ProofRow("signals to the job", "lifetime")
-LIVING = ProofRow("outliving the bead", "lifetime")
+OUTLIVING = ProofRow("outliving the bead", "lifetime")
 GATEWAY = ProofRow("access to the gateway", "gateway")
 OWN_CODE = ProofRow("this program's own code", "code")
 CONFINED = ProofRow("what reads agents' work", "secrets")
 ROWS = (
-    *(JOB, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, MODES, SERVICES, DIRECT, PROGRAMS, RIGHTS),
-    *(SIGNALS, LIVING, GATEWAY, OWN_CODE, CONFINED),
+    *(JOB, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, MODES, SERVICES, DIRECT_NETWORK),
+    *(OTHER_SOCKETS, RIGHTS, SIGNALS, OUTLIVING, GATEWAY, OWN_CODE, CONFINED),
 )
 
 
 class Tier(StrEnum):
-    """How strong a boundary is, the strongest first."""
+    """The kinds of boundary, the strongest first."""
 
     NAMESPACES = "namespaces"
     UID = "uid"
@@ -78,8 +77,8 @@ class Guarantees:
 class Gate:
     """A service of this program that a confined process reaches on ``127.0.0.1:port``.
 
-    The namespaces tier has no network: there the service is reached through ``socket``, a UNIX
-    socket on which it also listens. The agent needs no rights on the socket's folder.
+    The namespaces tier has no network: there a forwarder connects to the UNIX ``socket`` on which
+    the service also listens. The agent needs no rights on the socket's folder.
     """
 
     port: int
@@ -124,11 +123,6 @@ class Features:
     landlock: int
     notify: bool
     monitor_failure: str = ""
-
-    @property
-    def scopes(self) -> bool:
-        """True if Landlock confines signals and abstract sockets (ABI 6)."""
-        return self.landlock >= 6
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The uid tier: a separate user for agents, if the job is root, and the tree that it is given.
+"""The uid tier: if the job is root, agents run as a separate user, who gets the checkout's files.
 
 Some files are never given away, because a change of owner would damage or expose them: programs
 with setuid, setgid or capabilities, devices, files with another hard link that may lie outside, and
-folders of other file systems (a mounted cache). The user finds them unchanged.
+folders of other file systems (a mounted cache). They stay unchanged.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ UNASSIGNED_IDS = range(60578, 61184)
 """User ids that no system assigns: https://systemd.io/UIDS-GIDS (60578 to 61183 are unused)."""
 LOCK_PARENTS = (Path("/run"), Path("/var/tmp"))  # noqa: S108 - see _ensure_root_folder
 CLEANUP_S = 10.0
-_TRIAL = ".nightshift-probe-"
-"""Between the checkout's name and a random part, in the name of a folder for a trial."""
+_TRIAL_INFIX = ".nightshift-probe-"
+"""Between the checkout's name and a random part, in the name of a trial's folder."""
 
 
 def reserve_user() -> SandboxUser | None:
@@ -36,11 +36,11 @@ def reserve_user() -> SandboxUser | None:
     import grp
     import pwd
 
-    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
-    taken |= _list_active_uids()
-    for number in UNASSIGNED_IDS:
-        if number not in taken and (lock := _lock_uid(number)):
-            return SandboxUser(number, number, lock)
+    used = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    used |= _list_active_uids()
+    for uid in UNASSIGNED_IDS:
+        if uid not in used and (lock := _lock_uid(uid)):
+            return SandboxUser(uid, uid, lock)
     return None
 
 
@@ -61,7 +61,7 @@ def _list_active_uids() -> set[int]:
     return uids
 
 
-def _lock_uid(number: int) -> int | None:
+def _lock_uid(uid: int) -> int | None:
     """Lock a user id, so that two runs on one machine use different ones. Returns the descriptor,
     or None if another run has the lock. The kernel frees the lock with this process."""
     for parent in LOCK_PARENTS:
@@ -70,7 +70,7 @@ def _lock_uid(number: int) -> int | None:
             folder = _ensure_root_folder(parent / "gitlab-nightshift")
             # The lock ends with the last copy of this descriptor (flock(2)). No program keeps one:
             # Python opens files with O_CLOEXEC (PEP 446).
-            lock = os.open(folder / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -96,8 +96,9 @@ def has_leftovers(identity: SandboxUser) -> bool:
 
 
 def _list_shared_memory(identity: SandboxUser) -> Iterator[Path]:
-    shared = Path(SHARED_MEMORY)
-    for path in shared.iterdir() if shared.is_dir() else ():
+    """The user's files in shared memory."""
+    folder = Path(SHARED_MEMORY)
+    for path in folder.iterdir() if folder.is_dir() else ():
         with contextlib.suppress(FileNotFoundError):
             if path.lstat().st_uid == identity.uid:
                 yield path
@@ -155,42 +156,40 @@ def clean_up_killed_run(uid: int, gid: int) -> bool:
 def open_trial_folder(checkout: Path, identity: SandboxUser) -> Iterator[Path]:
     """Make a folder beside the checkout that the user owns, as the user will own the checkout.
     Raises OSError."""
-    prefix = f"{checkout.name}{_TRIAL}"
+    prefix = f"{checkout.name}{_TRIAL_INFIX}"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=checkout.parent) as name:
-        held = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             os.chown(name, identity.uid, identity.gid)
             yield Path(name)
         finally:
-            os.close(held)
+            os.close(lock)
 
 
 def remove_trial_folders(checkout: Path) -> None:
-    """Remove the trial folders that killed runs have left beside the checkout: nobody locks
-    them."""
-    name = re.compile(re.escape(f"{checkout.name}{_TRIAL}") + "[a-z0-9_]{8}")
+    """Remove the trial folders that killed runs have left beside the checkout, without a lock."""
+    pattern = re.compile(re.escape(f"{checkout.name}{_TRIAL_INFIX}") + "[a-z0-9_]{8}")
     with contextlib.suppress(OSError), os.scandir(checkout.parent) as entries:
         for entry in entries:
-            if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+            if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                 with contextlib.suppress(OSError):
                     _remove_trial_folder(Path(entry.path))
 
 
 def _remove_trial_folder(folder: Path) -> None:
     """Remove a trial folder. Raises OSError if a run has it locked."""
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if os.fstat(held).st_uid in (os.geteuid(), *UNASSIGNED_IDS):
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_uid in (os.geteuid(), *UNASSIGNED_IDS):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_path(folder)
     finally:
-        os.close(held)
+        os.close(lock)
 
 
 def find_closed_folder(path: Path) -> Path | None:
-    """The outermost folder, of ``path`` and those above it, that another user cannot enter; None if
-    there is none."""
+    """The outermost of ``path`` and the folders above it that another user cannot enter, if any."""
     for folder in reversed((path, *path.parents)):
         # To enter a folder takes the right to search it (path_resolution(7)).
         if folder.is_dir() and not folder.stat().st_mode & stat.S_IXOTH:
@@ -199,8 +198,8 @@ def find_closed_folder(path: Path) -> Path | None:
 
 
 def find_exposed_folder(path: Path) -> Path | None:
-    """A folder, of ``path`` and those above it, in which every user can rename entries, which only
-    Landlock prevents; None if there is none."""
+    """One of ``path`` and the folders above it in which every user can rename entries, if any. Only
+    Landlock prevents that."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         # In a sticky folder, such as /tmp, only the owner of an entry may rename it (inode(7)).
@@ -228,8 +227,8 @@ SETUID_OR_SETGID = stat.S_ISUID | stat.S_ISGID
 EXECUTABLE = 0o111
 CAPABILITIES = "security.capability"
 """The extended attribute with a program's capabilities (capabilities(7))."""
-# Each level holds a descriptor, of which a process has often 1,024 (RLIMIT_NOFILE, getrlimit(2)).
-DEEPEST = 250
+MOST_LEVELS = 250
+"""Nested folders: each takes a descriptor, often out of 1,024 (RLIMIT_NOFILE, getrlimit(2))."""
 GIT = ".git"
 
 _Entry = tuple[int, str, str, os.stat_result]
@@ -239,8 +238,8 @@ status."""
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners of a tree before ``user`` got it: the ``usual`` owner of most paths, and
-    ``others`` by path. Kept in a file, for the next start if this one is killed."""
+    """The owners of a tree before it was given to ``user``: the ``usual`` owner of most paths, and
+    ``others`` by path. Saved in a file, for the next start if this one is killed."""
 
     user: Owner
     usual: Owner
@@ -249,10 +248,11 @@ class Owners:
 
 
 def read_owners(root: Path, identity: SandboxUser) -> Owners:
-    """The owners below ``root`` except in its ``.git``, before the tree is given away. Raises
-    OSError."""
-    top = root.lstat()
-    owners = Owners((identity.uid, identity.gid), (top.st_uid, top.st_gid), {})
+    """The owners below ``root`` except in its ``.git``, before the tree is given to ``identity``.
+    Raises OSError."""
+    root_status = root.lstat()
+    usual = (root_status.st_uid, root_status.st_gid)
+    owners = Owners((identity.uid, identity.gid), usual, {})
     for _, _, path, status in _walk(root):
         if (owner := (status.st_uid, status.st_gid)) != owners.usual:
             owners.others[path] = owner
@@ -262,8 +262,7 @@ def read_owners(root: Path, identity: SandboxUser) -> Owners:
 def give(root: Path, user: Owner) -> None:
     """Give everything below ``root`` except its ``.git`` to the user, before any agent runs.
 
-    Of a link the owner changes, of its target not. Raises OSError, also if the file system refuses,
-    as NFS does.
+    No link is followed. Raises OSError, also if the file system refuses, as NFS does.
     """
     for fd, name, _, status in _walk(root):
         if _can_be_given(fd, name, status):
@@ -276,10 +275,11 @@ def take_back(root: Path, owners: Owners) -> None:
     New files of the user get the usual owner; this clears a setuid bit that the user has set
     (chown(2)).
     """
+    uid, gid = owners.user
     for fd, name, path, status in _walk(root):
-        if status.st_uid == owners.user[0] or status.st_gid == owners.user[1]:
-            old = owners.others.get(path, owners.usual)
-            os.chown(name, *old, dir_fd=fd, follow_symlinks=False)
+        if status.st_uid == uid or status.st_gid == gid:
+            old_owner = owners.others.get(path, owners.usual)
+            os.chown(name, *old_owner, dir_fd=fd, follow_symlinks=False)
 
 
 def _can_be_given(fd: int, name: str, status: os.stat_result) -> bool:
@@ -304,40 +304,41 @@ def _has_capabilities(path: str) -> bool:
 
 
 class _HardLinks:
-    """Files with several hard links; ``list_complete`` lists those that have all of them in the
-    tree."""
+    """Paths of files with several hard links, by device and inode."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
+        self._links: dict[tuple[int, int], list[tuple[str, os.stat_result]]] = {}
 
     def add(self, path: str, status: os.stat_result) -> None:
-        self.found.setdefault((status.st_dev, status.st_ino), []).append((path, status))
+        self._links.setdefault((status.st_dev, status.st_ino), []).append((path, status))
 
     def list_complete(self) -> Iterator[tuple[str, os.stat_result]]:
-        for names in self.found.values():
-            if len(names) == names[0][1].st_nlink:
-                yield from names
+        """The paths of files that have all their hard links in the tree."""
+        for links in self._links.values():
+            _, status = links[0]
+            if len(links) == status.st_nlink:
+                yield from links
 
 
 def _walk(root: Path) -> Iterator[_Entry]:
-    """Every path except the top's ``.git``; the top itself comes last, as ""."""
+    """Everything below ``root`` except its ``.git``; ``root`` itself comes last, as ""."""
     with _open_folder(str(root), None) as fd:
-        top, links = os.fstat(fd), _HardLinks()
-        yield from _walk_below(fd, "", top.st_dev, links, 0)
+        root_status, links = os.fstat(fd), _HardLinks()
+        yield from _walk_below(fd, "", root_status.st_dev, links, 0)
         # At the end, when all names of such a file are known.
         for path, status in links.list_complete():
-            with _open_parent(fd, path) as (inner, name):
-                yield inner, name, path, status
-        yield fd, ".", "", top
+            with _open_parent(fd, path) as (parent, name):
+                yield parent, name, path, status
+        yield fd, ".", "", root_status
 
 
 def _walk_below(
     fd: int, prefix: str, device: int, links: _HardLinks, depth: int
 ) -> Iterator[_Entry]:
-    if depth > DEEPEST:
+    if depth > MOST_LEVELS:
         raise OSError(errno.ELOOP, "folders are nested too deep")
-    with os.scandir(fd) as listed:
-        entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in listed]
+    with os.scandir(fd) as scan:
+        entries = [(entry.name, entry.stat(follow_symlinks=False)) for entry in scan]
     for name, status in entries:
         path = prefix + name
         if path == GIT:
@@ -364,8 +365,8 @@ def _open_folder(name: str, dir_fd: int | None) -> Iterator[int]:
 
 @contextlib.contextmanager
 def _open_parent(fd: int, path: str) -> Iterator[tuple[int, str]]:
-    """The folder that contains a path, and the last name; opened folder by folder, following no
-    link."""
+    """Open the folder that contains a path, one by one from ``fd`` and following no link; yields
+    its descriptor and the last name."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         for part in above:

@@ -1,9 +1,8 @@
 """The files that every confined process may read: the system's, without private ones, which one
 bounded walk finds before any agent runs.
 
-A file is private if its owner (this user) or its group may read it, but not everybody. What this
-user may not read either, the kernel keeps from agents anyway. Sockets, pipes and devices are always
-private.
+A file is private if its owner (this user) or its group may read it, but not everybody. Files that
+this user may not read are closed to agents anyway. Sockets, pipes and devices are always private.
 """
 
 # ruff: noqa: PTH120 - strings: there are thousands of them
@@ -20,12 +19,12 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.credential_files import find_credential_files
 from gitlab_nightshift.sandbox.system_paths import (
-    FOLDERS,
     INSIDE,
-    KERNEL,
-    PACKAGES,
-    SETTINGS,
+    KERNEL_FOLDERS,
+    PACKAGE_FOLDERS,
+    SYSTEM_FOLDERS,
     SYSTEM_SECRETS,
+    SYSTEM_SETTINGS,
     find_interpreter,
 )
 
@@ -38,7 +37,7 @@ _MOST_IN_A_TREE = 100
 """Private paths to list in a tree: each costs every started process a mount or a rule."""
 _LONGEST_S = 10.0
 """Seconds for a walk: a network file system may not answer."""
-# Together in one comparison, as it is made for each name: a regular file that everybody may read.
+# A regular file that everybody may read: one comparison, as it is made for each name.
 _TYPE_AND_PUBLIC = 0o170000 | stat.S_IROTH
 _PUBLIC_FILE = stat.S_IFREG | stat.S_IROTH
 
@@ -46,51 +45,52 @@ _PUBLIC_FILE = stat.S_IFREG | stat.S_IROTH
 @dataclass(frozen=True)
 class PrivatePaths:
     """The result of a walk: the private ``paths``, and the trees that are too large to walk
-    (``cut``). A tree is an entry of one of the folders in which the walk begins."""
+    (``unscanned``). A tree is an entry of one of the folders in which the walk begins."""
 
     paths: tuple[str, ...]
-    cut: tuple[str, ...]
+    unscanned: tuple[str, ...]
 
 
 @dataclass
 class _PrivateWalk:
-    """A walk that may still scan ``names_left`` names, until the clock is at ``deadline``, but not
-    the paths of ``skip``; trees around a path of ``whole`` are scanned to the end. ``private`` is
-    path → tree."""
+    """A walk that may still scan ``names_left`` names, until the clock is at ``deadline_s``, but
+    not the paths of ``skip``; trees around a path of ``unlimited`` are scanned to the end.
+    ``private`` is path → tree."""
 
     names_left: int
-    deadline: float
+    deadline_s: float
     skip: frozenset[str]
-    whole: tuple[str, ...]
+    unlimited: tuple[str, ...]
     private: dict[str, str] = field(default_factory=dict)
-    cut: list[str] = field(default_factory=list)
+    unscanned: list[str] = field(default_factory=list)
 
     def run(self, roots: Iterable[str]) -> None:
-        """Always scan the tree that was scanned least so far: only large trees get cut."""
-        entries = [path for top in roots for path in self._scan_folder(top, "")]
-        trees = [(0, path, deque([path])) for path in entries]
+        """Always scan the tree that was scanned least so far: only large ones stay unscanned."""
+        trees = [(0, path, deque([path])) for root in roots for path in self._scan_folder(root, "")]
         while trees:
-            scanned, tree, waiting = heapq.heappop(trees)
+            scanned, tree, folders = heapq.heappop(trees)
             before = self.names_left
-            waiting += self._scan_folder(waiting.popleft(), tree)
-            if waiting and tree not in self.cut:
-                heapq.heappush(trees, (scanned + before - self.names_left, tree, waiting))
+            folders += self._scan_folder(folders.popleft(), tree)
+            if folders and tree not in self.unscanned:
+                heapq.heappush(trees, (scanned + before - self.names_left, tree, folders))
 
     def _scan_folder(self, folder: str, tree: str) -> list[str]:
         """Scan the entries of a folder; returns the folders among them to scan next."""
         scan, name = _FolderScan(os.geteuid()), tree or folder
-        whole = any(path == name or path.startswith(f"{name}/") for path in self.whole)
-        late = time.monotonic() > self.deadline
-        limit = None if whole else 0 if late else max(self.names_left, 0)
+        limit: int | None = max(self.names_left, 0)
+        if any(is_within_any(path, (name,)) for path in self.unlimited):
+            limit = None
+        elif time.monotonic() > self.deadline_s:
+            limit = 0
         try:
             done = scan.sort_entries(folder, limit)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
-            done = False  # such as EIO or ESTALE: not seen means not safe to show
+            done = False  # such as EIO or ESTALE: what was not seen is not safe to show
         self.names_left -= scan.names
         if not done:
-            self.cut.append(name)
+            self.unscanned.append(name)
             return []
         self.private |= {path: tree or path for path in scan.private if path not in self.skip}
         return [path for path in scan.folders if path not in self.skip]
@@ -135,8 +135,8 @@ class System:
 
     ``readable`` are the largest parts of them without private paths, ``listable`` are folders
     around such parts that may be listed. Among the private paths, ``credentials`` are files that
-    everybody may read (path → tool), ``cut`` are trees too large to scan, and ``own`` are the job's
-    own, which may not exist yet.
+    everybody may read (path → tool), ``unscanned`` are trees too large to scan, and ``own`` are the
+    job's own, which may not exist yet.
     """
 
     folders: tuple[str, ...]
@@ -144,42 +144,44 @@ class System:
     readable: tuple[str, ...] = ()
     listable: tuple[str, ...] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
-    cut: tuple[str, ...] = ()
+    unscanned: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 
     def shows(self, path: Path) -> bool:
         """True if an agent may read the path; a link as its last component is not followed."""
         real = path.parent.resolve() / path.name
-        if any(is_within(str(form), self.private) for form in (path, real)):
+        if any(is_within_any(str(form), self.private) for form in (path, real)):
             return False
-        return any(is_within(str(path), (top, os.path.realpath(top))) for top in self.folders)
+        folders = (*self.folders, *map(os.path.realpath, self.folders))
+        return is_within_any(str(path), folders)
 
 
 LookAtSystem = Callable[[], System]
 
 
-def is_within(path: str, tops: Iterable[str]) -> bool:
-    """True for one of ``tops`` and for every path below one."""
-    return any(path == top or path.startswith(f"{top}/") for top in tops)
+def is_within_any(path: str, folders: Iterable[str]) -> bool:
+    """True for one of ``folders`` and for every path below one."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 @dataclass(frozen=True)
 class SystemWalk:
-    """The result of a walk through the system's folders, independent of the job's own paths."""
+    """The result of a walk through the system's folders, independent of the job's own paths.
+    ``roots`` are the outermost of ``folders``, links resolved."""
 
     folders: tuple[str, ...]
-    tops: tuple[str, ...]
-    found: PrivatePaths
+    roots: tuple[str, ...]
+    private: PrivatePaths
     credentials: Mapping[str, str]
 
 
 def walk_system() -> SystemWalk:
     """Walk through the system's folders, which takes a tenth of a second or more. Never raises: a
     path that this user cannot read counts as private, or is closed to agents as well."""
-    folders = [folder for folder in (*FOLDERS, SETTINGS) if Path(folder).is_dir()]
-    tops = _select_outermost({os.path.realpath(folder) for folder in folders})
+    folders = [folder for folder in (*SYSTEM_FOLDERS, SYSTEM_SETTINGS) if Path(folder).is_dir()]
+    roots = _select_outermost({os.path.realpath(folder) for folder in folders})
     return SystemWalk(
-        tuple(folders), tuple(tops), _find_private_paths(tops), find_credential_files()
+        tuple(folders), tuple(roots), _find_private_paths(roots), find_credential_files()
     )
 
 
@@ -190,47 +192,52 @@ def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None)
     be readable by everybody, such as a HOME in ``/opt``.
     """
     walked = walked or walk_system()
-    tops, found, credentials = walked.tops, walked.found, walked.credentials
-    secrets = (path for path in SYSTEM_SECRETS if os.path.lexists(path))
+    secrets = filter(os.path.lexists, SYSTEM_SECRETS)
     # Not a HOME such as /usr or /usr/local: to hide that would hide all programs.
-    programs = (*tops, LOCAL, *PACKAGES)
-    ours = [
+    programs = (*walked.roots, LOCAL, *PACKAGE_FOLDERS)
+    job_paths = [
         path
         for path in map(os.path.realpath, own)
-        if not any(is_within(folder, (path,)) for folder in programs)
+        if not any(is_within_any(folder, (path,)) for folder in programs)
     ]
-    named = {path for path in (*secrets, *credentials, *ours) if is_within(path, tops)}
-    private = _select_outermost({*found.paths, *found.cut, *named})
-    readable, listable = list(KERNEL), list[str]()
-    for top in tops:
-        open_around(top, private, readable, listable)
+    named = (*secrets, *walked.credentials, *job_paths)
+    named_in_system = (path for path in named if is_within_any(path, walked.roots))
+    found = walked.private
+    private = _select_outermost({*found.paths, *found.unscanned, *named_in_system})
+    readable, listable = list(KERNEL_FOLDERS), list[str]()
+    for root in walked.roots:
+        open_around(root, private, readable, listable)
     return System(
-        folders=(*walked.folders, *KERNEL),
+        folders=(*walked.folders, *KERNEL_FOLDERS),
         private=tuple(private),
         readable=tuple(readable),
         listable=tuple(listable),
-        credentials=credentials,
-        cut=found.cut,
-        own=tuple(ours),
+        credentials=walked.credentials,
+        unscanned=found.unscanned,
+        own=tuple(job_paths),
     )
 
 
 def _select_outermost(paths: Collection[str]) -> list[str]:
     """The paths that do not lie inside another one."""
-    return sorted(path for path in paths if not is_within(os.path.dirname(path), paths))
+    return sorted(path for path in paths if not is_within_any(os.path.dirname(path), paths))
 
 
-def _find_private_paths(tops: list[str]) -> PrivatePaths:
+def _find_private_paths(roots: list[str]) -> PrivatePaths:
     """Scan ``/etc`` and what people install, and distribution packages as far as it is cheap.
 
-    Trees with this program's own Python are never cut: without it nothing would run.
+    Trees with this program's own Python are always scanned: if hidden, nothing would run.
     """
-    packages = [path for path in PACKAGES if os.path.realpath(path) == path]
-    own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__), SETTINGS, "/usr")
-    people = (top for top in (LOCAL, *tops) if top not in packages)
-    installed = find_private(people, limit=_MOST_NAMES, skip=(LOCAL, *packages), whole=own)
+    packages = [path for path in PACKAGE_FOLDERS if os.path.realpath(path) == path]
+    own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__))
+    installed = find_private(
+        (root for root in (LOCAL, *roots) if root not in packages),
+        limit=_MOST_NAMES,
+        skip=(LOCAL, *packages),
+        unlimited=(*own, SYSTEM_SETTINGS, "/usr"),
+    )
     shipped = find_private(packages, limit=MOST_OF_PACKAGES)
-    return PrivatePaths((*installed.paths, *shipped.paths), installed.cut)
+    return PrivatePaths((*installed.paths, *shipped.paths), installed.unscanned)
 
 
 def open_around(
@@ -238,7 +245,7 @@ def open_around(
 ) -> None:
     """Add the parts of a folder without private paths, but no links, and no folder that is gone or
     that this user may not list."""
-    below = [path for path in private if is_within(path, (folder,))]
+    below = [path for path in private if is_within_any(path, (folder,))]
     if not below:
         readable.append(folder)
     elif folder not in below:
@@ -255,20 +262,20 @@ def find_private(
     *,
     limit: int = _MOST_NAMES,
     skip: Collection[str] = (),
-    whole: Collection[str] = (),
+    unlimited: Collection[str] = (),
     longest_s: float = _LONGEST_S,
 ) -> PrivatePaths:
     """Walk all below ``roots`` except ``skip``, the large trees last.
 
-    After ``limit`` names or ``longest_s`` seconds, only trees with a path of ``whole`` are walked
-    to the end. A tree with many private paths counts as private itself.
+    After ``limit`` names or ``longest_s`` seconds, only trees with a path of ``unlimited`` are
+    walked to the end. A tree with many private paths counts as private itself.
     """
-    walk = _PrivateWalk(limit, time.monotonic() + longest_s, frozenset(skip), tuple(whole))
+    walk = _PrivateWalk(limit, time.monotonic() + longest_s, frozenset(skip), tuple(unlimited))
     walk.run(roots)
     counts = Counter(walk.private.values())
-    many = {tree for tree, count in counts.items() if count > _MOST_IN_A_TREE}
-    single = (path for path, tree in walk.private.items() if tree not in many)
-    return PrivatePaths((*single, *many), tuple(walk.cut))
+    private_trees = {tree for tree, count in counts.items() if count > _MOST_IN_A_TREE}
+    single = (path for path, tree in walk.private.items() if tree not in private_trees)
+    return PrivatePaths((*single, *private_trees), tuple(walk.unscanned))
 
 
 def is_private(status: os.stat_result, user: int) -> bool:

@@ -1,4 +1,4 @@
-"""Disk space that is kept for files which must be written even if the disk is full."""
+"""Disk space reserved for files which must be written even if the disk is full."""
 
 import os
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ FULL_BYTES = 128 * 1024
 
 @dataclass(frozen=True)
 class Reserve:
-    """A file that only occupies space, until the space is needed."""
+    """A file of ``size`` bytes that only occupies space, until the space is needed."""
 
     path: Path
     size: int = RESERVE_BYTES
 
-    def hold(self) -> None:
+    def allocate(self) -> None:
         """Occupy the space, unless that would fill the disk."""
         try:
             disk = os.statvfs(self.path.parent)
@@ -25,7 +25,7 @@ class Reserve:
             if disk.f_bavail * disk.f_frsize < self.size + 4 * FULL_BYTES:
                 return
             with self.path.open("xb") as file:
-                # Real blocks, so that later writes there cannot fail (posix_fallocate(3)).
+                # Not a sparse file: that would occupy nothing (posix_fallocate(3)).
                 os.posix_fallocate(file.fileno(), 0, self.size)
         except FileExistsError:
             return

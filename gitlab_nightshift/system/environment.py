@@ -9,16 +9,16 @@ from gitlab_nightshift.job.job_secrets import is_gitlab_credential
 from gitlab_nightshift.system.network_settings import CERTIFICATES
 
 LOCALE = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
-BASE = ("PATH", "USER", *LOCALE, *CERTIFICATES)
-JAVA = "JAVA_TOOL_OPTIONS"
+BASE_VARIABLES = ("PATH", "USER", *LOCALE, *CERTIFICATES)
+JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def build_allowed_env(env: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """The variables of an environment that agents may be given: those of ``BASE`` and ``names``,
-    without access to GitLab, whatever ``names`` says."""
-    listed = [name for name in (*BASE, *names) if not is_gitlab_credential(name)]
-    return {name: env[name] for name in listed if env.get(name)}
+    """The variables of ``env`` that agents may get: ``BASE_VARIABLES`` and ``names``, but never
+    GitLab credentials."""
+    allowed = [name for name in (*BASE_VARIABLES, *names) if not is_gitlab_credential(name)]
+    return {name: env[name] for name in allowed if env.get(name)}
 
 
 def build_bead_env(
@@ -30,29 +30,28 @@ def build_bead_env(
     checkout: Path,
     programs: Collection[Path] = (),
 ) -> dict[str, str]:
-    """The environment of an agent or a command: ``BASE``, a fresh HOME and TMPDIR, and ``names``
-    (the provider's own variables and ``agent_env``), so no other key. ``programs`` as in
+    """The environment of an agent or a command: ``BASE_VARIABLES``, ``names`` (the provider's own
+    variables and ``agent_env``), and a fresh HOME and TMPDIR. ``programs`` as in
     ``build_search_path``.
     """
-    passed = build_allowed_env(env, names)
+    allowed = build_allowed_env(env, names)
     return {
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "USER": "nightshift",
-        **passed,
+        **allowed,
         "PATH": build_search_path(env, checkout, programs),
         "HOME": str(home),
         "TMPDIR": str(tmp),
-        JAVA: _build_java_options(home, tmp, passed.get(JAVA, "")),
+        JAVA_OPTIONS: _build_java_options(home, tmp, allowed.get(JAVA_OPTIONS, "")),
         "SHELL": "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh",
     }
 
 
-def _build_java_options(home: Path, tmp: Path, more: str) -> str:
-    # Java ignores HOME and TMPDIR. The team's options (``more``) come last: Java uses the last
-    # value.
-    own = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
-    return f"{own} {more}".rstrip()
+def _build_java_options(home: Path, tmp: Path, job_options: str) -> str:
+    # Java ignores HOME and TMPDIR. The job's options come last, as Java uses the last value.
+    folders = shlex.join((f"-Duser.home={home}", f"-Djava.io.tmpdir={tmp}"))
+    return f"{folders} {job_options}".rstrip()
 
 
 def build_search_path(
@@ -64,15 +63,20 @@ def build_search_path(
     ``programs`` are folders of the checkout, links resolved, that are in the result nevertheless
     (only for use in the sandbox): in their place, or first if PATH does not contain them.
     """
-    folders = [part for part in env.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    exceptions = [str(folder) for folder in programs]
     checkout_forms = {form.rstrip("/") for form in (str(checkout), os.path.realpath(checkout))}
-    opened = [str(folder) for folder in programs]
-    # A folder of PATH may be a link to one of the programs' folders.
-    resolved = ((folder, os.path.realpath(folder)) for folder in folders)
-    named = [real if real in opened else folder for folder, real in resolved]
-    kept = [each for each in named if each in opened or not _lies_in(each, checkout_forms)]
-    added = [folder for folder in opened if folder not in kept]
-    return os.pathsep.join([*added, *(kept or [DEFAULT_PATH])])
+    allowed = list[str]()
+    for folder in env.get("PATH", "").split(os.pathsep):
+        if not folder.startswith("/"):
+            continue
+        # It may be a link to one of the programs' folders.
+        real = os.path.realpath(folder)
+        if real in exceptions:
+            allowed.append(real)
+        elif folder in exceptions or not _lies_in(folder, checkout_forms):
+            allowed.append(folder)
+    added = [folder for folder in exceptions if folder not in allowed]
+    return os.pathsep.join([*added, *(allowed or [DEFAULT_PATH])])
 
 
 TRUSTED_CHECKOUTS = "[safe]\n\tdirectory = *\n"

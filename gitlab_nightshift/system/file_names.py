@@ -58,11 +58,11 @@ def list_parents(path: str) -> tuple[str, ...]:
     return tuple("/".join(parts[: end + 1]) for end in range(len(parts)))
 
 
-LONGEST_FOR_SOCKETS = 60
-"""Characters of the path of a folder with sockets: a socket's path may have 107 (unix(7))."""
-LONGEST_OWN_NAME = 20
-"""The part of these characters that is left for the name of a run's own folder, the only one in
-which confined work may make sockets."""
+LONGEST_SOCKET_FOLDER = 60
+"""Characters of the path of a folder for sockets: a socket's own path may have 107 (unix(7))."""
+LONGEST_RUN_FOLDER_NAME = 20
+"""Characters of ``LONGEST_SOCKET_FOLDER`` for the name of a run's own folder, the only one in which
+confined work may make sockets."""
 
 
 @contextlib.contextmanager
@@ -72,14 +72,14 @@ def open_short_folder(preferred: Path) -> Iterator[Path]:
     import tempfile
 
     with tempfile.TemporaryDirectory(
-        prefix="ns-", dir=_choose_parent(preferred, LONGEST_FOR_SOCKETS)
+        prefix="ns-", dir=_choose_parent(preferred, LONGEST_SOCKET_FOLDER)
     ) as folder:
         yield Path(folder)
 
 
 def choose_short_parent(preferred: Path) -> Path:
     """``preferred``, or /tmp if paths below it could be too long for UNIX sockets."""
-    return _choose_parent(preferred, LONGEST_FOR_SOCKETS - LONGEST_OWN_NAME)
+    return _choose_parent(preferred, LONGEST_SOCKET_FOLDER - LONGEST_RUN_FOLDER_NAME)
 
 
 def _choose_parent(preferred: Path, longest: int) -> Path:

@@ -25,10 +25,10 @@ NETWORK = (*PROXIES, *CERTIFICATES)
 # --- certificates ---------------------------------------------------------------------------------
 
 
-_FOLDER, _BUNDLE = "certificates", "bundle"
-"""Below a run's private folder, the folder of the copies; and the name of the shared bundle in
-it."""
-_NAMED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
+_COPIES, _BUNDLE = "certificates", "bundle"
+"""The folder of the copies, in a run's private folder, and the shared bundle in it."""
+_BUNDLED = ("CI_SERVER_TLS_CA_FILE", "SSL_CERT_FILE")
+"""Variables whose files are in the shared bundle."""
 _SYNONYMS = {
     "SSL_CERT_FILE": ("SSL_CERT_FILE",),
     "REQUESTS_CA_BUNDLE": ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
@@ -45,50 +45,53 @@ _SYSTEM_BUNDLES = (
 
 
 def copy_certificates(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
-    """Copy the certificates of the checkout around ``folder`` to below ``private``.
+    """Copy the certificates of the checkout around ``folder`` into the folder ``private``.
 
     Returns the certificate variables that differ from the job's: those of a copied file name the
-    copy, and those that the job leaves free the shared bundle. A file that cannot be copied is left
-    out (``sealed_start.py`` warns of it).
+    copy, those that the job does not set name the shared bundle. A file that cannot be copied is
+    left out (``sealed_start.py`` warns of it).
     """
-    contents = {
-        name: read_certificates(env[name], folder) for name in _find_names_in_checkout(env, folder)
-    }
-    copies = {name: _build_copy_path(private, name) for name in contents if contents[name]}
-    for name, path in copies.items():
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_bytes(contents[name])
+    copies = dict[str, str]()
+    for name in _find_names_in_checkout(env, folder):
+        if content := read_certificates(env[name], folder):
+            copies[name] = _write_copy(private, name, content)
     _write_bundle(env, folder, private)
     # requests would trust certifi's list, without the certificates that this machine's owner added.
-    system = next((place for place in _SYSTEM_BUNDLES if Path(place).is_file()), "")
-    is_named = any(map(env.get, _SYNONYMS["REQUESTS_CA_BUNDLE"]))
-    for_requests = {"REQUESTS_CA_BUNDLE": system} if system and not is_named else {}
+    system = next((path for path in _SYSTEM_BUNDLES if Path(path).is_file()), "")
+    is_set = any(map(env.get, _SYNONYMS["REQUESTS_CA_BUNDLE"]))
+    for_requests = {"REQUESTS_CA_BUNDLE": system} if system and not is_set else {}
     # In this order: a copy takes precedence over the bundle, and that over the system's list.
-    of_copies = {name: str(path) for name, path in copies.items()}
-    return for_requests | _find_bundle(env, private) | of_copies
+    return for_requests | _find_bundle_variables(env, private) | copies
 
 
 def _write_bundle(env: Mapping[str, str], folder: Path, private: Path) -> None:
-    named = [read_certificates(env[name], folder) for name in _NAMED if env.get(name)]
-    if not any(named):
-        return
-    # A bundle replaces the system's list instead of adding to it, so it needs both.
-    system = (read_certificates(place, folder) for place in _SYSTEM_BUNDLES)
-    path = _build_copy_path(private, _BUNDLE)
+    added = [read_certificates(env[name], folder) for name in _BUNDLED if env.get(name)]
+    if any(added):
+        # A bundle replaces the system's list instead of adding to it, so it needs both.
+        system = (read_certificates(path, folder) for path in _SYSTEM_BUNDLES)
+        content = b"\n".join([next(filter(None, system), b""), *added])
+        _write_copy(private, _BUNDLE, content)
+
+
+def _write_copy(private: Path, name: str, content: bytes) -> str:
+    path = _build_copy_path(private, name)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_bytes(b"\n".join([next(filter(None, system), b""), *named]))
+    path.write_bytes(content)
+    return str(path)
 
 
-def _find_bundle(env: Mapping[str, str], private: Path) -> dict[str, str]:
+def _find_bundle_variables(env: Mapping[str, str], private: Path) -> dict[str, str]:
+    """The variables that the job does not set, with the path of the shared bundle, if any."""
     path = _build_copy_path(private, _BUNDLE)
-    free = [name for name, same in _SYNONYMS.items() if not any(map(env.get, same))]
-    return dict.fromkeys(free, str(path)) if path.exists() else {}
+    unset = [name for name, synonyms in _SYNONYMS.items() if not any(map(env.get, synonyms))]
+    return dict.fromkeys(unset, str(path)) if path.exists() else {}
 
 
 def build_network_env(env: Mapping[str, str], folder: Path, private: Path) -> dict[str, str]:
     """The proxy and certificate variables for this program's own connections. In place of a file in
     the checkout they name its copy, or nothing if there is none."""
-    variables = _find_bundle(env, private) | {name: env[name] for name in NETWORK if env.get(name)}
+    variables = _find_bundle_variables(env, private)
+    variables |= {name: env[name] for name in NETWORK if env.get(name)}
     for name in _find_names_in_checkout(env, folder):
         del variables[name]
         if _build_copy_path(private, name).exists():
@@ -102,7 +105,7 @@ def _find_names_in_checkout(env: Mapping[str, str], folder: Path) -> list[str]:
 
 
 def _build_copy_path(private: Path, name: str) -> Path:
-    return private / _FOLDER / name
+    return private / _COPIES / name
 
 
 # --- proxies --------------------------------------------------------------------------------------
@@ -116,9 +119,9 @@ def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
     parts = urlsplit(url)
     # As curl and Python do, which prefer the lower-case name (urllib.request.getproxies).
     names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
-    no = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    exceptions = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
     host = parts.hostname or ""
-    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in no.split(",")):
+    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in exceptions):
         return ""
     proxy = next((env[name] for name in names if env.get(name)), "")
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"

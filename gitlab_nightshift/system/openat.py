@@ -1,7 +1,7 @@
 """Files below a folder with hostile content: no link is followed, no name is trusted.
 
-Every path is walked component by component from an open folder (openat(2)), so that neither a link
-planted as a parent nor a path too long for the kernel leads astray. Linux: needs ``/proc``.
+Every path is opened component by component from an open folder (openat(2)), so neither a planted
+link nor a path too long for the kernel can lead elsewhere. Needs ``/proc``.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 _NO_LINK = os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
 _CHUNK = 1 << 20
 _BATCH = 100_000
 """Entries of a folder to hold in memory at once."""
@@ -22,18 +22,18 @@ Owner = tuple[int, int]
 
 
 class RefusedFileError(Exception):
-    """A file that is not read; the text is the reason."""
+    """A file was not read; the text is the reason."""
 
 
 @contextlib.contextmanager
 def open_folder(folder: str | Path, dir_fd: int | None = None) -> Iterator[int]:
-    """Open a folder, and give its descriptor. If its mode forbids access and this user owns it, the
-    mode is changed."""
+    """Open a folder, and yield its descriptor. If its mode forbids access and this user owns it,
+    the mode is changed."""
     try:
-        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+        fd = os.open(folder, _OPEN_FOLDER, dir_fd=dir_fd)
     except PermissionError:
         grant_access(folder, dir_fd)
-        fd = os.open(folder, _FOLDER, dir_fd=dir_fd)
+        fd = os.open(folder, _OPEN_FOLDER, dir_fd=dir_fd)
     try:
         mode = os.fstat(fd).st_mode
         if mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -54,7 +54,7 @@ def grant_access(name: str | Path, dir_fd: int | None = None) -> None:
 
 @contextlib.contextmanager
 def pin_file(name: str | Path, dir_fd: int | None = None) -> Iterator[tuple[str, int]]:
-    """Hold a file by an ``O_PATH`` descriptor, and give its name in ``/proc`` and its mode."""
+    """Hold a file by an ``O_PATH`` descriptor, and yield its name in ``/proc`` and its mode."""
     # chmod always follows links (chmod(2)); under the name in /proc it changes exactly this file.
     fd = os.open(name, os.O_PATH | _NO_LINK, dir_fd=dir_fd)
     try:
@@ -82,50 +82,50 @@ def _change_mode(file: int | str, mode: int) -> None:
 
 @contextlib.contextmanager
 def open_parent(
-    root: Path, path: str, *, make: bool = False, owner: Owner | None = None
+    root: Path, path: str, *, create: bool = False, owner: Owner | None = None
 ) -> Iterator[tuple[int, str]]:
-    """Open the folder that contains ``path`` (relative to ``root``), and give its descriptor and
+    """Open the folder that contains ``path`` (relative to ``root``), and yield its descriptor and
     the last name of the path.
 
-    With ``make``, missing folders are created for ``owner``, and whatever else is in their place is
-    removed.
+    With ``create``, missing folders are created for ``owner``, and whatever else is in their place
+    is removed.
     """
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
         # One by one: O_NOFOLLOW is about the last component only (open(2)).
         fd = stack.enter_context(open_folder(root))
         for part in above:
-            if make:
-                _make_folder(part, fd, owner)
+            if create:
+                _create_folder(part, fd, owner)
             fd = stack.enter_context(open_folder(part, fd))
         yield fd, name
 
 
-def _make_folder(name: str, dir_fd: int, owner: Owner | None) -> None:
+def _create_folder(name: str, dir_fd: int, owner: Owner | None) -> None:
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):
             return
         os.unlink(name, dir_fd=dir_fd)
     os.mkdir(name, 0o755, dir_fd=dir_fd)
     if owner:
-        with open_folder(name, dir_fd) as made:
-            change_owner(made, owner)
+        with open_folder(name, dir_fd) as folder:
+            change_owner(folder, owner)
 
 
 # --- reading ----------------------------------------------------------------------------------
 
 
-def read_regular(root: Path, path: str, limit: int, *, linked: bool = False) -> bytes:
+def read_regular(root: Path, path: str, limit: int, *, allow_links: bool = False) -> bytes:
     """The bytes of a regular file of at most ``limit`` bytes.
 
     Raises RefusedFileError if it cannot be read, is no regular file, is larger, or (unless
-    ``linked``) has several hard links: it may be a file outside under another name.
+    ``allow_links``) has several hard links: it may be a file outside under another name.
     """
     try:
         with open_parent(root, path) as (fd, name), open_regular(name, fd) as file:
-            if not linked and os.fstat(file).st_nlink != 1:
+            if not allow_links and os.fstat(file).st_nlink != 1:
                 raise RefusedFileError("it has several hard links")
-            return _read(file, limit)
+            return _read_bounded(file, limit)
     except OSError as error:
         raise RefusedFileError(f"it cannot be read ({error.strerror})") from None
 
@@ -159,7 +159,7 @@ def _open_readable(name: str, dir_fd: int) -> int:
                 os.chmod(link, stat.S_IMODE(mode))  # noqa: PTH101
 
 
-def _read(fd: int, limit: int) -> bytes:
+def _read_bounded(fd: int, limit: int) -> bytes:
     parts: list[bytes] = []
     left = limit + 1  # one byte more shows that the file is too large
     while left and (data := os.read(fd, min(left, _CHUNK))):
@@ -180,19 +180,18 @@ def remove(name: str, dir_fd: int) -> None:
         os.unlink(name, dir_fd=dir_fd)
         return
     with open_folder(name, dir_fd) as top:
-        waiting, moved = _unlink_files(top), 0
+        folders = _unlink_files(top)
         prefix = f".{os.urandom(8).hex()}-"  # so that no moved folder meets a name that exists
-        while waiting:
-            with open_folder(waiting[-1], top) as fd:
-                below = _unlink_files(fd)
-                names = [f"{prefix}{moved + i}" for i in range(len(below))]
-                for old, new in zip(below, names, strict=True):
+        numbers = itertools.count()
+        while folders:
+            folder = folders.pop()
+            with open_folder(folder, top) as fd:
+                for inner in _unlink_files(fd):
                     # To move a folder takes the right to write it: its ".." changes (rename(2)).
-                    grant_access(old, fd)
-                    os.rename(old, new, src_dir_fd=fd, dst_dir_fd=top)
-            os.rmdir(waiting.pop(), dir_fd=top)
-            waiting += names
-            moved += len(names)
+                    grant_access(inner, fd)
+                    folders.append(f"{prefix}{next(numbers)}")
+                    os.rename(inner, folders[-1], src_dir_fd=fd, dst_dir_fd=top)
+            os.rmdir(folder, dir_fd=top)
     os.rmdir(name, dir_fd=dir_fd)
 
 
@@ -207,13 +206,13 @@ def _unlink_files(fd: int) -> list[str]:
     return list(folders)
 
 
-def list_entries(fd: int, but: Container[str]) -> Iterator["os.DirEntry[str]"]:
-    """The entries of a folder except the names in ``but``. The caller removes each entry, or adds
-    its name to ``but``: the folder is read in rounds, so that millions of entries are never held in
-    memory."""
+def list_entries(fd: int, excluded: Container[str]) -> Iterator["os.DirEntry[str]"]:
+    """The entries of a folder except the ``excluded`` names. The caller removes each entry, or adds
+    its name to ``excluded``: the folder is read in rounds, so that millions of entries are never
+    held in memory."""
     while True:
         with os.scandir(fd) as entries:
-            batch = list(itertools.islice((e for e in entries if e.name not in but), _BATCH))
+            batch = list(itertools.islice((e for e in entries if e.name not in excluded), _BATCH))
         if not batch:
             return
         yield from batch
@@ -241,16 +240,16 @@ def remove_tree(path: Path) -> None:
 
 @contextlib.contextmanager
 def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
-    """Open a new file that replaces whatever ``name`` was at the end of the block."""
+    """Open a new file; at the end of the block it replaces ``name``, whatever that is."""
     # A random name, O_EXCL and O_NOFOLLOW: nobody can plant a link in its place.
-    part = f".nightshift-{os.urandom(8).hex()}"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode, dir_fd=dir_fd)
+    temporary = f".nightshift-{os.urandom(8).hex()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode, dir_fd=dir_fd)
     try:
         yield fd
         # Atomic: others see the whole old file or the whole new one (rename(2)).
-        _rename_over(part, name, dir_fd)
+        _rename_over(temporary, name, dir_fd)
     except BaseException:
-        os.unlink(part, dir_fd=dir_fd)
+        os.unlink(temporary, dir_fd=dir_fd)
         raise
     finally:
         os.close(fd)
@@ -259,16 +258,16 @@ def replace_file(name: str, dir_fd: int, mode: int = 0o600) -> Iterator[int]:
 def put_link(
     name: str, target: str, dir_fd: int, mtime_ns: int | None = None, owner: Owner | None = None
 ) -> None:
-    """Make a symbolic link that replaces whatever ``name`` was."""
-    part = f".nightshift-{os.urandom(8).hex()}"
-    os.symlink(target, part, dir_fd=dir_fd)
+    """Make a symbolic link that replaces ``name``, whatever that is."""
+    temporary = f".nightshift-{os.urandom(8).hex()}"
+    os.symlink(target, temporary, dir_fd=dir_fd)
     if owner:
-        with pin_file(part, dir_fd) as (link, mode):
+        with pin_file(temporary, dir_fd) as (link, mode):
             if stat.S_ISLNK(mode):
                 change_owner(link, owner)
     if mtime_ns is not None:
-        os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
-    _rename_over(part, name, dir_fd)
+        os.utime(temporary, ns=(mtime_ns, mtime_ns), dir_fd=dir_fd, follow_symlinks=False)
+    _rename_over(temporary, name, dir_fd)
 
 
 def change_owner(file: int | str, owner: Owner) -> None:
@@ -286,12 +285,12 @@ def change_owner(file: int | str, owner: Owner) -> None:
                 raise
 
 
-def _rename_over(part: str, name: str, dir_fd: int) -> None:
+def _rename_over(old: str, new: str, dir_fd: int) -> None:
     try:
-        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except IsADirectoryError:  # a file cannot replace a folder (rename(2))
-        remove(name, dir_fd)
-        os.rename(part, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        remove(new, dir_fd)
+        os.rename(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -302,12 +301,12 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def read_chunks(fd: int) -> Iterator[bytes]:
-    """The rest of an open file in parts of bounded size."""
+    """The remaining bytes of an open file, in chunks."""
     while data := os.read(fd, _CHUNK):
         yield data
 
 
 def copy_all(source: int, target: int) -> None:
-    """Copy the rest of an open file."""
+    """Copy the remaining bytes of an open file."""
     for data in read_chunks(source):
         write_all(target, data)

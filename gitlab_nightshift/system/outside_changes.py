@@ -1,5 +1,5 @@
-"""Undoes what work can change outside its folders: the modes of folders that the supervisor has to
-enter, and the files in shared memory, which all jobs of a machine use.
+"""Undoes what the work process can change outside its folders: the modes of folders that the
+supervisor has to enter, and the files in shared memory, which all jobs of a machine use.
 """
 
 import contextlib
@@ -16,31 +16,32 @@ from gitlab_nightshift.system.processes import list_ancestors, read_parents
 
 
 @dataclass(frozen=True)
-class KeptModes:
-    """The modes of folders before agents ran, by path, the outer folders first."""
+class FolderModes:
+    """The modes of folders, by path, as they were before agents ran; outer folders come first."""
 
     modes: Mapping[Path, int]
 
     def restore(self) -> None:
         """Restore the modes, as far as possible."""
-        # Without a broker (sandbox/broker_client.py) work can change them: it is the same user, and
-        # Landlock does not check chmod. The real .git is in one of these folders, and has to be
-        # moved back.
+        # Without a broker (sandbox/broker_client.py) work can change them: it has the same user,
+        # and Landlock does not check chmod. The real .git in one of these folders has to be moved
+        # back.
         for path, mode in self.modes.items():
             with contextlib.suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) != mode:
                     os.chmod(path, mode)  # noqa: PTH101 - of a folder that cannot be replaced
 
 
-def keep_modes(paths: Iterable[Path]) -> KeptModes:
+def record_modes(paths: Iterable[Path]) -> FolderModes:
     """The modes of the folders above these paths that this user owns."""
     modes = dict[Path, int]()
-    # The outer folders first: the others can be reached once these can be entered.
-    for folder in (folder for path in paths for folder in reversed(path.parents)):
-        status = folder.stat()
-        if status.st_uid == os.geteuid():
-            modes[folder] = stat.S_IMODE(status.st_mode)
-    return KeptModes(modes)
+    for path in paths:
+        # Outer folders first: inner ones can be reached only once these can be entered.
+        for folder in reversed(path.parents):
+            status = folder.stat()
+            if status.st_uid == os.geteuid():
+                modes[folder] = stat.S_IMODE(status.st_mode)
+    return FolderModes(modes)
 
 
 # --- shared memory --------------------------------------------------------------------------------
@@ -51,9 +52,9 @@ SHARED_FOLDER = Path("/dev/shm")  # noqa: S108 - the kernel's name
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """The files in shared memory before agents ran, by device and inode."""
+    """The devices and inodes of the files in shared memory before agents ran."""
 
-    before: frozenset[tuple[int, int]]
+    existing: frozenset[tuple[int, int]]
 
     def remove_new(self) -> None:
         """Remove this user's new files, once work and agents have ended.
@@ -64,13 +65,13 @@ class SharedMemory:
         if _has_unrelated_processes():
             return
         for path, status in _list_shared_files():
-            existed = (status.st_dev, status.st_ino) in self.before
+            existed = (status.st_dev, status.st_ino) in self.existing
             if not existed and status.st_uid == os.geteuid():
                 with contextlib.suppress(OSError):
                     remove_path(path)
 
 
-def look_at_shared_memory() -> SharedMemory:
+def record_shared_memory() -> SharedMemory:
     """Record the files that exist now."""
     files = _list_shared_files()
     return SharedMemory(frozenset((status.st_dev, status.st_ino) for _, status in files))

@@ -1,4 +1,4 @@
-"""This process and those around it: closes it to others of its user and to code that an agent
+"""This process and those around it: keeps other processes of its user out, and code that an agent
 writes; finds and kills what a program left behind, even daemons outside its process group.
 """
 
@@ -18,16 +18,20 @@ PR_SET_DUMPABLE = 4
 
 
 @functools.cache
-def close_to_others() -> bool:
+def forbid_inspection() -> bool:
     """From now on, no other process without capabilities can read this process's environment or
     memory, or trace it (PR_SET_DUMPABLE, prctl(2)); False if that is not available.
 
     This process also writes no core dumps. It does not affect programs that it starts.
     """
+    return _call_prctl(PR_SET_DUMPABLE, 0)
+
+
+def _call_prctl(option: int, value: int) -> bool:
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
-        return bool(ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     return False
 
 
@@ -45,31 +49,27 @@ def refuse_installation_in(checkout: Path) -> None:
 
 
 PR_SET_CHILD_SUBREAPER = 36
-ENDING_S, WAIT_S = 5.0, 10.0
-"""Seconds for killed processes to be gone, and for others to end by themselves."""
+KILL_WAIT_S, EXIT_WAIT_S = 5.0, 10.0
+"""Seconds to wait for killed processes to be gone, and for others to end by themselves."""
 
 
 @functools.cache
 def become_subreaper() -> bool:
     """Make orphaned descendants our children (PR_SET_CHILD_SUBREAPER, prctl(2)); False if that is
     not available."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    return False
+    return _call_prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def list_own_children() -> set[int]:
     """The pids of the children of all threads of this process, including zombies."""
     # By thread: the kernel lists the children of the one that forked (proc(5)).
-    lists = list(Path("/proc/self/task").glob("*/children"))
-    if not lists:  # a kernel without CONFIG_PROC_CHILDREN
+    files = list(Path("/proc/self/task").glob("*/children"))
+    if not files:  # a kernel without CONFIG_PROC_CHILDREN
         return {pid for pid in _list_all_pids() if _read_parent(pid) == os.getpid()}
     pids: set[int] = set()
-    for children in lists:
+    for file in files:
         with contextlib.suppress(OSError):
-            pids.update(int(pid) for pid in children.read_text().split())
+            pids.update(int(pid) for pid in file.read_text().split())
     return pids
 
 
@@ -102,7 +102,8 @@ def read_parents(uid: int) -> dict[int, int]:
 
 
 def list_ancestors() -> list[tuple[int, int]]:
-    """This process and all its ancestors. Pid and start time together identify a process."""
+    """The pids and start times of this process and all its ancestors: together they identify a
+    process."""
     ancestors: list[tuple[int, int]] = []
     pid = os.getpid()
     while pid > 0:
@@ -117,13 +118,13 @@ def list_ancestors() -> list[tuple[int, int]]:
 
 def end_orphans(find_orphans: Callable[[], set[int]]) -> bool:
     """Kill the children that ``find_orphans`` returns until there are none; False after
-    ``ENDING_S`` seconds.
+    ``KILL_WAIT_S`` seconds.
 
     The descendants of a killed child become ours in the next round.
     """
-    until = time.monotonic() + ENDING_S
+    deadline = time.monotonic() + KILL_WAIT_S
     while orphans := find_orphans():
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             return False
         for pid in orphans:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -136,10 +137,10 @@ def end_orphans(find_orphans: Callable[[], set[int]]) -> bool:
     return True
 
 
-def let_end(find_children: Callable[[], set[int]]) -> None:
-    """Give the children that ``find_children`` returns ``WAIT_S`` seconds to end by themselves."""
-    until = time.monotonic() + WAIT_S
-    while (children := find_children()) and time.monotonic() < until:
+def wait_for_end(find_children: Callable[[], set[int]]) -> None:
+    """Wait ``EXIT_WAIT_S`` seconds for the children that ``find_children`` returns to end."""
+    deadline = time.monotonic() + EXIT_WAIT_S
+    while (children := find_children()) and time.monotonic() < deadline:
         for pid in children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Moves bytes between a process and this one's sinks, a bounded amount at a time."""
+"""Moves bytes to a process's stdin and from its outputs to sinks, a bounded amount at a time."""
 
 import contextlib
 import fcntl
@@ -13,20 +13,21 @@ if TYPE_CHECKING:
     from gitlab_nightshift.system.raw_logs import Sink
 
 DRAIN_S = 1.0
-"""Seconds to read what is left in the pipes: a process that holds one open could write on."""
+"""Seconds to read what is left in the pipes: a process that has one open could go on writing."""
 LONGEST_LINE = 8 * 1024 * 1024
-CHUNK = 64 * 1024
+"""Bytes."""
+STDIN_CHUNK = 64 * 1024
 PIPE_BYTES = 1024 * 1024
 """Size of a pipe: the default of /proc/sys/fs/pipe-max-size (pipe(7)). An agent's CLI does not wait
 for a slow reader: output that does not fit when it exits is lost."""
 
 
 class Pump:
-    """The pipes of a process: ``stdin`` is written to it, its outputs go raw to ``out`` and
+    """The pipes of a process: it gets the bytes ``stdin``, its outputs go raw to ``out`` and
     ``err``.
 
     ``on_line`` gets the first ``LONGEST_LINE`` bytes of each line of stdout; ``stopped`` is True
-    once ``on_line`` has returned True. ``printed`` counts the bytes of both outputs.
+    once ``on_line`` has returned True. ``printed`` is the number of bytes of both outputs.
     """
 
     def __init__(
@@ -52,15 +53,15 @@ class Pump:
         self._selector.register(self._stdin.fileno(), selectors.EVENT_WRITE)
 
     def move_bytes(self, wait_s: float) -> bool:
-        """Move what can be moved, and wait at most ``wait_s`` seconds for something; True if the
+        """Wait at most ``wait_s`` seconds until a pipe is ready, then move bytes; True if the
         process printed something."""
-        printed = False
+        has_printed = False
         for key, _ in self._selector.select(wait_s):
             if key.fd in self._sinks:
-                printed = self._read(key.fd) or printed
+                has_printed = self._read(key.fd) or has_printed
             else:
                 self._write()
-        return printed
+        return has_printed
 
     def outputs_open(self) -> bool:
         """False once the process has closed both outputs."""
@@ -69,8 +70,8 @@ class Pump:
     def drain(self) -> None:
         """Read what is left in the pipes after the end of the process, for ``DRAIN_S`` seconds at
         most. Call it last."""
-        until = time.monotonic() + DRAIN_S
-        while self.outputs_open() and time.monotonic() < until and self.move_bytes(0.0):
+        deadline = time.monotonic() + DRAIN_S
+        while self.outputs_open() and time.monotonic() < deadline and self.move_bytes(0.0):
             pass
         if self._line:
             self._on_line(bytes(self._line))
@@ -80,7 +81,7 @@ class Pump:
         fd = self._stdin.fileno()
         try:
             if self._pending:
-                self._pending = self._pending[os.write(fd, self._pending[:CHUNK]) :]
+                self._pending = self._pending[os.write(fd, self._pending[:STDIN_CHUNK]) :]
             if self._pending:
                 return
         except BlockingIOError:
@@ -106,12 +107,12 @@ class Pump:
         return True
 
     def _handle_lines(self, data: bytes) -> None:
-        *whole, rest = data.split(b"\n")
-        for part in whole:
-            self._append_to_line(part)
+        *line_ends, unfinished = data.split(b"\n")
+        for line_end in line_ends:
+            self._append_to_line(line_end)
             self.stopped = self._on_line(bytes(self._line)) or self.stopped
             self._line.clear()
-        self._append_to_line(rest)
+        self._append_to_line(unfinished)
 
     def _append_to_line(self, part: bytes) -> None:
         self._line += part[: LONGEST_LINE - len(self._line)]

@@ -19,32 +19,32 @@ from gitlab_nightshift.system.file_names import open_to_append
 if TYPE_CHECKING:
     from gitlab_nightshift.redaction.redactor import Redactor
 
-LARGE = 1_000_000
+GZIP_MEMBER_BYTES = 1_000_000
 """Bytes beyond which an output is compressed, and the size of a gzip member before compression."""
-LEFT_OUT = b"[nightshift: output is left out here:"
-MOST_PRINTED = 100_000_000
-"""Bytes to keep of both outputs of one program, uncompressed: no log unpacks to more."""
-MOST_STORED = 80_000_000
-"""Bytes of all logs of a run on disk. GitLab refuses artifacts beyond 100 MB by default, and with
-them the result. Each program gets half of what is left, so that the next one gets some too."""
+OMISSION_MARK = b"[nightshift: output is left out here:"
+MOST_PRINTED_BYTES = 100_000_000
+"""Bytes to keep of both outputs of one program, before compression: no log unpacks to more."""
+MOST_STORED_BYTES = 80_000_000
+"""Bytes of all logs of a run on disk: by default GitLab refuses artifacts beyond 100 MB, and so the
+result among them. Each program gets half of what is left, so that the next one gets some too."""
 END_BYTES = 64 * 1024
 """Bytes of the end of an output that are always kept, as the end is the most useful part."""
 SECRET_BYTES = 64 * 1024
-"""Bytes before the end that are remembered too: a secret may begin there."""
+"""Bytes before ``END_BYTES`` that are remembered too: a secret may begin there."""
 
 
 class Sink(Protocol):
-    """Takes an output as it comes: an open file, or a log."""
+    """A destination of a program's output: an open file, or a log."""
 
     def write(self, data: bytes, /) -> object:
-        """Take the next bytes."""
+        """Append the next bytes."""
         ...
 
 
 @dataclass
 class _Allowance:
-    """The bytes of a program's outputs that may still be kept: as ``printed`` before compression,
-    and as ``stored`` on disk."""
+    """The bytes of a program's outputs that may still be kept: ``printed`` counts them before
+    compression, ``stored`` on disk."""
 
     printed: int
     stored: int
@@ -58,8 +58,8 @@ class Log:
     ) -> None:
         self._path, self._allowance, self._reserve = path, allowance, reserve
         self._redact, self._stream = redact, redact.build_stream()
-        self._block, self._size, self._cut_reason = bytearray(), 0, ""
-        # The last chunks, of END_BYTES and SECRET_BYTES together at least.
+        self._unstored, self._stored_size, self._cut_reason = bytearray(), 0, ""
+        # At least END_BYTES and SECRET_BYTES together.
         self._last_chunks: deque[bytes] = deque()
         self._last_size = 0
         find_stored_log(path).unlink(missing_ok=True)
@@ -67,7 +67,7 @@ class Log:
         path.touch(exist_ok=False)
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes; those beyond a limit are left out.
+        """Append the next bytes; those beyond a limit are left out.
 
         If some are, so are the bytes before them that the redactor holds back: they may begin a
         secret.
@@ -75,62 +75,65 @@ class Log:
         self._remember(data)
         if self._cut_reason:
             return
-        kept = data[: self._allowance.printed]
-        self._allowance.printed -= len(kept)
-        self._block += self._stream.feed(kept)
-        while len(self._block) > LARGE:
-            self._store(LARGE)
-        if len(kept) < len(data):
-            self._cut_reason = f"no more than {MOST_PRINTED // 1_000_000} MB of a program are kept"
+        allowed = data[: self._allowance.printed]
+        self._allowance.printed -= len(allowed)
+        self._unstored += self._stream.feed(allowed)
+        while len(self._unstored) > GZIP_MEMBER_BYTES:
+            self._store(GZIP_MEMBER_BYTES)
+        if len(allowed) < len(data):
+            self._cut_reason = (
+                f"no more than {MOST_PRINTED_BYTES // 1_000_000} MB of a program are kept"
+            )
 
     def close(self) -> None:
-        """Write the rest; of an output that was cut, the reason and the last bytes."""
+        """Store what is left; of an output that was cut, the reason and the last bytes."""
         if not self._cut_reason:
-            self._block += self._stream.finish()
-        if len(self._block) > self._allowance.stored:
+            self._unstored += self._stream.finish()
+        if len(self._unstored) > self._allowance.stored:
             self._cut("the logs of this run are large enough")
         if self._cut_reason:
             note = f" {self._cut_reason}; its end:]\n".encode()
-            self._block += b"\n" + LEFT_OUT + note + self._read_end()
-        self._store(len(self._block), last=True)
+            self._unstored += b"\n" + OMISSION_MARK + note + self._redact_end()
+        self._store(len(self._unstored), last=True)
 
     def _store(self, size: int, *, last: bool = False) -> None:
-        packed = (
-            find_stored_log(self._path) != self._path or size < len(self._block) or size > LARGE
-        )
-        data = bytes(self._block[:size])
-        # Members can simply follow one another (RFC 1952, 2.2); mtime 0: the same bytes each time.
-        data = gzip.compress(data, 6, mtime=0) if packed else data
+        """Store the first ``size`` bytes of those that are not stored yet."""
+        is_large = size < len(self._unstored) or size > GZIP_MEMBER_BYTES
+        compressed = is_large or find_stored_log(self._path) != self._path
+        data = bytes(self._unstored[:size])
+        if compressed:
+            # Members can simply follow one another (RFC 1952, 2.2); mtime 0: reproducible bytes.
+            data = gzip.compress(data, 6, mtime=0)
         if not last and len(data) > self._allowance.stored:
             return self._cut("the logs of this run are large enough")
-        # The plain file is empty then: the first block is stored once it is larger than LARGE.
-        if packed and self._path.exists():
+        # The plain file is still empty: nothing is stored before there is more than one member.
+        if compressed and self._path.exists():
             self._path.rename(self._path.with_name(f"{self._path.name}.gz"))
         # The reserve is for the end: a running program would fill that space too.
         if not (self._append(data) or (last and self._reserve.release() and self._append(data))):
             return self._cut("the disk was full")
-        del self._block[:size]
+        del self._unstored[:size]
         self._allowance.stored -= len(data)
 
-    def _cut(self, why: str) -> None:
-        self._cut_reason = self._cut_reason or why
-        self._block.clear()
+    def _cut(self, reason: str) -> None:
+        self._cut_reason = self._cut_reason or reason
+        self._unstored.clear()
 
     def _append(self, data: bytes) -> bool:
         """Append to the file, all or nothing; False if the disk is full."""
-        left = data
-        if not left:
+        unwritten = data
+        if not unwritten:
             return True
         with open_to_append(find_stored_log(self._path)) as file:
             try:
-                while left:
-                    left = left[file.write(left) :]
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
             except OSError as error:
                 if not is_disk_full(error):
                     raise
-                file.truncate(self._size)
+                file.truncate(self._stored_size)
                 return False
-        self._size += len(data)
+        self._stored_size += len(data)
         return True
 
     def _remember(self, data: bytes) -> None:
@@ -139,24 +142,24 @@ class Log:
         while self._last_size - len(self._last_chunks[0]) >= END_BYTES + SECRET_BYTES:
             self._last_size -= len(self._last_chunks.popleft())
 
-    def _read_end(self) -> bytes:
-        """The last bytes, without the end of a secret that begins before them."""
+    def _redact_end(self) -> bytes:
+        """The last bytes, redacted, also if a secret begins before them."""
         from gitlab_nightshift.redaction.redactor import REDACTED
 
-        whole = b"".join(self._last_chunks)
+        text = b"".join(self._last_chunks)
         # Not before SECRET_BYTES: a secret that begins before the first chunk would not be found.
-        at = max(len(whole) - END_BYTES, min(SECRET_BYTES, len(whole)))
+        position = max(len(text) - END_BYTES, min(SECRET_BYTES, len(text)))
         parts: list[bytes] = []
-        for start, end in self._redact.find_spans(whole):
-            if end > at:
-                parts += [whole[at : max(start, at)], REDACTED.encode()]
-                at = end
-        return b"".join((*parts, whole[at:]))
+        for start, end in self._redact.find_spans(text):
+            if end > position:
+                parts += [text[position : max(start, position)], REDACTED.encode()]
+                position = end
+        return b"".join((*parts, text[position:]))
 
 
 @dataclass(frozen=True)
 class Logs:
-    """A private folder of logs. ``reserve`` is released for their ends if the disk is full."""
+    """The logs in a private folder. If the disk is full, ``reserve`` is released for their ends."""
 
     folder: Path
     redact: "Redactor"
@@ -165,8 +168,8 @@ class Logs:
     @contextlib.contextmanager
     def open_logs(self, *names: str) -> Iterator[tuple[Sink, ...]]:
         """New logs, such as ``1.out`` and ``1.err``, for as long as a program runs."""
-        now = sum(path.stat().st_size for path in self.folder.iterdir())
-        allowance = _Allowance(MOST_PRINTED, max(MOST_STORED - now, 0) // 2)
+        stored = sum(path.stat().st_size for path in self.folder.iterdir())
+        allowance = _Allowance(MOST_PRINTED_BYTES, max(MOST_STORED_BYTES - stored, 0) // 2)
         with contextlib.ExitStack() as stack:
             logs = (Log(self.folder / name, allowance, self.redact, self.reserve) for name in names)
             yield tuple(stack.enter_context(contextlib.closing(log)) for log in logs)
@@ -175,16 +178,16 @@ class Logs:
         """The path of a log by its plain name, compressed or not."""
         return find_stored_log(self.folder / name)
 
-    def read_tail(self, name: str, most: int) -> bytes:
-        """The last ``most`` bytes of a log, b"" if there is none."""
+    def read_tail(self, name: str, size: int) -> bytes:
+        """The last ``size`` bytes of a log, b"" if there is none."""
         path = self.find_log(name)
         with contextlib.suppress(FileNotFoundError), open_log(path) as file:
             if path.suffix != ".gz":
-                file.seek(max(path.stat().st_size - most, 0))
-            end = b""
-            while data := file.read(LARGE):
-                end = (end + data)[-most:]
-            return end
+                file.seek(max(path.stat().st_size - size, 0))
+            tail = b""
+            while data := file.read(GZIP_MEMBER_BYTES):
+                tail = (tail + data)[-size:]
+            return tail
         return b""
 
     def rename(self, old: str, new: str) -> None:
@@ -211,12 +214,12 @@ def build_logs(private: Path, redact: "Redactor") -> Logs:
 
 def find_stored_log(path: Path) -> Path:
     """The path at which a log is stored: ``path``, or with ``.gz`` if the log is compressed."""
-    packed = path.with_name(f"{path.name}.gz")
-    return packed if packed.exists() else path
+    compressed = path.with_name(f"{path.name}.gz")
+    return compressed if compressed.exists() else path
 
 
 def open_log(path: Path) -> IO[bytes]:
-    """Open a log for reading, unpacked."""
+    """Open a log to read it decompressed."""
     return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 

@@ -1,4 +1,4 @@
-"""Repeats requests to other servers, with pauses, jitter and a deadline. No other module does that.
+"""The only module that repeats requests to other servers: with pauses, jitter and a deadline.
 
 Each caller knows which failures of its server are transient.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 IsTransient = Callable[[Any], bool]
-"""True if a failure is transient."""
 
 LONGEST_SILENCE_S = 2.0
 """Seconds: a longer wait is explained (``tell``)."""
@@ -49,7 +48,7 @@ def write_notice(text: str) -> None:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """The deadline of requests (``until``, in seconds of the clock) and the pauses between them.
+    """The deadline of requests, on ``clock``, and the pauses between them.
 
     Pauses double from ``first_s``, each with up to a quarter of jitter, to at most ``longest_s``. A
     server may ask for longer ones, up to ``longest_asked_s``. Pauses of ``longest_s`` and those
@@ -58,7 +57,7 @@ class RetryPolicy:
     more after the first request.
     """
 
-    until: float
+    deadline_s: float
     clock: Clock = Clock()
     first_s: float = 1.0
     longest_s: float = 20.0
@@ -90,21 +89,21 @@ class RetryPolicy:
     def _build_rules(self, is_transient: IsTransient) -> dict[str, Any]:
         from tenacity import retry_if_exception
 
-        begun = self.clock.now()
+        started_s = self.clock.now()
         return {
             "retry": retry_if_exception(lambda e: isinstance(e, RemoteFailure) and is_transient(e)),
             "wait": self._compute_pause,
-            "stop": lambda state: self.clock.now() + state.upcoming_sleep > self.until,
-            "before_sleep": lambda state: self._tell_pause(state, begun),
+            "stop": lambda state: self.clock.now() + state.upcoming_sleep > self.deadline_s,
+            "before_sleep": lambda state: self._explain_pause(state, started_s),
             "reraise": True,
         }
 
-    def _tell_pause(self, state: "RetryCallState", begun: float) -> None:
-        now, pause_s = self.clock.now(), state.upcoming_sleep
-        if now + pause_s - begun >= LONGEST_SILENCE_S and state.outcome:
+    def _explain_pause(self, state: "RetryCallState", started_s: float) -> None:
+        now_s, pause_s = self.clock.now(), state.upcoming_sleep
+        if now_s + pause_s - started_s >= LONGEST_SILENCE_S and state.outcome:
             self.tell(
                 f"{state.outcome.exception()}; trying again in {pause_s:.0f} s,"
-                f" for another {self.until - now:.0f} s at most"
+                f" for another {self.deadline_s - now_s:.0f} s at most"
             )
 
     def _compute_pause(self, state: "RetryCallState") -> float:
@@ -114,8 +113,8 @@ class RetryPolicy:
         first_s = self.first_s * random.uniform(1, 1.25)  # noqa: S311 - jitter
         error = state.outcome.exception() if state.outcome else None
         asked_s = error.retry_after_s if isinstance(error, RemoteFailure) else 0.0
-        own_s = wait_exponential(multiplier=first_s, max=self.longest_s)(state)
-        return max(own_s, min(asked_s, self.longest_asked_s))
+        backoff_s = wait_exponential(multiplier=first_s, max=self.longest_s)(state)
+        return max(backoff_s, min(asked_s, self.longest_asked_s))
 
 
 def parse_retry_after(header: str) -> float:

@@ -39,11 +39,11 @@ def enable_cancellation() -> Iterator[None]:
     """Within this block SIGINT and SIGTERM raise :class:`Interruption` in the main thread."""
     global _cancellation  # noqa: PLW0603
     outer, _cancellation = _cancellation, _Cancellation()
-    old = {number: signal.signal(number, _cancellation.handle_signal) for number in _CODES}
+    old_handlers = {number: signal.signal(number, _cancellation.handle_signal) for number in _CODES}
     try:
         yield
     finally:
-        for number, handler in old.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         _cancellation = outer
 
@@ -57,7 +57,7 @@ def defer_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # Kept, as a block of enable_cancellation may begin inside this one.
+    # A local name: a block of enable_cancellation that begins inside this one replaces the global.
     cancellation = _cancellation
     cancellation.deferrals += 1
     try:
@@ -74,11 +74,11 @@ def start_with_signals_blocked(thread: threading.Thread) -> None:
     thread got it, the main thread, in which Python handles it, would sleep on in its system call.
     """
     # A new thread inherits its creator's mask (pthread_sigmask(3)).
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _CODES)
     try:
         thread.start()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 @contextlib.contextmanager

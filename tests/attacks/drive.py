@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from gitlab_nightshift.errors import NightshiftError  # noqa: E402
 from gitlab_nightshift.sandbox import uid_tier  # noqa: E402
-from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch  # noqa: E402
+from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch  # noqa: E402
 from gitlab_nightshift.sandbox.tier_choice import choose  # noqa: E402
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Tier  # noqa: E402
 from tests.attacks import installed  # noqa: E402
@@ -103,7 +103,7 @@ def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[
             _, err = process.communicate(timeout=LONGEST_S)
         finally:
             _kill(process)
-            assert end_all(sandbox)
+            assert end_leftovers(sandbox)
         report = launch.read_report()
     assert report.ready, report.failed
     assert process.returncode == 0, err.decode()

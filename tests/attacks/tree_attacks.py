@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.attacks.checkout_attacks import tree_attack
 from tests.attacks.git_world import Places, run_git
-from tests.system.test_openat import deep
+from tests.system.test_openat import nest_folders
 
 
 @tree_attack(
@@ -53,7 +53,7 @@ def case_twins(checkout: Path, places: Places) -> None:
 )
 def deep_path(checkout: Path, places: Places) -> None:
     """Folders within folders: no program can open the file by its whole path."""
-    deep(checkout, 250)
+    nest_folders(checkout, 250)
 
 
 @tree_attack(

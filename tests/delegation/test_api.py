@@ -63,7 +63,7 @@ def test_only_the_environment_that_is_given_counts(tmp_path: Path) -> None:
 def test_what_is_wrong_is_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gitlab_nightshift import delegate
 
-    monkeypatch.setattr(api, "close_to_others", lambda: True)  # it would stay so
+    monkeypatch.setattr(api, "forbid_inspection", lambda: True)  # it would stay so
     for payload in ({}, {"task_prompt": {1, 2}}, {"task_prompt": b"x"}):
         result = delegate(payload, {"TMPDIR": str(tmp_path)})
         assert result["diagnostics"]["error_code"] == "E_CONFIG"

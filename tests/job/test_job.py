@@ -1,4 +1,4 @@
-"""The job's facts, and which values are kept out of texts."""
+"""The job's facts, and the values to redact."""
 
 from gitlab_nightshift.job.job_facts import JobFacts, read_job
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS, Secrets, read_secrets
@@ -52,7 +52,7 @@ def test_the_facts_of_a_job() -> None:
     )
 
 
-def test_outside_ci_a_run_has_an_id_of_its_own_and_little_else() -> None:
+def test_outside_ci_each_run_gets_a_new_id() -> None:
     job = read_job({})
     assert not job.in_ci
     assert len(job.run_id) == 36
@@ -62,13 +62,13 @@ def test_outside_ci_a_run_has_an_id_of_its_own_and_little_else() -> None:
 
 
 @each("url", ["https://g.example:8443/a/b/c", "https://g.example:8443/a/b/c.git/"])
-def test_outside_ci_the_project_is_that_of_repo_url(url: str) -> None:
+def test_outside_ci_repo_url_names_the_project(url: str) -> None:
     job = read_job({}, url)
-    found = (job.server_url, job.project_id, job.project_path)
-    assert found == ("https://g.example:8443", "a/b/c", "a/b/c")
+    assert job.server_url == "https://g.example:8443"
+    assert (job.project_id, job.project_path) == ("a/b/c", "a/b/c")
 
 
-def test_an_address_that_is_none_is_not_known() -> None:
+def test_an_invalid_project_url_is_ignored() -> None:
     job = read_job({"CI_PROJECT_URL": "https://[gitlab.example/acme/shop"})
     assert (job.server_url, job.project_path) == ("", "")
 
@@ -91,19 +91,18 @@ def test_an_address_that_is_none_is_not_known() -> None:
         ("٣٠", "٣٠s", None),
     ],
 )
-def test_the_deadline_is_the_earlier_of_job_and_script(
+def test_the_shorter_timeout_of_job_and_script_counts(
     job: str, script: str, seconds: float | None
 ) -> None:
     env = {"CI_JOB_TIMEOUT": job, "RUNNER_SCRIPT_TIMEOUT": script}
     assert read_job(env).job_timeout_s == seconds
 
 
-def test_the_token_and_the_model_keys_are_known() -> None:
-    env = {"GITLAB_TOKEN": f"{TOKEN}\n", **{name: f"key of {name}" for name in MODEL_KEYS}}
-    secrets = read_secrets({**env, "ANTHROPIC_API_KEY": " "})
+def test_the_token_and_the_model_keys_are_redacted() -> None:
+    keys = {name: f"key of {name}" for name in MODEL_KEYS if name != "ANTHROPIC_API_KEY"}
+    secrets = read_secrets({"GITLAB_TOKEN": f"{TOKEN}\n", "ANTHROPIC_API_KEY": " ", **keys})
     assert secrets.gitlab_token == TOKEN
-    assert secrets.model == {name: env[name] for name in MODEL_KEYS if name != "ANTHROPIC_API_KEY"}
-    assert set(secrets.values) == {TOKEN, *secrets.model.values()}
+    assert set(secrets.values) == {TOKEN, *keys.values()}
     assert read_secrets({"GITLAB_TOKEN": " \n"}) == Secrets()
 
 
@@ -113,7 +112,7 @@ def test_the_token_and_the_model_keys_are_known() -> None:
     GOOGLE_CREDENTIALS SSH_PRIVATE_KEY AWS_SECRET_ACCESS_KEY MAPS_APIKEY BOT_PAT PGPASSWORD
     DOCKER_AUTH_CONFIG NPM_AUTH GPG_PASSPHRASE SIGNING_KEY NIGHTSHIFT_NTFY_TOKEN""".split(),
 )
-def test_a_name_that_says_secret(name: str) -> None:
+def test_the_value_of_a_variable_with_a_secrets_name(name: str) -> None:
     assert read_secrets({name: "hunter2!"}).values == ("hunter2!",)
 
 
@@ -122,11 +121,11 @@ def test_a_name_that_says_secret(name: str) -> None:
     """CI_COMMIT_AUTHOR GIT_AUTHOR_NAME NIGHTSHIFT_MAX_TOKENS PATH CI_COMMIT_MESSAGE KEYBOARD
     SSH_AUTH_SOCK CI_PROJECT_PATH FF_GIT_URLS_WITHOUT_TOKENS CACHE_KEY_FILES""".split(),
 )
-def test_a_name_that_does_not(name: str) -> None:
+def test_the_value_of_a_variable_with_another_name(name: str) -> None:
     assert read_secrets({name: "100000 or so"}).values == ()
 
 
-def test_short_values_would_blacken_the_log() -> None:
+def test_short_values_are_not_redacted() -> None:
     env = {"A_TOKEN": "true", "PROXY": "http://ci:ci@proxy", "B_TOKEN": "", "C_TOKEN": "sesame"}
     assert read_secrets(env).values == ("sesame",)
 
@@ -139,11 +138,11 @@ def test_short_values_would_blacken_the_log() -> None:
         "x=a://b:hunter2!@c",
     ],
 )
-def test_a_password_in_an_address(url: str) -> None:
+def test_a_password_in_a_url_is_redacted(url: str) -> None:
     assert read_secrets({"ANYTHING": url}).values == ("hunter2!",)
 
 
-def test_the_longest_comes_first() -> None:
+def test_the_longest_value_comes_first() -> None:
     env = {"A_TOKEN": "abcdef", "B_TOKEN": "abcdefghij", "C_TOKEN": "abcdefgh"}
     assert read_secrets(env).values == ("abcdefghij", "abcdefgh", "abcdef")
 

@@ -1,4 +1,4 @@
-"""Variables of type file: which parts of their contents are kept out of texts."""
+"""Variables of type file: the parts of their contents to redact."""
 
 import json
 import os
@@ -54,11 +54,11 @@ PGPASS = "# ours\ndb.example.com:5432:shop:ci:open-sesame\ndb2.example.com:*:*:c
 NPMRC = "registry=https://npm.example.com/\n//npm.example.com/:_authToken=abcdefghijkl\n"
 
 
-def known(folder: Path, text: str, name: str = "CONFIG") -> set[str]:
-    return set(read_secrets(variable(folder, text, name)).values)
+def find_secrets(folder: Path, text: str, name: str = "CONFIG") -> set[str]:
+    return set(read_secrets(write_file_variable(folder, text, name)).values)
 
 
-def variable(folder: Path, text: str, name: str = "CONFIG") -> dict[str, str]:
+def write_file_variable(folder: Path, text: str, name: str = "CONFIG") -> dict[str, str]:
     """The environment of a job with one variable of type file, as the runner makes it."""
     project = folder / "builds" / "acme" / "shop"
     files = project.with_name("shop.tmp")
@@ -92,23 +92,23 @@ def variable(folder: Path, text: str, name: str = "CONFIG") -> dict[str, str]:
         "word phrase random key certificate both kube account maven dotenv netrc pgpass npmrc none"
     ).split(),
 )
-def test_what_is_secret_in_a_file(tmp_path: Path, text: str, values: set[str]) -> None:
-    assert known(tmp_path, text) == values
+def test_the_secrets_in_a_file(tmp_path: Path, text: str, values: set[str]) -> None:
+    assert find_secrets(tmp_path, text) == values
 
 
-def test_a_file_whose_name_says_secret_is_one_as_a_whole(tmp_path: Path) -> None:
+def test_the_whole_file_of_a_variable_with_a_secrets_name(tmp_path: Path) -> None:
     words = "a list\nof plain words\n"
-    assert known(tmp_path, words, "MY_SECRET") == {words.strip()}
-    assert known(tmp_path, words) == set()
+    assert find_secrets(tmp_path, words, "MY_SECRET") == {words.strip()}
+    assert find_secrets(tmp_path, words) == set()
 
 
 def test_the_path_is_no_secret(tmp_path: Path) -> None:
-    env = variable(tmp_path, KEY, "SSH_PRIVATE_KEY")
+    env = write_file_variable(tmp_path, KEY, "SSH_PRIVATE_KEY")
     assert env["SSH_PRIVATE_KEY"] not in read_secrets(env).values
 
 
-def test_only_files_that_the_runner_wrote(tmp_path: Path) -> None:
-    env = variable(tmp_path, "opensesame")
+def test_only_files_that_the_runner_wrote_are_read(tmp_path: Path) -> None:
+    env = write_file_variable(tmp_path, "opensesame")
     for other in (
         {**env, "OTHER": env["CONFIG"], "CONFIG": ""},
         {**env, "CONFIG": f"{env['CONFIG']}/../CONFIG"},
@@ -120,8 +120,8 @@ def test_only_files_that_the_runner_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "large", "gone", "bytes"])
-def test_odd_files_are_left_alone(tmp_path: Path, kind: str) -> None:
-    env = variable(tmp_path, "opensesame")
+def test_special_large_and_missing_files_are_ignored(tmp_path: Path, kind: str) -> None:
+    env = write_file_variable(tmp_path, "opensesame")
     path = Path(env["CONFIG"])
     path.rename(path.with_name("elsewhere"))
     if kind == "link":
@@ -139,15 +139,15 @@ def test_odd_files_are_left_alone(tmp_path: Path, kind: str) -> None:
 
 def test_values_are_bounded(tmp_path: Path) -> None:
     lines = "\n".join(f"VALUE_{n}=k3JvM2q9ZpLx84TnBw{n}" for n in range(1000))
-    assert len(known(tmp_path, lines)) == 100
+    assert len(find_secrets(tmp_path, lines)) == 100
     with bounded():
         for piece in ("a", "a=", "<a ", "-----BEGIN CERTIFICATE-----"):
             text = piece * (60_000 // len(piece))
-            known(tmp_path, f"{text}\n{text[:4000]}")
+            find_secrets(tmp_path, f"{text}\n{text[:4000]}")
 
 
-def test_they_are_redacted_in_all_forms(tmp_path: Path) -> None:
-    redact = Redactor(read_secrets(variable(tmp_path, ACCOUNT)).values)
+def test_a_key_is_redacted_in_all_forms(tmp_path: Path) -> None:
+    redact = Redactor(read_secrets(write_file_variable(tmp_path, ACCOUNT)).values)
     assert BODY[0] not in redact(f"x {KEY} y") + redact(ACCOUNT) + redact(f"line {BODY[0]}")
     assert redact("apiVersion: v1 kind: Config service_account") == (
         "apiVersion: v1 kind: Config service_account"

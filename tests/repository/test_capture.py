@@ -18,7 +18,7 @@ from gitlab_nightshift.repository.capture import CapturedChange
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import commit, fifo, git, gone, link, listing, repository, write
 from tests.support import kept
-from tests.system.test_openat import deep
+from tests.system.test_openat import nest_folders
 
 ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
@@ -418,7 +418,7 @@ REFUSED: dict[str, tuple[Edit, str]] = {
         ),
         "x.bin: Git LFS keeps its content",
     ),
-    "too deep": (lambda root: deep(root / "src", 300), ": its path is too long"),
+    "too deep": (lambda root: nest_folders(root / "src", 300), ": its path is too long"),
     "too deep by short names": (
         lambda root: write(root, "/".join("d" * 300), "x"),
         ": it is no file or folder",

@@ -30,7 +30,7 @@ from tests.repository.tools import (
     write,
 )
 from tests.support import kept
-from tests.system.test_openat import deep
+from tests.system.test_openat import nest_folders
 
 ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
@@ -112,7 +112,7 @@ EDITS: dict[str, Edit] = {
     "file for folder": _file_for_folder,
     "link for folder": _link_for_folder,
     "fifo": lambda root: fifo(root, "README.md"),
-    "too deep": lambda root: deep(root / "empty", 400),
+    "too deep": lambda root: nest_folders(root / "empty", 400),
     "output folder planted": lambda root: (root / "nightshift").symlink_to("/tmp"),
 }
 
@@ -491,7 +491,7 @@ def test_what_a_program_has_written_since_is_undone(
     box: Box, monkeypatch: pytest.MonkeyPatch, *, counted: bool
 ) -> None:
     if not counted:  # the attack, were programs not counted
-        monkeypatch.setattr(checkout_restore, "count_runs", lambda: 0)
+        monkeypatch.setattr(checkout_restore, "count_started_programs", lambda: 0)
     found = _apply_captured(box, monkeypatch, command="echo planted > README.md")
     assert found == ((1, "hello\n") if counted else (0, "planted\n"))
 

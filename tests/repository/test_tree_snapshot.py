@@ -19,7 +19,7 @@ from gitlab_nightshift.repository.tree_snapshot import (
     scan,
 )
 from tests.repository.tools import listing, remove_all, write
-from tests.system.test_openat import deep
+from tests.system.test_openat import nest_folders
 
 
 def test_everything_but_the_top_git_is_told(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_closed_folders_are_read_and_left_closed(tmp_path: Path) -> None:
 def test_too_deep_to_have_a_path(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     root.mkdir()
-    deep(root, 400)
+    nest_folders(root, 400)
     deepest = max(scan(root).items(), key=lambda item: len(item[0]))
     assert deepest[1].kind is EntryKind.OTHER
 

@@ -1,4 +1,4 @@
-"""A sandbox in every tier that this machine has; where one is missing its tests are skipped."""
+"""A sandbox in every tier that this machine has; tests of missing tiers are skipped."""
 
 import contextlib
 import functools
@@ -9,56 +9,56 @@ import pytest
 
 from gitlab_nightshift.sandbox import visible_system
 from gitlab_nightshift.sandbox.launch import Sandbox
-from gitlab_nightshift.sandbox.system_paths import FOLDERS
+from gitlab_nightshift.sandbox.system_paths import SYSTEM_FOLDERS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, probe_tiers
 from gitlab_nightshift.sandbox.tiers import Tier
 from gitlab_nightshift.sandbox.visible_system import PrivatePaths
 from tests.repository.conftest import box
-from tests.sandbox.tools import Room, furnished, open_folder
+from tests.sandbox.tools import Room, create_room, open_folder
 
 __all__ = ["box"]
-SEARCH = visible_system._find_private_paths
+FIND = visible_system._find_private_paths
 CONFINED = (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)
-KEPT = (Tier.UID, Tier.LANDLOCK)
+MONITORED = (Tier.UID, Tier.LANDLOCK)
 
 
 @functools.cache
-def _searched(tops: tuple[str, ...], _user: int) -> PrivatePaths:
-    return SEARCH(list(tops))
+def _find_once(roots: tuple[str, ...], _user: int) -> PrivatePaths:
+    return FIND(list(roots))
 
 
 @pytest.fixture(autouse=True)
 def _machine_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's own folders, which no test here changes: a search costs 20,000 names."""
+    """The machine's own folders, which no test here changes: a walk scans 20,000 names."""
 
-    def search(tops: list[str]) -> PrivatePaths:
-        real = vars(visible_system)["FOLDERS"] is FOLDERS
-        return _searched(tuple(tops), os.geteuid()) if real else SEARCH(tops)
+    def find(roots: list[str]) -> PrivatePaths:
+        real = vars(visible_system)["SYSTEM_FOLDERS"] is SYSTEM_FOLDERS
+        return _find_once(tuple(roots), os.geteuid()) if real else FIND(roots)
 
-    monkeypatch.setattr(visible_system, "_find_private_paths", search)
+    monkeypatch.setattr(visible_system, "_find_private_paths", find)
 
 
 @functools.cache
-def found() -> dict[Tier, Sandbox | UnavailableTier]:
-    """What every tier is here. The user of one stays taken until this process ends."""
+def try_tiers() -> dict[Tier, Sandbox | UnavailableTier]:
+    """The result for every tier. The uid tier's user stays reserved until this process ends."""
     with open_folder() as folder:
-        return {one.tier: one for one in probe_tiers(folder)}
+        return {result.tier: result for result in probe_tiers(folder)}
 
 
 def need(tier: Tier) -> Sandbox:
     """Skip a test whose tier this machine does not have."""
-    one = found()[tier]
-    if isinstance(one, UnavailableTier):
-        pytest.skip(f"{tier}: {one.reason}")
-    return one
+    result = try_tiers()[tier]
+    if isinstance(result, UnavailableTier):
+        pytest.skip(f"{tier}: {result.reason}")
+    return result
 
 
 @contextlib.contextmanager
 def room(tier: Tier) -> Iterator[Room]:
-    """A new sandboxed checkout in a tier that was tried before."""
+    """A new sandboxed checkout in a tier."""
     sandbox = need(tier)
     with open_folder() as root:
-        yield furnished(sandbox, root)
+        yield create_room(sandbox, root)
 
 
 @pytest.fixture(params=CONFINED)
@@ -68,8 +68,8 @@ def any_room(request: pytest.FixtureRequest) -> Iterator[Room]:
         yield opened
 
 
-@pytest.fixture(params=KEPT)
-def kept_room(request: pytest.FixtureRequest) -> Iterator[Room]:
+@pytest.fixture(params=MONITORED)
+def monitored_room(request: pytest.FixtureRequest) -> Iterator[Room]:
     """A sandboxed checkout in each tier with a monitor."""
     with room(request.param) as opened:
         yield opened
@@ -77,7 +77,7 @@ def kept_room(request: pytest.FixtureRequest) -> Iterator[Room]:
 
 @pytest.fixture
 def landlock_room() -> Iterator[Room]:
-    """A sandboxed checkout in the tier that needs nothing but the kernel."""
+    """A sandboxed checkout in the tier that needs only the kernel."""
     with room(Tier.LANDLOCK) as opened:
         yield opened
 

@@ -1,5 +1,5 @@
-"""Run a command under conditions like those of `docker run`: the default system call profile's
-refusals and its 14 capabilities. Needs root; no image, no network or mount namespace.
+"""Run a command as `docker run` does: with the refusals of its default system call profile, and its
+14 capabilities. Needs root; no image, no network or mount namespace.
 
     python docker_like.py [--user UID] -- COMMAND...
 """
@@ -61,19 +61,16 @@ def profile() -> bytes:
     family = [load_argument(0), *branch_when(EQUAL, AF_VSOCK, fail(EPERM)), *answer(ALLOW)]
     numbers = [NUMBERS[name] for name in REFUSED if name in NUMBERS]
     return assemble(
-        [
-            *[load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)],
-            *branch_when_in(numbers, fail(EPERM)),
-            *branch_when(EQUAL, NUMBERS["clone3"], fail(ENOSYS)),
-            *branch_when(EQUAL, NUMBERS["clone"], flags),
-            *branch_when(EQUAL, NUMBERS["socket"], family),
-            *answer(ALLOW),
-        ]
+        [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)],
+        branch_when_in(numbers, fail(EPERM)),
+        branch_when(EQUAL, NUMBERS["clone3"], fail(ENOSYS)),
+        branch_when(EQUAL, NUMBERS["clone"], flags),
+        branch_when(EQUAL, NUMBERS["socket"], family),
     )
 
 
 def drop_capabilities() -> None:
-    """Down to Docker's 14, in all sets."""
+    """Keep only Docker's 14 capabilities, in all sets."""
     for capability in range(LAST_CAPABILITY + 1):
         if capability not in KEPT:
             call_prctl(PR_CAPBSET_DROP, capability)
@@ -83,7 +80,7 @@ def drop_capabilities() -> None:
 
 
 def confine() -> None:
-    """Take this process into such conditions."""
+    """Confine this process as Docker does."""
     data = profile()
     filters = Buffer(data)
     # as root and without no_new_privs, as Docker does it: setuid programs still work

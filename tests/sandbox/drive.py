@@ -1,10 +1,8 @@
-"""Prove tiers of the place that this runs in, and print what came out as JSON.
-
-Of ``auto`` it says only which tier that is.
+"""Prove the tiers that work here, and print the results as JSON (for ``auto``, only its tier).
 
     python drive.py FOLDER TIER...
 
-Needs nothing but the package itself, so that any Python of the machine can run it.
+Needs only the package itself, so that any Python of the machine can run it.
 """
 
 import json

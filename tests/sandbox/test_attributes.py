@@ -1,4 +1,4 @@
-"""Modes, owners, times and attributes where the monitor changes them: all as without it."""
+"""The monitor changes modes, owners, times and attributes exactly as the kernel does."""
 
 import subprocess
 from pathlib import Path
@@ -148,8 +148,8 @@ echo end
 """
 
 
-def bare(folder: Path, source: str) -> str:
-    """The same piece of Python without any sandbox."""
+def run_unconfined(folder: Path, source: str) -> str:
+    """The output of Python code without any sandbox."""
     done = subprocess.run(
         [PYTHON, "-c", source], cwd=folder, capture_output=True, text=True, check=True
     )
@@ -158,8 +158,8 @@ def bare(folder: Path, source: str) -> str:
 
 def test_each_call_does_what_the_kernel_does(landlock_room: Room, tmp_path: Path) -> None:
     done = landlock_room.python(CALLS)
-    assert (done.stderr, done.told.refused) == ("", ())
-    inside, outside = done.stdout.splitlines(), bare(tmp_path, CALLS).splitlines()
+    assert (done.stderr, done.report.refused) == ("", ())
+    inside, outside = done.stdout.splitlines(), run_unconfined(tmp_path, CALLS).splitlines()
     differ = [pair for pair in zip(inside, outside, strict=True) if pair[0] != pair[1]]
     assert differ == []
     assert len(inside) > 100
@@ -167,7 +167,7 @@ def test_each_call_does_what_the_kernel_does(landlock_room: Room, tmp_path: Path
 
 def test_programs_that_change_modes_and_times(landlock_room: Room) -> None:
     done = landlock_room.run("/bin/sh", "-c", PROGRAMS, env=landlock_room.env())
-    assert (done.exit_status, done.stderr, done.told.refused) == (0, "", ())
+    assert (done.exit_status, done.stderr, done.report.refused) == (0, "", ())
     lines = done.stdout.splitlines()
     assert lines[-1] == "end"
     copied = {"4 a 640 981173106", "4 b to a", "4 c 644 981173106", "4 tool 700"}

@@ -1,4 +1,4 @@
-"""Modes, owners, times and attributes of the job user's other files: what nobody changes."""
+"""Agents cannot change modes, owners, times and attributes of the job user's other files."""
 
 import os
 import shutil
@@ -65,8 +65,8 @@ FILES = (
 )
 
 
-def changed(room: Room) -> set[str]:
-    """Which files of the job's user outside come out of it with something changed."""
+def find_changed_files(room: Room) -> set[str]:
+    """The files outside, owned by the job's user, that the attempts change."""
     outside = room.root / f"outside-{len(list(room.root.iterdir()))}"
     outside.mkdir(mode=0o755)
     for name in FILES:
@@ -75,53 +75,53 @@ def changed(room: Room) -> set[str]:
     os.setxattr(outside / "removed", "user.there", b"")
     os.chown(outside / "owner", -1, os.getgid() + 1 if os.geteuid() == 0 else -1)
     readable = outside / "readable"
-    before = {path: seen(path) for path in (outside, *outside.iterdir())}
+    before = {path: read_attributes(path) for path in (outside, *outside.iterdir())}
     arguments = (str(outside), str(readable))
     opened = room.using(readable)
     done = opened.run(PYTHON, "-c", OUTSIDE, *arguments, env=room.env())
     assert (done.exit_status, done.stderr) == (0, "")
     for made in ("out", "link", "hard", "named"):
         (room.checkout / made).unlink(missing_ok=True)
-    return {path.name for path, state in before.items() if seen(path) != state}
+    return {path.name for path, state in before.items() if read_attributes(path) != state}
 
 
-def seen(path: Path) -> tuple[object, ...]:
+def read_attributes(path: Path) -> tuple[object, ...]:
     status = path.stat()
     attributes = {name: os.getxattr(path, name) for name in os.listxattr(path)}
     return status.st_mode, status.st_uid, status.st_gid, int(status.st_mtime), attributes
 
 
 def test_nothing_outside_is_changed(landlock_room: Room) -> None:
-    """The control has no monitor: there Landlock alone stops what makes a name by a hard link."""
+    """The control has no monitor: Landlock alone stops only the hard links."""
     folder = {path.name for path in landlock_room.root.glob("outside-*")}
-    open_ones = changed(without_monitor(landlock_room)) - folder
+    open_ones = find_changed_files(without_monitor(landlock_room)) - folder
     expected = set(FILES) - {"hard"} - ({"owner"} if os.geteuid() != 0 else set())
     assert {name for name in open_ones if not name.startswith("outside-")} == expected
     assert any(name.startswith("outside-") for name in open_ones)
-    assert changed(landlock_room) == set()
+    assert find_changed_files(landlock_room) == set()
 
 
-def test_what_was_refused_is_told(landlock_room: Room) -> None:
+def test_refused_changes_are_reported(landlock_room: Room) -> None:
     victim = landlock_room.root / "victim"
     victim.touch(mode=0o600)
     source = "for call in (lambda: os.utime({0!r}), lambda: os.chmod({0!r}, 0)):\n try: call()\n"
     source += " except PermissionError as e: print(e.errno)"
     done = landlock_room.python("import os\n" + source.format(str(victim)))
     assert done.stdout == "1\n1\n"
-    assert done.told.refused == (f"chmod of {victim}",), "that git refreshes objects is no news"
+    assert done.report.refused == (f"chmod of {victim}",), "that git refreshes objects is no news"
 
 
-def test_a_user_of_its_own_needs_no_monitor_for_it() -> None:
+def test_in_the_uid_tier_the_kernel_refuses_changes() -> None:
     """The kernel refuses by itself, so no change costs more there."""
     with room(Tier.UID) as opened:
         victim = opened.root / "victim"
         victim.touch(mode=0o600)
         done = opened.shell(f"chmod 777 {victim}")
-    assert (done.exit_status, done.told.refused) == (1, ())
+    assert (done.exit_status, done.report.refused) == (1, ())
 
 
-def test_a_hard_link_that_was_there_is_a_file_of_its_folder(landlock_room: Room) -> None:
-    """As for Landlock, which lets its bytes be written; SECURITY.md says so."""
+def test_a_hard_link_in_a_writable_folder_may_be_changed(landlock_room: Room) -> None:
+    """As with Landlock, which allows writes to it; SECURITY.md says so."""
     other = landlock_room.root / "other"
     other.write_text("x")
     (landlock_room.checkout / "name").hardlink_to(other)
@@ -130,7 +130,7 @@ def test_a_hard_link_that_was_there_is_a_file_of_its_folder(landlock_room: Room)
     assert other.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_folder_that_only_begins_alike_is_outside(landlock_room: Room) -> None:
+def test_a_folder_with_the_same_prefix_is_outside(landlock_room: Room) -> None:
     beside = Path(f"{landlock_room.checkout}-too")
     beside.mkdir()
     assert landlock_room.shell("chmod 777 ../checkout-too").exit_status == 1
@@ -190,11 +190,11 @@ print(done > 0); sys.stdout.flush(); os._exit(0)
 
 
 @pytest.mark.parametrize("careful", [False, True])
-def test_what_is_swapped_meanwhile(
+def test_to_swap_the_file_during_a_call_has_no_effect(
     landlock_room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, careful: bool
 ) -> None:
-    """A link, a folder, the path itself and a descriptor. The control is a monitor that looks in
-    the same way, and then lets the call go on."""
+    """A link, a folder, the path itself and a descriptor. The control is a monitor that makes the
+    same checks, and then lets the call through."""
     if not careful:
         inside = landlock_room.root / "inside"
         shutil.copytree(INSIDE, inside, ignore=shutil.ignore_patterns("__pycache__"))
@@ -219,9 +219,9 @@ def test_what_is_swapped_meanwhile(
     assert through == (set() if careful else set(names))
 
 
-# --- arguments that nobody means ----------------------------------------------------------------
+# --- random arguments -----------------------------------------------------------------------------
 
-SENSELESS = """
+RANDOM_CALLS = """
 import ctypes, os, random, sys
 libc = ctypes.CDLL(None)
 victim, numbers = os.fsencode(sys.argv[1]), [int(number) for number in sys.argv[2].split(',')]
@@ -246,20 +246,20 @@ input()
 """
 
 
-def test_senseless_arguments_change_nothing_and_leave_nothing_open(landlock_room: Room) -> None:
-    """The monitor goes on, with as many descriptors as it began with."""
+def test_random_arguments_change_nothing_and_leak_no_descriptor(landlock_room: Room) -> None:
+    """The monitor goes on, with as many descriptors as before."""
     victim = landlock_room.root / "victim"
     victim.touch(mode=0o600)
     before = victim.stat()
     numbers = ",".join(str(NUMBERS[name]) for name in CALLS if name in NUMBERS)
-    argv = [PYTHON, "-c", SENSELESS, str(victim), numbers]
+    argv = [PYTHON, "-c", RANDOM_CALLS, str(victim), numbers]
     sandbox, confinement = landlock_room.sandbox, landlock_room.confinement
     with launch.prepare_launch(sandbox, argv, landlock_room.env(), confinement) as launched:
         process = launched.start()
         try:
             assert process.stdout and process.stdin
             assert process.stdout.readline() == b"0o100640\n"
-            if os.geteuid() == 0:  # a monitor shows nobody else what it holds
+            if os.geteuid() == 0:  # only root may list a monitor's descriptors
                 assert len(list(Path(f"/proc/{process.pid}/fd").iterdir())) < 12
             process.stdin.write(b"\n")
             process.stdin.flush()
@@ -270,16 +270,16 @@ def test_senseless_arguments_change_nothing_and_leave_nothing_open(landlock_room
     assert (after.st_mode, after.st_ctime_ns) == (before.st_mode, before.st_ctime_ns)
 
 
-def test_links_of_the_kernels_own_are_not_followed(landlock_room: Room) -> None:
-    """They may lead into another mount namespace, where paths say nothing."""
+def test_links_in_proc_are_not_followed(landlock_room: Room) -> None:
+    """They may lead into another mount namespace, where paths have other meanings."""
     source = "import os; open('own', 'w').close()\n"
     source += "for way in ('cwd/own', 'root' + os.path.abspath('own')):\n"
     source += " try: os.chmod('/proc/self/' + way, 0o600)\n except OSError as e: print(e.errno)"
     assert landlock_room.python(source).stdout == "40\n40\n"
 
 
-class Gone(SystemCall):
-    """A call whose thread has ended since: its number may be another's by now."""
+class EndedCall(SystemCall):
+    """A call whose thread has ended: the pid may belong to another process by now."""
 
     def __init__(self, fd: int) -> None:
         self.thread, self.arguments = os.getpid(), (fd, 0o777)
@@ -294,7 +294,7 @@ def test_a_thread_that_has_ended_changes_nothing(tmp_path: Path) -> None:
     change = AttributeHandler([str(tmp_path)], lambda _: None).build_handlers()[NUMBERS["fchmod"]]
     try:
         with pytest.raises(FileNotFoundError, match="gone"):
-            change(Gone(fd))
+            change(EndedCall(fd))
     finally:
         os.close(fd)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600

@@ -1,6 +1,6 @@
-"""The broker of a process that reads what agents write: what is changed and started through it.
+"""The broker of a process that reads what agents write: the changes and starts that it allows.
 
-That process is a real one, confined as work is; each time the same is tried without the defence.
+That process is a real one, confined as work is; each attempt is repeated without the defence.
 """
 
 import errno
@@ -81,7 +81,7 @@ def run(source, folders=(checkout, scratch), spec=()):
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A job's folders, and a file outside of those that it may write."""
+    """A job's folders: two that it may write, and one outside."""
     with open_folder() as folder:
         for name in ("checkout", "scratch", "outside"):
             (folder / name).mkdir()
@@ -90,11 +90,11 @@ def top() -> Iterator[Path]:
         yield folder
 
 
-def work(
+def run_work(
     top: Path, code: str, *, monitored: bool = True, heard: bool = False, inside: Path = INSIDE
 ) -> Any:
-    """What a process prints that is confined as work is, and runs this code then; ``heard``: there
-    is another listener above it."""
+    """The output of a process that is confined as work is, and then runs this code. ``heard``:
+    there is another listener above it."""
     writable = tuple(str(top / name) for name in ("checkout", "scratch"))
     places = ConfinementPaths(writable, (), (), "", "", (), {}, search_path="/usr/bin")
     data = {
@@ -112,8 +112,8 @@ def work(
     return json.loads(out)
 
 
-def without(top: Path, module: str, defence: str, nothing: str) -> Path:
-    """A copy of what the broker loads, without a defence."""
+def copy_inside_without(top: Path, module: str, defence: str, nothing: str) -> Path:
+    """A copy of the broker's modules without a defence."""
     copy = top / "inside"
     shutil.copytree(INSIDE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     text = (copy / module).read_text()
@@ -141,12 +141,12 @@ print(json.dumps([[told(lambda: way(file)) for way in ways] for file in files]))
 """
 
 
-def test_work_changes_attributes_in_its_folders_alone(top: Path) -> None:
+def test_work_changes_attributes_only_in_its_folders(top: Path) -> None:
     done, refused = [0] * 6, [errno.EPERM] * 6
-    assert work(top, CHANGES) == [done, done, refused]
+    assert run_work(top, CHANGES) == [done, done, refused]
     assert (top / "checkout/file").stat().st_mode & 0o777 == 0o640
     assert (top / "outside/file").stat().st_mode & 0o777 == 0o600
-    assert work(top, CHANGES, monitored=False) == [done, done, done]
+    assert run_work(top, CHANGES, monitored=False) == [done, done, done]
     assert (top / "outside/file").stat().st_mode & 0o777 == 0o640
 
 
@@ -157,9 +157,9 @@ print(json.dumps(subprocess.run(command, stderr=subprocess.DEVNULL).returncode))
 """
 
 
-def test_nor_does_what_it_starts_itself(top: Path) -> None:
-    assert work(top, CHILD) != 0
-    assert work(top, CHILD, monitored=False) == 0
+def test_a_child_of_work_changes_no_attributes_outside(top: Path) -> None:
+    assert run_work(top, CHILD) != 0
+    assert run_work(top, CHILD, monitored=False) == 0
 
 
 PROBES = """
@@ -170,10 +170,10 @@ print(json.dumps([each.promised for each in found if each.name.startswith("chang
 """
 
 
-def test_nothing_is_promised_where_the_kernel_gives_no_listener(top: Path) -> None:
-    assert work(top, PROBES) == [True]
-    assert work(top, PROBES, monitored=False) == [False]
-    assert work(top, f"assert broker is None; os.close(other){PROBES}", heard=True) == [False]
+def test_without_a_listener_nothing_is_promised(top: Path) -> None:
+    assert run_work(top, PROBES) == [True]
+    assert run_work(top, PROBES, monitored=False) == [False]
+    assert run_work(top, f"assert broker is None; os.close(other){PROBES}", heard=True) == [False]
 
 
 AGENT = """
@@ -182,11 +182,11 @@ print(json.dumps(run(source.format([str(checkout / "file"), str(outside / "file"
 """
 
 
-def test_what_the_broker_starts_has_a_monitor_of_its_own(top: Path) -> None:
-    """It is started as it is without a broker, and tells the same."""
+def test_a_process_that_the_broker_starts_has_a_monitor(top: Path) -> None:
+    """It behaves and reports as without a broker."""
     for monitored in (True, False):
         (top / "checkout/file").chmod(0o600)
-        status, said, *refused = work(top, AGENT, monitored=monitored)
+        status, said, *refused = run_work(top, AGENT, monitored=monitored)
         assert (status, refused) == (1, [f"chmod of {top}/outside/file"])
         assert "PermissionError" in said
         assert (top / "checkout/file").stat().st_mode & 0o777 == 0o640
@@ -209,8 +209,8 @@ print(json.dumps([told(change), told(lambda: run("")), told(explained)]))
 
 
 def test_without_its_broker_work_changes_and_starts_nothing(top: Path) -> None:
-    assert work(top, GONE) == [errno.ENOSYS, "E_TERMINATED", "E_TERMINATED"]
-    assert work(top, GONE, monitored=False) == [0, 0, 0]
+    assert run_work(top, GONE) == [errno.ENOSYS, "E_TERMINATED", "E_TERMINATED"]
+    assert run_work(top, GONE, monitored=False) == [0, 0, 0]
 
 
 OTHER = """
@@ -224,8 +224,8 @@ print(json.dumps(told(fail)))
 """
 
 
-def test_a_failure_beside_a_broker_that_lives_stays_what_it_is(top: Path) -> None:
-    assert work(top, OTHER) == errno.ENOENT
+def test_while_the_broker_lives_errors_are_unchanged(top: Path) -> None:
+    assert run_work(top, OTHER) == errno.ENOENT
 
 
 FORGED = """
@@ -238,15 +238,15 @@ print(json.dumps([
 """
 
 
-def test_planted_code_gets_no_other_process_from_the_broker(top: Path) -> None:
-    """Neither one whose monitor believes in other folders, nor one without a monitor."""
+def test_the_broker_refuses_a_forged_spec(top: Path) -> None:
+    """Neither a monitor for other folders nor a process without a monitor can be started."""
     files = [top / "outside/file", top / "outside/other"]
     files[1].touch(0o600)
-    assert work(top, FORGED) == [errno.EPERM, errno.EPERM]
+    assert run_work(top, FORGED) == [errno.EPERM, errno.EPERM]
     assert [file.stat().st_mode & 0o777 for file in files] == [0o600, 0o600]
     check = "if violation := terms.find_violation(parse_json(data)):"
-    inside = without(top, "broker_service.py", check, "if violation := '':")
-    assert work(top, FORGED, inside=inside) == [0, 0]
+    inside = copy_inside_without(top, "broker_service.py", check, "if violation := '':")
+    assert run_work(top, FORGED, inside=inside) == [0, 0]
     assert [file.stat().st_mode & 0o777 for file in files] == [0o640, 0o640]
 
 
@@ -258,14 +258,14 @@ print(json.dumps(run(source, spec={"writable": writable})))
 """
 
 
-def test_a_folder_that_becomes_a_link_opens_nothing_to_an_agent(top: Path) -> None:
-    """Its monitor goes by the name that the broker has judged; the control looks it up."""
-    status, _, *refused = work(top, SWAPPED)
+def test_a_writable_folder_that_becomes_a_link_gives_no_access(top: Path) -> None:
+    """The monitor uses the path that the broker has checked; the control resolves it again."""
+    status, _, *refused = run_work(top, SWAPPED)
     assert (status, refused) == (1, [f"chmod of {top}/outside/file"])
     (top / "checkout/folder").unlink()
     resolved = "os.fsencode(os.path.realpath(folder))"
-    inside = without(top, "attributes.py", "os.fsencode(folder)", resolved)
-    assert work(top, SWAPPED, inside=inside) == [0, ""]
+    inside = copy_inside_without(top, "attributes.py", "os.fsencode(folder)", resolved)
+    assert run_work(top, SWAPPED, inside=inside) == [0, ""]
 
 
 FIXED = {"notify": True, "own_network": False, "uid": None, "gid": None, "landlock": 6, "parent": 7}
@@ -273,7 +273,7 @@ SPEC = {**FIXED, "task": None, "writable": ["/a/checkout", "/a/scratch/one", "/d
 TERMS = LaunchTerms(FIXED, ["/a/checkout", "/a/scratch"], ["/dev/shm"])
 
 
-def test_a_spec_as_it_is_made_may_be() -> None:
+def test_a_regular_spec_is_allowed() -> None:
     assert TERMS.find_violation(SPEC) == ""
     assert TERMS.find_violation({**SPEC, "task": {"module": "attacks", "attempts": []}}) == ""
 
@@ -289,17 +289,17 @@ def test_a_spec_as_it_is_made_may_be() -> None:
         *(("writable", [path]) for path in ("/a/checkout/..", "/a/checkout/../b", "//a/checkout")),
     ],
 )
-def test_any_other_spec_may_not(name: str, value: Any) -> None:
+def test_any_other_spec_is_refused(name: str, value: Any) -> None:
     assert TERMS.find_violation({**SPEC, name: value}) == name
 
 
 @each("spec", [None, [], "", 1])
-def test_what_is_no_spec_may_not(spec: Any) -> None:
+def test_other_json_is_refused(spec: Any) -> None:
     assert TERMS.find_violation(spec) == "spec"
 
 
-def test_a_judged_spec_stays_as_it_is() -> None:
-    """Whoever can open the launcher's descriptors has another way to it."""
+def test_a_checked_spec_cannot_be_changed() -> None:
+    """Other processes may open the launcher's descriptors."""
     sealed = broker_service._write_sealed(b"judged")
     again = os.open(f"/proc/self/fd/{sealed}", os.O_RDWR)
     try:
@@ -312,7 +312,7 @@ def test_a_judged_spec_stays_as_it_is() -> None:
         os.close(sealed)
 
 
-def test_its_filter_hands_over_all_that_changes_attributes() -> None:
+def test_the_filter_hands_over_every_change_of_attributes() -> None:
     filters = build_attribute_filter()
     known = [name for name in ATTRIBUTES if name in NUMBERS]
     assert {decide(filters, name) for name in known} == {"notify"}

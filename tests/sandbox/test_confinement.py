@@ -1,4 +1,4 @@
-"""How work is confined: which way is chosen, and what a process then gets at.
+"""How work is confined: the choice of a mode, and the accesses that it leaves open.
 
 The same attempts are made without any confinement, where each has to succeed.
 """
@@ -55,7 +55,7 @@ LANDLOCK = pytest.mark.skipif(landlock.read_abi() < 6, reason="Landlock is missi
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[ConfinementPaths, Path]]:
-    """A job's folders, and a process of it, of which a test can see nothing else."""
+    """The paths of a job in a folder."""
     for name in ("checkout/.git", "checkout.tmp", "private/results", "private/work", "home"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("checkout.tmp/CI", "home/.netrc", "home/.bashrc", "private/results/a"):
@@ -84,14 +84,14 @@ def site(tmp_path: Path) -> Iterator[tuple[ConfinementPaths, Path]]:
         yield ConfinementPaths(writable, tuple(map(str, hidden)), shown, *known), tmp_path
 
 
-def tried(chosen: ConfinementChoice, places: ConfinementPaths) -> Any:
-    """What a process that is confined so reports."""
-    data = {"code": CODE, "confined": chosen.describe(places), "writes": places.writable}
-    config = next(f"{git}/config" for git in (places.moved_git, places.git) if Path(git).exists())
-    with subprocess.Popen(["sleep", "600"]) as shell:  # may be looked into, unlike this process
+def run_confined(chosen: ConfinementChoice, paths: ConfinementPaths) -> Any:
+    """The report of a process that is confined like this."""
+    data = {"code": CODE, "confined": chosen.describe(paths), "writes": paths.writable}
+    config = next(f"{git}/config" for git in (paths.moved_git, paths.git) if Path(git).exists())
+    with subprocess.Popen(["sleep", "600"]) as shell:  # may be inspected, unlike this process
         try:
-            places.probes["processes"] = [_started(shell.pid)]
-            stage = {**data, "config": config, "probes": places.probes}
+            paths.probes["processes"] = [_started(shell.pid)]
+            stage = {**data, "config": config, "probes": paths.probes}
             process = real_start(PLAIN_STAGE, stage, {"PATH": "/usr/bin"}, prefix=chosen.prefix)
             out, err = process.communicate()
         finally:
@@ -106,40 +106,40 @@ def _started(pid: int) -> tuple[int, int]:
     return pid, int(fields[19])
 
 
-def opened(found: Any) -> set[str]:
+def list_open(found: Any) -> set[str]:
     return {name for name, each in found.items() if each["open"]}
 
 
 @NAMESPACES
-def test_what_goes_away_before_it_is_hidden_makes_it_no_weaker(
+def test_a_hidden_path_that_disappears_does_not_weaken_the_mode(
     site: tuple[ConfinementPaths, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another job removes its folder between the look and the mount."""
-    places, folder = site
+    """Another job removes its folder between the check and the mount."""
+    paths, folder = site
     build_prefix, other = confinement.build_prefix, folder / "home/other"
     other.mkdir()
 
-    def build_early(found: str, there: ConfinementPaths) -> tuple[str, ...]:
-        prefix = build_prefix(found, there)
+    def build_early(bwrap_path: str, existing: ConfinementPaths) -> tuple[str, ...]:
+        prefix = build_prefix(bwrap_path, existing)
         if other.exists():
             other.rmdir()
         return prefix
 
     monkeypatch.setattr(confinement, "build_prefix", build_early)
-    chosen = real_choose("auto", replace(places, hidden=(*places.hidden, str(other))))
+    chosen = real_choose("auto", replace(paths, hidden=(*paths.hidden, str(other))))
     assert (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
     assert str(other) not in chosen.hidden_paths
     assert not chosen.has_lost_hidden_path()
 
 
 @NAMESPACES
-def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> None:
-    places, folder = site
-    chosen = real_choose("auto", places)
+def test_namespaces_close_every_access(site: tuple[ConfinementPaths, Path]) -> None:
+    paths, folder = site
+    chosen = real_choose("auto", paths)
     assert chosen and (chosen.mode, chosen.reason) == (ConfinementMode.NAMESPACES, "")
-    found, started, config, capabilities, no_new = tried(chosen, places)
+    found, started, config, capabilities, no_new = run_confined(chosen, paths)
     kernel = {"change the kernel's settings"} if os.geteuid() == 0 else set[str]()
-    assert opened(found) <= kernel, "root's own namespaces are the machine's there"
+    assert list_open(found) <= kernel, "root's own namespaces are the machine's there"
     assert not any(each["open"] and each["promised"] for each in found.values())
     assert (started, config, no_new) == ([1], "another", "1")
     assert int(capabilities, 16) & ~0x8000001B == 0, "no right to mount, to trace, to look anywhere"
@@ -149,50 +149,50 @@ def test_in_namespaces_nothing_is_there(site: tuple[ConfinementPaths, Path]) -> 
 
 @NAMESPACES
 @pytest.mark.parametrize("hidden", [True, False])
-def test_of_home_only_what_is_opened_is_there(
+def test_only_opened_parts_of_home_are_visible(
     site: tuple[ConfinementPaths, Path], *, hidden: bool
 ) -> None:
-    """Where HOME is not hidden (the control), all of it is read; never written."""
-    places, folder = site
+    """In the control HOME is not hidden, and all of it can be read, but not written."""
+    paths, folder = site
     home = folder / "home"
     for name in ("diary", "tools/compiler", "tools/.netrc"):
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_text("a word")
     tried_too = [str(home / name) for name in ("diary", ".bashrc", "tools/compiler")]
-    places.probes["read"] += [*tried_too, str(home / "tools/.netrc")]
-    closed = (*places.hidden, str(home / "tools/.netrc"))
+    paths.probes["read"] += [*tried_too, str(home / "tools/.netrc")]
+    closed = (*paths.hidden, str(home / "tools/.netrc"))
     shown = {"home": str(home), "opened": (str(home / "tools"),)} if hidden else {}
-    places = replace(places, hidden=closed, **shown)  # type: ignore[arg-type]
-    found, *_ = tried(real_choose("auto", places), places)
-    read = {path for path in tried_too if f"read {path}" in opened(found)}
+    paths = replace(paths, hidden=closed, **shown)  # type: ignore[arg-type]
+    found, *_ = run_confined(real_choose("auto", paths), paths)
+    read = {path for path in tried_too if f"read {path}" in list_open(found)}
     assert read == ({tried_too[-1]} if hidden else {*tried_too})
-    assert f"read {home}/tools/.netrc" not in opened(found)
-    assert f"write into {home}" not in opened(found)
+    assert f"read {home}/tools/.netrc" not in list_open(found)
+    assert f"write into {home}" not in list_open(found)
 
 
 @LANDLOCK
-def test_around_what_cannot_be_in_a_file_nothing_is_listed(
+def test_a_hidden_path_below_a_file_opens_nothing(
     site: tuple[ConfinementPaths, Path],
 ) -> None:
     """A worktree's ``.git`` is a file, and ``.git/config`` is hidden as everywhere."""
-    places, folder = site
+    paths, folder = site
     git = folder / "worktree.git"
     git.write_text("gitdir: /elsewhere\n")
-    places = replace(places, hidden=(*places.hidden, f"{git}/config"))
-    found, started, *_ = tried(real_choose("landlock", places), places)
-    assert (started, f"read {folder}/home/.netrc" in opened(found)) == ([1], False)
+    paths = replace(paths, hidden=(*paths.hidden, f"{git}/config"))
+    found, started, *_ = run_confined(real_choose("landlock", paths), paths)
+    assert (started, f"read {folder}/home/.netrc" in list_open(found)) == ([1], False)
 
 
 @LANDLOCK
-def test_landlock_allows_the_same_places(site: tuple[ConfinementPaths, Path]) -> None:
-    places, folder = site
+def test_landlock_allows_the_same_paths(site: tuple[ConfinementPaths, Path]) -> None:
+    paths, folder = site
     (folder / "aside").mkdir()
-    Path(places.git).rename(places.moved_git)
-    places.probes["read"] += places.git_secrets
-    chosen = real_choose("landlock", places)
+    Path(paths.git).rename(paths.moved_git)
+    paths.probes["read"] += paths.git_secrets
+    chosen = real_choose("landlock", paths)
     assert chosen and (chosen.mode, chosen.prefix) == (ConfinementMode.LANDLOCK, ())
-    found, started, config, capabilities, no_new = tried(chosen, places)
-    assert opened(found) == set()
+    found, started, config, capabilities, no_new = run_confined(chosen, paths)
+    assert list_open(found) == set()
     assert (started, config, no_new) == ([1], "Permission denied", "1")
     assert int(capabilities, 16) & ~0x800001FB == 0
 
@@ -218,8 +218,8 @@ except PermissionError:
 def test_shared_memory_is_open_only_where_agents_need_it(
     site: tuple[ConfinementPaths, Path], *, shared: bool, got: str
 ) -> None:
-    file, places = Path(f"/dev/shm/nightshift-test-{os.getpid()}"), site[0]
-    confined = ConfinementChoice(ConfinementMode.LANDLOCK).describe(places)
+    file, paths = Path(f"/dev/shm/nightshift-test-{os.getpid()}"), site[0]
+    confined = ConfinementChoice(ConfinementMode.LANDLOCK).describe(paths)
     data = {"code": SHARED, "confined": confined, "shared": shared, "file": str(file)}
     out, err = real_start(PLAIN_STAGE, data, {}).communicate()
     assert (out.decode().strip(), file.exists()) == (got, shared), err
@@ -227,38 +227,39 @@ def test_shared_memory_is_open_only_where_agents_need_it(
 
 
 @LANDLOCK
-def test_scopes_keep_it_from_processes_and_sockets(site: tuple[ConfinementPaths, Path]) -> None:
-    places, folder = site
-    found, *_ = tried(ConfinementChoice(ConfinementMode.SCOPES), places)
+def test_scopes_close_processes_and_abstract_sockets(site: tuple[ConfinementPaths, Path]) -> None:
+    paths, folder = site
+    found, *_ = run_confined(ConfinementChoice(ConfinementMode.SCOPES), paths)
     assert not any(each["open"] and each["promised"] for each in found.values())
-    closed = {name for name in found if name not in opened(found)}
+    closed = {name for name in found if name not in list_open(found)}
     assert {"the memory of P", "the environment of P", "the root of P"} <= closed
     assert {"signal P", "connect to an abstract socket"} <= closed
-    assert f"read {folder}/home/.netrc" in opened(found)
+    assert f"read {folder}/home/.netrc" in list_open(found)
 
 
-def test_without_any_it_gets_all_of_it(site: tuple[ConfinementPaths, Path]) -> None:
+def test_without_confinement_every_access_works(site: tuple[ConfinementPaths, Path]) -> None:
     """The control. A kernel (Yama) may keep a plain user from other processes' memory."""
-    places, _ = site
-    found, *_ = tried(ConfinementChoice(ConfinementMode.NONE, confinement.NO_ISOLATION), places)
+    paths, _ = site
+    choice = ConfinementChoice(ConfinementMode.NONE, confinement.NO_ISOLATION)
+    found, *_ = run_confined(choice, paths)
     assert not any(each["promised"] for each in found.values() if each["open"])
-    closed = {name for name in found if name not in opened(found)}
+    closed = {name for name in found if name not in list_open(found)}
     if os.geteuid() == 0:
         assert closed == set()
     assert not {name for name in closed if not name.startswith(("the ", "change the kernel"))}
 
 
 @each(("seconds", "status"), [(600, 1), (0.5, 0)])
-def test_no_thread_is_forgotten(
+def test_a_running_thread_prevents_confinement(
     site: tuple[ConfinementPaths, Path], seconds: float, status: int
 ) -> None:
-    """Landlock would confine one of them; of one that is about to end the end is awaited."""
+    """Landlock would confine only one of them. The end of a short thread is awaited."""
     code = f"threading.Thread(target=time.sleep, args=({seconds},), daemon=True).start()"
     code = f"import threading; {code}"
-    places, _ = site
+    paths, _ = site
     data = {
         "code": f"{code}\n{CODE}",
-        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).describe(places),
+        "confined": ConfinementChoice(ConfinementMode.LANDLOCK).describe(paths),
     }
     process = real_start(PLAIN_STAGE, {**data, "writes": [], "config": ""}, {})
     _, err = process.communicate()
@@ -266,18 +267,18 @@ def test_no_thread_is_forgotten(
     assert (b"threads are running that cannot be confined" in err) is bool(status)
 
 
-def test_the_strongest_way_is_chosen(
+def test_the_strongest_mode_is_chosen(
     site: tuple[ConfinementPaths, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places, folder = site
+    paths, folder = site
     trouble: dict[bool, str] = {True: "", False: ""}
     monkeypatch.setattr(bwrap, "find", lambda: "/usr/bin/bwrap")
     monkeypatch.setattr(confinement, "_find_failure", lambda command: trouble["--tmpfs" in command])
 
     def chosen(isolation: str = "auto", namespace_failure: str = "") -> tuple[ConfinementMode, str]:
-        made = real_choose(isolation, places, namespace_failure=namespace_failure)
-        assert made
-        return made.mode, made.reason
+        choice = real_choose(isolation, paths, namespace_failure=namespace_failure)
+        assert choice
+        return choice.mode, choice.reason
 
     monkeypatch.setattr(landlock, "read_abi", lambda: 6)
     assert chosen() == chosen("namespaces") == (ConfinementMode.NAMESPACES, "")

@@ -1,4 +1,4 @@
-"""Where tools keep credentials for a machine, and what in those files is secret."""
+"""Files in which tools keep a machine's credentials, and the secrets in them."""
 
 import base64
 import itertools
@@ -9,9 +9,9 @@ import pytest
 
 from gitlab_nightshift.sandbox import credential_files as module
 from gitlab_nightshift.sandbox.credential_files import (
-    CREDENTIALS,
     MOST_VALUES,
-    SETTINGS,
+    TOOL_CREDENTIALS,
+    TOOL_SETTINGS,
     find_credential_files,
     read_machine_secrets,
 )
@@ -47,12 +47,12 @@ Planted = Callable[[str], set[str]]
 
 @pytest.fixture
 def credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
-    """Which files are hidden where a credential file has this text."""
+    """The names of the hidden files if a credential file has this text."""
 
     def hidden(text: str) -> set[str]:
         (tmp_path / "file").write_text(text)
-        monkeypatch.setattr(module, "CREDENTIALS", {"tool": (f"{tmp_path}/fil*",)})
-        monkeypatch.setattr(module, "SETTINGS", {})
+        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"tool": (f"{tmp_path}/fil*",)})
+        monkeypatch.setattr(module, "TOOL_SETTINGS", {})
         return {Path(path).name for path in find_credential_files()}
 
     return hidden
@@ -65,8 +65,8 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
     def hidden(text: str) -> set[str]:
         (tmp_path / "conf.d").mkdir(exist_ok=True)
         (tmp_path / "conf.d/file").write_text(text)
-        monkeypatch.setattr(module, "CREDENTIALS", {})
-        monkeypatch.setattr(module, "SETTINGS", {"tool": (f"{tmp_path}/conf.d",)})
+        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {})
+        monkeypatch.setattr(module, "TOOL_SETTINGS", {"tool": (f"{tmp_path}/conf.d",)})
         return {Path(path).name for path in find_credential_files()}
 
     return hidden
@@ -93,7 +93,7 @@ def test_a_credential_file_is_hidden(credential: Planted, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "# a comment\n[global]\n; more\n", "{ }\n", MAVEN_SAMPLE]
 )
-def test_one_in_which_nothing_is_set_is_not(credential: Planted, text: str) -> None:
+def test_a_file_that_sets_nothing_is_not_hidden(credential: Planted, text: str) -> None:
     """Maven would not start without the sample that it comes with."""
     assert credential(text) == set()
 
@@ -112,23 +112,23 @@ def test_one_in_which_nothing_is_set_is_not(credential: Planted, text: str) -> N
         ("export PATH=/opt/jdk-17.0.2/bin:$PATH\n", False),
     ],
 )
-def test_settings_are_hidden_where_a_secret_stands_in_them(
-    setting: Planted, text: str, hidden: bool
-) -> None:
+def test_settings_with_a_secret_are_hidden(setting: Planted, text: str, hidden: bool) -> None:
     assert setting(text) == ({"file"} if hidden else set())
 
 
-def test_a_link_names_what_it_leads_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "real.conf").write_text("token = x")
     (tmp_path / "pip.conf").symlink_to("real.conf")
     (tmp_path / "gone.conf").symlink_to("nowhere")
     names = (f"{tmp_path}/pip.conf", f"{tmp_path}/gone.conf", f"{tmp_path}/none/*/x")
-    monkeypatch.setattr(module, "CREDENTIALS", {"pip": names})
-    monkeypatch.setattr(module, "SETTINGS", {})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": names})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
     assert find_credential_files() == {f"{tmp_path}/real.conf": "pip"}
 
 
-def test_what_is_secret_in_them_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_from_the_tables_and_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the table's files and in those of the home; a mirror's address is no secret."""
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://me:s3cret-word@mirror/simple\n"
@@ -148,8 +148,8 @@ def test_what_is_secret_in_them_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     frame = "-----{} OPENSSH PRIVATE KEY-----\n"
     (tmp_path / ".ssh/id").write_text(f"{frame.format('BEGIN')}{key}\n{frame.format('END')}")
     (tmp_path / ".ssh/known_hosts").write_text(f"gitlab ssh-ed25519 {key[:-3]}123\n" * 200)
-    monkeypatch.setattr(module, "CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
-    monkeypatch.setattr(module, "SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
     found = read_machine_secrets({"HOME": str(tmp_path)})
     words = {"s3cret-word", "abcdef123", "at-home-77", "hvs.CAESIabcdefgh1234", "gradle-77"}
     words |= {"Aws/Secret77", key}
@@ -165,8 +165,8 @@ def test_a_file_with_many_passwords_leaves_room_for_others(tmp_path: Path) -> No
     assert len(found) <= MOST_VALUES
 
 
-def test_the_table_names_places_of_the_system() -> None:
-    for table in (CREDENTIALS, SETTINGS):
+def test_the_tables_name_system_paths() -> None:
+    for table in (TOOL_CREDENTIALS, TOOL_SETTINGS):
         for tool, paths in table.items():
             assert paths, tool
             assert all(path.startswith(("/etc/", "/usr/", "/opt/")) for path in paths), tool
@@ -245,29 +245,29 @@ TEXTS: dict[str, list[str]] = {
     "Claude Code": [f'{{"env": {{"ANTHROPIC_API_KEY": "{WORD}"}}, "model": "x"}}\n'],
     "Codex": [f'[model_providers.a]\nname = "a"\nexperimental_bearer_token = "{WORD}"\n'],
 }
-"""What each tool's files look like with a secret that is a word like any other."""
-_TABLES = {"CREDENTIALS": CREDENTIALS, "SETTINGS": SETTINGS}
+"""Files of each tool, with a secret that looks like an ordinary word."""
+_TABLES = {"TOOL_CREDENTIALS": TOOL_CREDENTIALS, "TOOL_SETTINGS": TOOL_SETTINGS}
 WITHOUT_TEXT = {"Kerberos"}
 """A keytab is bytes, which no text holds."""
 
 
-def test_what_is_secret_in_each_tools_files_is_known(
+def test_the_secrets_of_every_tool_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the table has it, and among the settings that everybody may read."""
-    assert set(TEXTS) == {*CREDENTIALS, *SETTINGS} - WITHOUT_TEXT
+    """In files of either table."""
+    assert set(TEXTS) == {*TOOL_CREDENTIALS, *TOOL_SETTINGS} - WITHOUT_TEXT
     (tmp_path / "file").touch()
-    unknown = []
+    missed = []
     for tool, texts in TEXTS.items():
-        tables = [(name, table) for name, table in _TABLES.items() if tool in table]
-        for (name, _), text in itertools.product(tables, texts):
-            for each in _TABLES:
-                made = {tool: (f"{tmp_path}/file",)} if each == name else {}
-                monkeypatch.setattr(module, each, made)
+        names = [name for name, table in _TABLES.items() if tool in table]
+        for name, text in itertools.product(names, texts):
+            for other in _TABLES:
+                monkeypatch.setattr(module, other, {})
+            monkeypatch.setattr(module, name, {tool: (f"{tmp_path}/file",)})
             (tmp_path / "file").write_text(text)
             if WORD not in read_machine_secrets({"HOME": str(tmp_path)}):
-                unknown.append((tool, name, text))
-    assert unknown == []
+                missed.append((tool, name, text))
+    assert missed == []
 
 
 @pytest.mark.parametrize(
@@ -291,10 +291,10 @@ def test_what_is_secret_in_each_tools_files_is_known(
         (".vault-token", "hvs.CAESIJ-abc==\n", {"hvs.CAESIJ-abc=="}),
     ],
 )
-def test_what_is_no_secret_of_a_tool_is_not(
+def test_only_secrets_are_read_from_a_tools_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, known: set[str]
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(module, "CREDENTIALS", {"npm": (f"{tmp_path}/{name}",)})
-    monkeypatch.setattr(module, "SETTINGS", {})
+    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"npm": (f"{tmp_path}/{name}",)})
+    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
     assert set(read_machine_secrets({"HOME": "/nowhere"})) == known

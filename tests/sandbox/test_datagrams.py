@@ -97,13 +97,13 @@ def test_a_datagram_arrives_where_nothing_stops_it(service: socket.socket) -> No
     assert arrived(service)
 
 
-def test_nothing_is_sent_to_somebody_else(any_room: Room, service: socket.socket) -> None:
+def test_no_datagram_reaches_another_program(any_room: Room, service: socket.socket) -> None:
     done = any_room.run(PYTHON, "-c", SENDING, str(service.getsockname()[1]))
     assert (done.exit_status, done.stderr) == (0, "")
     if any_room.sandbox.tier is not Tier.NAMESPACES:  # there it goes to nobody
         assert done.stdout.strip() == ""
     assert not arrived(service)
-    assert done.told.refused == ()
+    assert done.report.refused == ()
 
 
 def test_what_build_tools_ask_of_such_a_socket(any_room: Room) -> None:
@@ -112,7 +112,7 @@ def test_what_build_tools_ask_of_such_a_socket(any_room: Room) -> None:
     assert (done.stdout, done.stderr) == ("9\nTrue\n", "")
 
 
-def test_a_port_is_not_shared_with_somebody_else(kept_room: Room) -> None:
+def test_a_port_is_not_shared_with_another_program(monitored_room: Room) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as theirs:
         for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
             theirs.setsockopt(socket.SOL_SOCKET, option, 1)
@@ -125,7 +125,7 @@ def test_a_port_is_not_shared_with_somebody_else(kept_room: Room) -> None:
         bind = f"{source}s.bind(('127.0.0.1', {port})); print('shared')"
         free = subprocess.run([PYTHON, "-c", bind], capture_output=True, text=True, check=False)
         assert free.stdout == "shared\n", "it is possible where nothing stops it"
-        assert "Address already in use" in kept_room.python(bind).stderr
+        assert "Address already in use" in monitored_room.python(bind).stderr
 
 
 def test_in_namespaces_a_tree_can_talk_to_itself(any_room: Room) -> None:

@@ -30,13 +30,13 @@ def ask(host, port):
 
 @pytest.fixture
 def outsider() -> Iterator[int]:
-    """A service of somebody else on loopback."""
+    """A service of another program on loopback."""
     with open_tcp_listener() as listener, open_greeter(listener):
         yield listener.getsockname()[1]
 
 
 def test_own_servers_can_be_reached(any_room: Room) -> None:
-    """On loopback by every name of it, and bound to everything, which is loopback here."""
+    """By every name of loopback; a wildcard is bound to loopback too."""
     source = """
 for bound, asked in (('127.0.0.1', '127.0.0.1'), ('', '127.0.0.1'), ('localhost', 'localhost')):
     print(ask(asked, serve(host=bound)))
@@ -53,7 +53,7 @@ def test_outsiders_cannot_be_reached(any_room: Room, outsider: int) -> None:
     )
     assert done.stdout.strip() in ("1", "111")
     if any_room.sandbox.features.notify:
-        assert done.told.refused == (f"connect to 127.0.0.1 port {outsider}",)
+        assert done.report.refused == (f"connect to 127.0.0.1 port {outsider}",)
 
 
 def test_the_gateway_can_be_reached(any_room: Room) -> None:
@@ -115,7 +115,7 @@ print(got, s.connect_ex(('127.0.0.1', port)) in (0, errno.EISCONN))
 
 
 def test_the_free_port_idiom(any_room: Room) -> None:
-    """Bind to 0, close, bind again: also many times, and a port is free again after its server."""
+    """Bind to 0, close, bind again, many times: a port is free again after its server."""
     source = """
 for _ in range(30):
     s = socket.socket(); s.bind(('127.0.0.1', 0)); port = s.getsockname()[1]; s.close()
@@ -126,7 +126,7 @@ print(socket.socket().connect_ex(('127.0.0.1', port + 0)) == 0)
     assert (done.stdout, done.stderr) == ("True\n", "")
 
 
-def test_nobody_listens(any_room: Room) -> None:
+def test_a_connect_to_a_free_port_is_refused(any_room: Room) -> None:
     source = """
 s = socket.socket(); s.bind(('127.0.0.1', 0)); port = s.getsockname()[1]; s.close()
 print(socket.socket().connect_ex(('127.0.0.1', port)) == errno.ECONNREFUSED)
@@ -134,7 +134,7 @@ print(socket.socket().connect_ex(('127.0.0.1', port)) == errno.ECONNREFUSED)
     assert any_room.python(HELLO + source).stdout == "True\n"
 
 
-def test_a_full_backlog_does_not_stop_the_others(kept_room: Room) -> None:
+def test_a_full_backlog_does_not_stop_the_others(monitored_room: Room) -> None:
     source = """
 s = socket.socket(socket.AF_UNIX); path = os.environ['TMPDIR'] + '/f'; s.bind(path); s.listen(0)
 def fill():
@@ -143,19 +143,19 @@ for _ in range(5): threading.Thread(target=fill, daemon=True).start()
 time.sleep(.2)
 print(ask('127.0.0.1', serve())); os._exit(0)
 """
-    done = kept_room.python(
+    done = monitored_room.python(
         HELLO + SERVER + source.replace("os._exit", "sys.stdout.flush();os._exit")
     )
     assert done.stdout == "b'hihi'\n"
 
 
-def test_many_sockets_that_are_never_connected(kept_room: Room) -> None:
+def test_many_sockets_that_are_never_connected(monitored_room: Room) -> None:
     source = """
 for _ in range(3000): socket.socket().close()
 held = [socket.socket() for _ in range(500)]
 print(ask('127.0.0.1', serve()))
 """
-    assert kept_room.python(HELLO + SERVER + source).stdout == "b'hihi'\n"
+    assert monitored_room.python(HELLO + SERVER + source).stdout == "b'hihi'\n"
 
 
 RACE = """
@@ -178,8 +178,8 @@ print(all(ends.values()), sum(ends.values()))
 """
 
 
-def test_an_address_rewritten_meanwhile(kept_room: Room) -> None:
-    """What was checked is what is used: a foreign service is never connected to, however often."""
+def test_to_rewrite_the_address_during_a_connect_has_no_effect(monitored_room: Room) -> None:
+    """The checked address is the one in use: no attempt connects to another service."""
     reached: list[int] = []
     with open_tcp_listener() as good, open_tcp_listener() as bad:
         bad.settimeout(0.1)
@@ -187,12 +187,12 @@ def test_an_address_rewritten_meanwhile(kept_room: Room) -> None:
         threading.Thread(target=_accept_all, args=(good, []), daemon=True).start()
         threading.Thread(target=_accept_all, args=(bad, reached), daemon=True).start()
         ports = good.getsockname()[1], bad.getsockname()[1]
-        room = kept_room.using(gates=[Gate(ports[0], kept_room.root)])
+        room = monitored_room.using(gates=[Gate(ports[0], monitored_room.root)])
         done = room.python(RACE % ports)
         good.shutdown(socket.SHUT_RDWR)
         bad.shutdown(socket.SHUT_RDWR)
     assert done.stdout.startswith("True 1"), done
-    assert done.told.refused == (f"connect to 127.0.0.1 port {ports[1]}",)  # it was tried
+    assert done.report.refused == (f"connect to 127.0.0.1 port {ports[1]}",)  # it was tried
     assert reached == []
 
 
@@ -207,7 +207,7 @@ def _accept_all(listener: socket.socket, seen: list[int]) -> None:
             return
 
 
-def test_signals_do_not_break_calls(kept_room: Room) -> None:
+def test_signals_do_not_break_calls(monitored_room: Room) -> None:
     """With handlers that restart calls; without, one in some thousand ends with EINTR."""
     source = """
 import signal
@@ -217,12 +217,12 @@ port = serve()
 for _ in range(100): assert ask('127.0.0.1', port) == b'hihi'
 print('ok')
 """
-    done = kept_room.python(HELLO + SERVER + source)
+    done = monitored_room.python(HELLO + SERVER + source)
     assert (done.stdout, done.stderr) == ("ok\n", "")
 
 
-def test_without_its_monitor_a_tree_has_no_sockets_left(landlock_room: Room) -> None:
-    """Closed, not open: also where the monitor is killed the program dies or gets no socket."""
+def test_a_tree_dies_with_its_monitor(landlock_room: Room) -> None:
+    """If the monitor is killed, the program dies, and cannot connect unchecked."""
     source = """
 import signal, subprocess
 child = subprocess.Popen([sys.executable, '-c', '''
@@ -248,8 +248,8 @@ print(os.getppid(), flush=True); time.sleep(100)
         end(process)
 
 
-def test_a_listener_of_its_own_leaves_no_room_for_ours(kept_room: Room) -> None:
-    """One listener per chain of filters: the inner program gets an error, ours keeps working."""
+def test_an_agent_cannot_install_a_listener_of_its_own(monitored_room: Room) -> None:
+    """One listener per chain of filters: the program gets an error, our listener keeps working."""
     source = """
 import ctypes, struct
 code = struct.pack('=HBBI', 6, 0, 0, 0x7fff0000); buffer = ctypes.create_string_buffer(code, 8)
@@ -259,7 +259,7 @@ print(libc.syscall(%d, 1, 8, program), ctypes.get_errno() == errno.EBUSY, ask('1
 """
     from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
-    done = kept_room.python(HELLO + SERVER + source % NUMBERS["seccomp"])
+    done = monitored_room.python(HELLO + SERVER + source % NUMBERS["seccomp"])
     assert done.stdout == "-1 True b'hihi'\n"
 
 

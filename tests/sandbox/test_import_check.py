@@ -1,4 +1,4 @@
-"""Whether this program loads what an agent writes: it does in a start that is not sealed."""
+"""This program does not load files that an agent writes, unless its start is not sealed."""
 
 import functools
 import json
@@ -30,7 +30,7 @@ print(json.dumps([[name.replace(str(folder), "it"), how] for name, how in rows])
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])
-def test_what_is_planted_is_found_where_the_start_is_not_sealed(
+def test_planted_files_are_loaded_only_without_a_sealed_start(
     tmp_path: Path, is_sealed: bool
 ) -> None:
     folder = tmp_path / "shop"
@@ -63,7 +63,7 @@ def test_what_is_planted_is_found_where_the_start_is_not_sealed(
     assert left - {"__pycache__"} == {".gitconfig"}, "which is what an import leaves"
 
 
-def test_what_cannot_be_written_or_read_ends_no_night(tmp_path: Path) -> None:
+def test_missing_folders_and_broken_settings_raise_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[broken\n")
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_or_read_ends_no_night(tmp_path: Path) -> None:
     assert dict(try_own_code([home], listing))[f"read git's settings in {home}"] == ""
 
 
-def test_the_folders_are_the_checkout_and_what_variables_name_in_it(tmp_path: Path) -> None:
+def test_the_named_folders_lie_in_the_checkout(tmp_path: Path) -> None:
     top = tmp_path / "shop"
     (top / "src").mkdir(parents=True)
     (top / "elsewhere").symlink_to("/usr")

@@ -1,4 +1,4 @@
-"""SIGKILL of each process of a confined program: it ends, counts as failed, leaves nothing."""
+"""SIGKILL of each process of a confined program: it ends, counts as failed, and leaves nothing."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ def descendants(pids: set[int]) -> list[int]:
 
 
 def run(room: Room, argv: list[str], on_line: Event, on_tick: Event) -> ProgramEnd:
-    """Run a program in the sandbox; of what it started nothing is left."""
+    """Run a program in the sandbox, and check that no process of it is left."""
     before = list_own_children()
     ended = stream(
         argv,
@@ -52,13 +52,13 @@ def run(room: Room, argv: list[str], on_line: Event, on_tick: Event) -> ProgramE
     return ended
 
 
-def nothing(_: list[int]) -> bool:
+def do_nothing(_: list[int]) -> bool:
     return False
 
 
 def test_each_process_of_the_tree_is_killed(any_room: Room) -> None:
-    """Also the monitor, bubblewrap's two and a daemon. The program goes on where it was not hit,
-    and ends by itself."""
+    """Also the monitor, bubblewrap's two and a daemon. The program ends by itself if another
+    process was killed."""
     lock, over = any_room.scratch / "lock", any_room.scratch / "over"
     statuses, tree = list[int](), list[int]()
 
@@ -71,7 +71,7 @@ def test_each_process_of_the_tree_is_killed(any_room: Room) -> None:
 
     while len(statuses) < max(1, len(tree)):
         argv = [PYTHON, "-c", PROGRAM, str(lock), str(over)]
-        ended = run(any_room, argv, on_line=kill, on_tick=nothing)
+        ended = run(any_room, argv, on_line=kill, on_tick=do_nothing)
         assert ended.end is EndReason.EXITED and is_gone(lock)
         statuses.append(ended.exit_status)
         for path in (lock, over):
@@ -94,17 +94,17 @@ def test_the_launcher_is_killed(any_room: Room, monkeypatch: pytest.MonkeyPatch)
                     os.kill(pid, signal.SIGKILL)
         return False
 
-    ended = run(any_room, ["/bin/sh", "-c", f"touch {ran}"], on_line=nothing, on_tick=kill)
+    ended = run(any_room, ["/bin/sh", "-c", f"touch {ran}"], on_line=do_nothing, on_tick=kill)
     assert ended.exit_status in KILLED and ended.how == "SIGKILL (perhaps memory ran out)"
     assert not ran.exists()
 
 
-def test_a_launcher_that_ends_otherwise_is_a_boundary_that_failed(
+def test_a_launcher_that_fails_by_itself_is_an_incomplete_sandbox(
     any_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
     ending = build_python_command("-c", "raise SystemExit(3)")
     monkeypatch.setattr(launch, "build_inside_command", lambda _: ending)
     with pytest.raises(NightshiftError, match="the sandbox could not be set up") as caught:
-        run(any_room, ["/bin/true"], on_line=nothing, on_tick=nothing)
+        run(any_room, ["/bin/true"], on_line=do_nothing, on_tick=do_nothing)
     assert caught.value.code is Code.POLICY_DENY

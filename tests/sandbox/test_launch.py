@@ -1,4 +1,4 @@
-"""Starting a confined process: what it is given, and that it never runs with less."""
+"""The start of a confined process: its environment, and never a weaker boundary."""
 
 import json
 import os
@@ -35,15 +35,15 @@ def test_the_program_gets_exactly_its_environment_and_folder(any_room: Room) -> 
 def test_input_output_and_exit_status_pass(any_room: Room) -> None:
     done = any_room.run("/bin/sh", "-c", "cat; echo err >&2; exit 7", stdin="hello")
     assert (done.exit_status, done.stdout, done.stderr) == (7, "hello", "err\n")
-    assert done.told.ready
-    assert done.told.failed == ""
+    assert done.report.ready
+    assert done.report.failed == ""
 
 
 def test_a_program_is_looked_up_inside(any_room: Room) -> None:
     assert any_room.run("true").exit_status == 0
     done = any_room.run("no-such-program")
     assert done.exit_status == STATUSES["program"]
-    assert done.told.failed.startswith("program: ")
+    assert done.report.failed.startswith("program: ")
 
 
 def test_nothing_of_the_task_is_in_the_command_line_or_environment(any_room: Room) -> None:
@@ -101,17 +101,17 @@ def test_a_socket_or_folder_as_input_is_refused(any_room: Room, kind: str) -> No
             )
 
 
-def test_less_than_was_promised_ends_it(any_room: Room) -> None:
-    """A kernel that has become older than the trial found it."""
+def test_a_landlock_older_than_promised_ends_the_launch(any_room: Room) -> None:
+    """The kernel has become older since the trial."""
     features = Features(landlock=99, notify=any_room.sandbox.features.notify)
     room = replace(any_room, sandbox=replace(any_room.sandbox, features=features))
     done = room.run("/bin/echo", "ran")
     assert (done.exit_status, done.stdout) == (STATUSES["files"], "")
-    assert done.told.failed.startswith("files: ")
+    assert done.report.failed.startswith("files: ")
 
 
-def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
-    """EBUSY: where a runtime listens itself, ours cannot, and nothing is run."""
+def test_another_filter_with_a_listener_ends_the_launch(monitored_room: Room) -> None:
+    """EBUSY: under a container runtime's own listener ours fails, and nothing is run."""
     nested = (
         "import ctypes, struct, os, sys\n"
         "code = struct.pack('=HBBI', 6, 0, 0, 0x7fff0000)\n"
@@ -123,8 +123,8 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
     )
     from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 
-    sandbox, confinement = kept_room.sandbox, kept_room.confinement
-    out = (kept_room.root / "out").open("wb")
+    sandbox, confinement = monitored_room.sandbox, monitored_room.confinement
+    out = (monitored_room.root / "out").open("wb")
     with out, prepare_launch(sandbox, ["/bin/echo", "ran"], {}, confinement) as launch:
         source = nested % NUMBERS["seccomp"]
         done = subprocess.run(
@@ -137,12 +137,12 @@ def test_another_filter_that_listens_ends_it(kept_room: Room) -> None:
         )
         launch._close_launcher_fds()
         failed = launch.read_report().failed
-    assert (kept_room.root / "out").read_bytes() == b""
+    assert (monitored_room.root / "out").read_bytes() == b""
     assert done.returncode == STATUSES["calls"] or "user" in failed
     assert failed.startswith(("calls: ", "user: "))
 
 
-def test_a_bad_spec_ends_it() -> None:
+def test_a_bad_spec_ends_the_launch() -> None:
     status, theirs = os.pipe()
     spec = os.memfd_create("spec")
     os.write(spec, b'{"argv": []}')
@@ -162,18 +162,18 @@ def test_statuses_are_distinct() -> None:
     assert len(set(STATUSES.values())) == len(STATUSES)
 
 
-def test_what_was_refused_is_shown_harmlessly(kept_room: Room) -> None:
+def test_names_in_refusals_are_escaped(monitored_room: Room) -> None:
     source = (
         "import socket; socket.socket(socket.AF_UNIX).connect_ex('/no\\x1b[31m\\nready\\nfailed x')"
     )
-    done = kept_room.python(source)
-    assert done.told.failed == ""
-    assert done.told.refused == ("connect to UNIX socket /no\\x1b[31m ready failed x",)
+    done = monitored_room.python(source)
+    assert done.report.failed == ""
+    assert done.report.refused == ("connect to UNIX socket /no\\x1b[31m ready failed x",)
 
 
-def test_only_forty_refusals_are_told(kept_room: Room) -> None:
+def test_only_forty_refusals_are_reported(monitored_room: Room) -> None:
     source = "import socket\nfor i in range(1, 99): socket.socket().connect_ex(('192.0.2.1', i))"
-    assert len(kept_room.python(source).told.refused) == 40
+    assert len(monitored_room.python(source).report.refused) == 40
 
 
 def test_the_boundary_must_not_lie_where_an_agent_may_write(any_room: Room) -> None:
@@ -186,7 +186,7 @@ def test_the_boundary_must_not_lie_where_an_agent_may_write(any_room: Room) -> N
         replace(any_room, confinement=gone).run("true")
 
 
-def test_none_is_none(tmp_path: Path) -> None:
+def test_the_tier_none_confines_nothing(tmp_path: Path) -> None:
     from gitlab_nightshift.sandbox.tier_choice import choose
 
     sandbox = choose("none", tmp_path)

@@ -34,7 +34,7 @@ print('ready', flush=True)
 
 
 def is_gone(lock: Path) -> bool:
-    """True where no process holds the lock."""
+    """True if no process holds the lock."""
     with lock.open("rb") as file, contextlib.suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -53,7 +53,7 @@ def test_a_daemon_ends_with_its_program(any_room: Room) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_daemon_ends_where_the_program_is_killed(any_room: Room, number: int) -> None:
+def test_a_daemon_ends_when_the_program_is_killed(any_room: Room, number: int) -> None:
     lock = any_room.scratch / "lock"
     command = [PYTHON, "-c", DAEMON + "time.sleep(120)", str(lock)]
     with prepare_launch(any_room.sandbox, command, any_room.env(), any_room.confinement) as launch:
@@ -71,7 +71,7 @@ def test_a_daemon_ends_where_the_program_is_killed(any_room: Room, number: int) 
 
 
 def _end_by_lock(lock: Path) -> None:
-    """What ``system/processes.py`` does for the night shift, which is a subreaper."""
+    """Kill the lock's owner, as ``system/processes.py`` does for the night shift, a subreaper."""
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
         if fields[5].rpartition(":")[2] == str(lock.stat().st_ino) and fields[1] == "FLOCK":
@@ -79,7 +79,7 @@ def _end_by_lock(lock: Path) -> None:
 
 
 def test_signals_reach_the_program_and_let_it_finish(any_room: Room) -> None:
-    """SIGINT: an agent's CLI may still report what it has cost."""
+    """After SIGINT, an agent's CLI may still report its cost."""
     script = "trap 'echo cost; exit 3' INT; echo ready; while :; do sleep 0.05; done"
     with prepare_launch(
         any_room.sandbox, ["/bin/sh", "-c", script], any_room.env(), any_room.confinement
@@ -94,8 +94,8 @@ def test_signals_reach_the_program_and_let_it_finish(any_room: Room) -> None:
 
 @contextlib.contextmanager
 def watched(room: Room) -> Iterator[tuple["subprocess.Popen[bytes]", dict[str, int]]]:
-    """The monitor of a program that waits for the file ``end``, as soon as it watches, and the
-    numbers in its ``/proc/<pid>/status``."""
+    """The running monitor of a program that waits for the file ``end``, and the numbers in its
+    ``/proc/<pid>/status``."""
     command = ["/bin/sh", "-c", "until [ -e end ]; do sleep 0.05; done; exit 3"]
     with prepare_launch(room.sandbox, command, room.env(), room.confinement) as launch:
         process = launch.start()
@@ -111,16 +111,16 @@ def watched(room: Room) -> Iterator[tuple["subprocess.Popen[bytes]", dict[str, i
         end(process)
 
 
-def test_signals_for_the_program_do_not_end_what_watches_it(kept_room: Room) -> None:
-    with watched(kept_room) as (monitor, _):
+def test_signals_for_the_program_do_not_end_the_monitor(monitored_room: Room) -> None:
+    with watched(monitored_room) as (monitor, _):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             os.kill(monitor.pid, number)
-        kept_room.write("end", "")
+        monitored_room.write("end", "")
         assert monitor.wait(60) == 3
 
 
-def test_what_watches_the_program_has_no_capability(kept_room: Room) -> None:
-    with watched(kept_room) as (_, status):
+def test_the_monitor_has_no_capability(monitored_room: Room) -> None:
+    with watched(monitored_room) as (_, status):
         assert [status[f"Cap{name}"] for name in ("Prm", "Eff", "Amb", "Inh")] == [0, 0, 0, 0]
 
 
@@ -130,10 +130,10 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.launch import prepare_launch
-from tests.sandbox.tools import furnished
+from tests.sandbox.tools import create_room
 import shutil
 root = Path({folder!r})
-room = furnished(choose({tier!r}, root), root)
+room = create_room(choose({tier!r}, root), root)
 with prepare_launch(room.sandbox, {command!r}, room.env(), room.confinement) as launch:
     process = launch.start()
     print(process.stdout.readline().decode().strip(), flush=True)
@@ -141,8 +141,8 @@ with prepare_launch(room.sandbox, {command!r}, room.env(), room.confinement) as 
 """
 
 
-def test_everything_ends_where_the_night_shift_is_killed(any_room: Room) -> None:
-    """SIGKILL leaves it no time for anything: the kernel and the monitor see to it."""
+def test_everything_ends_when_the_night_shift_is_killed(any_room: Room) -> None:
+    """After SIGKILL only the kernel and the monitor can clean up."""
     folder = any_room.root / "night"
     folder.mkdir(mode=0o755)
     lock = folder / "scratch/lock"
@@ -185,7 +185,7 @@ time.sleep(.1)
     wait_gone(lock)
 
 
-def test_a_sweep_hits_only_its_own_user(root: None) -> None:
+def test_only_processes_of_the_agents_user_are_killed(root: None) -> None:
     identity = uid_tier.reserve_user()
     assert identity is not None
     assert identity.uid in uid_tier.UNASSIGNED_IDS
@@ -209,10 +209,3 @@ def test_shared_memory_does_not_outlive_a_bead(any_room: Room) -> None:
     done = any_room.shell(f"{more}; echo x > /dev/shm/{name}; cat /dev/shm/{name}")
     assert (done.stdout == "x\n") == (any_room.sandbox.tier is not Tier.LANDLOCK)
     assert not list(Path("/dev/shm").glob(f"{name}*"))
-
-
-def test_two_runs_take_two_users(root: None) -> None:
-    one, two = uid_tier.reserve_user(), uid_tier.reserve_user()
-    assert one and two and one.uid != two.uid
-    uid_tier.release_user(one)
-    uid_tier.release_user(two)

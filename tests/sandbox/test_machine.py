@@ -1,4 +1,4 @@
-"""What of the machine is shown, and the choice of a tier."""
+"""The part of the machine that agents see, and the choice of a tier."""
 
 import os
 from dataclasses import replace
@@ -17,8 +17,8 @@ from tests.sandbox.conftest import need, room
 from tests.sandbox.tools import Room, open_folder
 
 
-def test_a_user_is_taken_once(root: None) -> None:
-    """By a lock where no agent can be first: a name that anybody may take would be no lock."""
+def test_a_user_is_reserved_once(root: None) -> None:
+    """The lock lies where no agent can create it first."""
     first, second = reserve_user(), reserve_user()
     assert first and second and first.uid != second.uid
     release_user(first)
@@ -28,7 +28,7 @@ def test_a_user_is_taken_once(root: None) -> None:
         release_user(identity)
 
 
-def test_a_folder_of_somebody_else_holds_no_lock(
+def test_a_lock_folder_that_others_may_write_is_refused(
     root: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gitlab-nightshift").mkdir(0o777)
@@ -45,7 +45,7 @@ def test_private_settings_cannot_be_read(any_room: Room) -> None:
     assert done.stdout.startswith("root:")
 
 
-def test_mounts_have_the_inner_ones_last() -> None:
+def test_inner_mounts_come_last() -> None:
     """A read-only folder in the checkout stays so; the checkout may lie below /tmp."""
     confinement = Confinement(
         Path("/tmp/x/shop"),
@@ -61,7 +61,7 @@ def test_mounts_have_the_inner_ones_last() -> None:
     assert words[-6:-3] == ["--bind", "/run/gate", "/run/nightshift/8080"]
 
 
-def test_what_is_read_only_inside_the_checkout() -> None:
+def test_a_read_only_folder_inside_the_checkout() -> None:
     """Only a mount can do that: Landlock's rules only add."""
     need(Tier.NAMESPACES)
     with room(Tier.NAMESPACES) as opened:
@@ -73,7 +73,7 @@ def test_what_is_read_only_inside_the_checkout() -> None:
         assert "Read-only" in done.stderr
 
 
-def test_a_named_tier_that_does_not_work_is_a_mistake_in_the_settings(
+def test_a_requested_tier_that_does_not_work_is_a_config_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bwrap, "find", lambda: None)
@@ -82,7 +82,7 @@ def test_a_named_tier_that_does_not_work_is_a_mistake_in_the_settings(
     assert caught.value.code is Code.CONFIG
 
 
-def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_tier_the_run_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bwrap, "find", lambda: None)
     monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
     monkeypatch.setattr(landlock, "read_abi", lambda: 0)
@@ -94,7 +94,7 @@ def test_nothing_available_stops_the_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert tier_choice.choose("none", tmp_path).tier is Tier.NONE
 
 
-def test_auto_tells_what_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_reports_the_tiers_that_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     need(Tier.LANDLOCK)
     monkeypatch.setattr(bwrap, "find", lambda: None)
     monkeypatch.setattr(uid_tier, "reserve_user", lambda: None)
@@ -104,7 +104,7 @@ def test_auto_tells_what_it_passed_over(monkeypatch: pytest.MonkeyPatch) -> None
     assert [tier for tier, _ in sandbox.passed_over] == [Tier.NAMESPACES, Tier.UID]
 
 
-def test_a_bwrap_that_does_nothing_is_found_out(
+def test_a_bwrap_that_does_nothing_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A probe, not a version check: this one runs the command without any namespace."""
@@ -139,7 +139,7 @@ def test_a_folder_that_another_user_cannot_reach(root: None) -> None:
             tier_choice.choose("uid", closed)
 
 
-def test_a_checkout_that_another_user_cannot_reach_or_have(
+def test_a_checkout_that_another_user_cannot_reach_or_own(
     root: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need(Tier.UID)
@@ -163,10 +163,10 @@ def test_a_checkout_that_another_user_cannot_reach_or_have(
             tier_choice.choose("uid", folder, checkout=shop)
 
 
-def test_without_landlock_folders_of_everybody_are_refused(
+def test_without_landlock_world_writable_folders_are_refused(
     root: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the agents' user could put something else into the place of the real .git."""
+    """The agents' user could replace the real .git."""
     need(Tier.UID)
     monkeypatch.setattr(landlock, "read_abi", lambda: 0)
     with open_folder() as folder:
@@ -185,22 +185,22 @@ def test_without_landlock_folders_of_everybody_are_refused(
         uid_tier.release_user(sandbox.identity)
 
 
-def test_a_probe_leaves_nothing_behind(any_room: Room) -> None:
-    before = _there(any_room)
+def test_a_trial_leaves_nothing_behind(any_room: Room) -> None:
+    before = _list_names(any_room)
     found = tier_choice.choose(any_room.sandbox.tier, any_room.root)
     if found.identity:
         uid_tier.release_user(found.identity)
-    assert _there(any_room) == before
+    assert _list_names(any_room) == before
 
 
-def _there(room: Room) -> list[set[str]]:
+def _list_names(room: Room) -> list[set[str]]:
     return [
         {path.name for path in folder.iterdir()} for folder in (room.root, Path("/proc/self/fd"))
     ]
 
 
 def test_reasons_are_one_line() -> None:
-    tiers = conftest.found().values()
+    tiers = conftest.try_tiers().values()
     assert all(
         "\n" not in one.reason for one in tiers if isinstance(one, tier_choice.UnavailableTier)
     )

@@ -1,4 +1,4 @@
-"""What is to be hidden may go away before it is: another job on the machine removes its folder."""
+"""A path may disappear before it is hidden: another job on the machine removes its folder."""
 
 import io
 from collections.abc import Iterator
@@ -22,15 +22,15 @@ LAST = MOST_STARTS - 1
 
 @pytest.fixture
 def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
-    """A sandbox that hides a folder, which is gone whenever it is to start but the last time."""
+    """A sandbox that hides a folder, which disappears before every start but the last."""
     with open_folder(Path("/opt")) as other, room(Tier.NAMESPACES) as ours:
         private = other / "private"
         machine = replace(ours.sandbox.machine, private=(str(private),))
         build, built = launch._build_launch, []
 
-        def build_early(*given: object) -> Launch:
+        def build_early(*arguments: object) -> Launch:
             private.mkdir()
-            built.append(build(*given))  # type: ignore[arg-type]
+            built.append(build(*arguments))  # type: ignore[arg-type]
             if len(built) <= LAST:
                 private.rmdir()
             return built[-1]
@@ -40,13 +40,13 @@ def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
         assert len(built) == MOST_STARTS
 
 
-def test_probes_are_started_anew(hiding: Room) -> None:
+def test_probes_are_started_again(hiding: Room) -> None:
     shell = Probe("use the shell", "usable", ("/bin/sh",))
-    tried = run_probes(hiding.sandbox, hiding.confinement, [shell], 60)
-    assert [outcome.open for outcome in tried.outcomes] == [True], tried.failure
+    result = run_probes(hiding.sandbox, hiding.confinement, [shell], 60)
+    assert [outcome.open for outcome in result.outcomes] == [True], result.failure
 
 
-def test_a_program_is_started_anew(hiding: Room) -> None:
+def test_a_program_is_started_again(hiding: Room) -> None:
     out = io.BytesIO()
     ended = stream(
         ["/bin/sh", "-c", "echo here"],
@@ -62,15 +62,15 @@ def test_a_program_is_started_anew(hiding: Room) -> None:
     assert (ended.exit_status, out.getvalue()) == (0, b"here\n")
 
 
-def test_what_a_deadline_ended_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would get its time once more; that something to be hidden has gone is no reason for it."""
+def test_a_program_that_timed_out_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing hidden path must not double its time limit."""
     build, starts = launch._build_launch, []
 
-    def build_hanging(*given: object) -> Launch:
-        made = build(*given)  # type: ignore[arg-type]
-        starts.append(made)
-        made.argv, made.hidden_paths = ["/bin/sleep", "60"], ("/opt/nightshift-was-never-here",)
-        return made
+    def build_hanging(*arguments: object) -> Launch:
+        hanging = build(*arguments)  # type: ignore[arg-type]
+        starts.append(hanging)
+        hanging.argv, hanging.hidden_paths = ["/bin/sleep", "60"], ("/opt/nightshift-missing",)
+        return hanging
 
     monkeypatch.setattr(launch, "_build_launch", build_hanging)
     with room(Tier.NAMESPACES) as ours, pytest.raises(NightshiftError, match="it reported nothing"):

@@ -1,4 +1,4 @@
-"""What a process gives up before it reads what an agent wrote.
+"""The rights that a process drops before it reads what an agent wrote.
 
 ``tests/separation/test_planted.py`` has the attacks.
 """
@@ -22,9 +22,9 @@ CODE = """
 import json, resource, subprocess
 from gitlab_nightshift.sandbox import privilege_drop
 {before}
-given = dict(data["given"])
-given["readable"] += sys.path
-privilege_drop.restrict_to(privilege_drop.ProcessRights(**given))
+rights = dict(data["rights_to_keep"])
+rights["readable"] += sys.path
+privilege_drop.restrict_to(privilege_drop.ProcessRights(**rights))
 {after}
 status = open("/proc/self/status").read() if not privilege_drop.landlock.read_abi() else ""
 try:
@@ -48,11 +48,12 @@ RIGHTS = ProcessRights(
 )
 
 
-def told(folder: Path, before: str = "", after: str = "", **rights: Any) -> Any:
+def run_restricted(folder: Path, before: str = "", after: str = "", **changes: Any) -> Any:
+    """The report of a process that drops all rights but ``RIGHTS`` with these changes."""
     folder.mkdir(exist_ok=True)
-    given = dataclasses.replace(RIGHTS, writable=(str(folder),), **rights)
+    rights = dataclasses.replace(RIGHTS, writable=(str(folder),), **changes)
     code = CODE.format(before=before, after=after)
-    data = {"code": code, "given": dataclasses.asdict(given)}
+    data = {"code": code, "rights_to_keep": dataclasses.asdict(rights)}
     env = {"PATH": "/usr/bin:/bin"}
     return json.loads(run_stage(PLAIN_STAGE, data, env, b"", ProcessLimits(300)))
 
@@ -63,27 +64,27 @@ def _real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not landlock.read_abi(), reason="no Landlock")
-def test_git_runs_in_what_is_left(tmp_path: Path) -> None:
-    assert told(tmp_path) == {"git": 0, "status": "", "limits": [10**9, 300]}
+def test_git_runs_after_the_drop(tmp_path: Path) -> None:
+    assert run_restricted(tmp_path) == {"git": 0, "status": "", "limits": [10**9, 300]}
 
 
-def test_what_has_no_children_starts_none(tmp_path: Path) -> None:
+def test_a_row_without_children_starts_none(tmp_path: Path) -> None:
     after = "import threading; t = threading.Thread(target=list); t.start(); t.join()"
-    assert told(tmp_path, after=after, starts_processes=False)["git"] == "Operation not permitted"
+    report = run_restricted(tmp_path, after=after, starts_processes=False)
+    assert report["git"] == "Operation not permitted"
 
 
-def test_without_landlock_it_has_no_capability(tmp_path: Path) -> None:
-    without = "privilege_drop.landlock.read_abi = lambda: 0"
-    found = told(tmp_path, without)
-    assert found["git"] == 0
-    lines = dict(line.split(":\t") for line in found["status"].splitlines() if ":\t" in line)
+def test_without_landlock_no_capability_is_kept(tmp_path: Path) -> None:
+    report = run_restricted(tmp_path, "privilege_drop.landlock.read_abi = lambda: 0")
+    assert report["git"] == 0
+    lines = dict(line.split(":\t") for line in report["status"].splitlines() if ":\t" in line)
     assert {int(lines[f"Cap{name}"], 16) for name in ("Prm", "Eff", "Amb", "Inh")} == {0}
     assert (lines["NoNewPrivs"], lines["Seccomp"]) == ("1", "2")
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not landlock.read_abi(), reason="only root, with Landlock")
 def test_root_reads_objects_of_another_user(tmp_path: Path) -> None:
-    """A runner clones as another user than the job's, perhaps with a umask."""
+    """A runner may clone as another user than the job's, with a strict umask."""
     closed = tmp_path / "objects"
     closed.mkdir(mode=0o700)
     (closed / "one").write_text("of another")
@@ -92,4 +93,4 @@ def test_root_reads_objects_of_another_user(tmp_path: Path) -> None:
         os.chown(path, 60_000, 60_000)
     after = f"assert open({str(closed / 'one')!r}).read() == 'of another'"
     readable = (*SYSTEM, str(closed))
-    assert told(tmp_path / "own", after=after, readable=readable)["git"] == 0
+    assert run_restricted(tmp_path / "own", after=after, readable=readable)["git"] == 0

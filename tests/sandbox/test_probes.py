@@ -90,6 +90,6 @@ def test_each_attempt_is_made_and_the_same_on_each_ancestor(tmp_path: Path) -> N
     )
 
 
-def test_no_way_that_the_attacker_knows_is_left_out(tmp_path: Path) -> None:
+def test_every_verb_of_the_attacks_is_used(tmp_path: Path) -> None:
     elsewhere = {"same", "set_mode", "usable", "greeted", "change_attribute"}
     assert {*VERBS} - gather(tmp_path)[1] <= elsewhere

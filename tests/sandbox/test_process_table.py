@@ -1,4 +1,4 @@
-"""The table of processes: complete, kept by the starts, and shown as it is."""
+"""The table of processes: complete, used by every start, and shown in SECURITY.md."""
 
 import ast
 import importlib
@@ -38,16 +38,12 @@ STARTS = {
     "sandbox/probe_run.py": "the proof, in the sandbox",
     "sandbox/inside/": "in the sandbox",
 }
-"""Where this program starts processes, and which."""
+"""The modules that start processes, and which ones."""
 CALLS = {"Popen", "fork", "execve", "execv", "posix_spawn", "prepare_stage", "prepare_start"}
 
 
-def named() -> dict[str, ProcessRow]:
-    made = vars(process_table).items()
-    return {name: value for name, value in made if isinstance(value, ProcessRow)}
-
-
-def calls() -> Iterator[tuple[str, str]]:
+def list_calls() -> Iterator[tuple[str, str]]:
+    """The module and the function of each call in the package."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
@@ -56,7 +52,7 @@ def calls() -> Iterator[tuple[str, str]]:
 
 
 def test_a_process_without_a_row_is_found() -> None:
-    """Whatever has ``main(data)`` is started by a row; nothing else starts a process."""
+    """A module with ``main(data)`` is started from a row; nothing else starts a process."""
     modules = {row.module for row in ROWS}
     mains = {
         ".".join(("gitlab_nightshift", *path.relative_to(PACKAGE).with_suffix("").parts))
@@ -66,13 +62,13 @@ def test_a_process_without_a_row_is_found() -> None:
         if len(node.args.args) == 1 and "Any" in ast.unparse(node.args.args[0])
     }
     assert mains == modules - {process_table.SUPERVISOR.module}
-    starting = {path for path, name in calls() if name in CALLS}
-    odd = {path for path in starting if not path.startswith(tuple(STARTS))}
-    assert odd == set(), "start it from a row (sandbox/stage_process.py)"
+    starting = {path for path, name in list_calls() if name in CALLS}
+    unlisted = {path for path in starting if not path.startswith(tuple(STARTS))}
+    assert unlisted == set(), "start it from a row (sandbox/stage_process.py)"
 
 
 def test_every_row_is_in_the_table() -> None:
-    assert set(named().values()) == set(ROWS)
+    assert {row for row in vars(process_table).values() if isinstance(row, ProcessRow)} == {*ROWS}
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
@@ -84,8 +80,8 @@ def test_a_row_can_be_filled_in(row: ProcessRow) -> None:
         assert all(path.startswith("/") for path in (*rights.readable, *rights.writable))
 
 
-def test_all_files_are_not_those_in_which_home_keeps_credentials(tmp_path: Path) -> None:
-    """But their names, as HOME may be the checkout."""
+def test_all_files_excludes_the_credentials_in_home(tmp_path: Path) -> None:
+    """Their names can be listed, as HOME may be the checkout."""
     for name in (".ssh/id", ".netrc", "shop/a.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -98,21 +94,21 @@ def test_all_files_are_not_those_in_which_home_keeps_credentials(tmp_path: Path)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_what_holds_no_secret_and_reads_an_agents_bytes_is_kept_to_its_row(row: ProcessRow) -> None:
+def test_processes_that_read_agents_bytes_are_confined(row: ProcessRow) -> None:
     if row.agent_bytes and not row.secrets:
         assert row.confined is not Confined.NOT
 
 
-def test_code_is_planted_in_each_that_is_kept_to_its_row() -> None:
-    kept = [row for row in ROWS if row.confined in (Confined.AT_START, Confined.ON_TASK)]
+def test_code_is_planted_in_every_confined_process() -> None:
+    confined = [row for row in ROWS if row.confined in (Confined.AT_START, Confined.ON_TASK)]
     planted = {*test_planted.OF_ROWS, *test_planted_delegation.OF_ROWS, ADDRESSES.name, CHAT.name}
-    commands = {command for row in kept if row.name not in planted for command in row.commands}
+    commands = {command for row in confined if row.name not in planted for command in row.commands}
     assert commands == test_planted.COMMANDS.keys()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_row_says_whose_attributes_planted_code_changes(row: ProcessRow) -> None:
-    """``separation/test_planted.py`` holds these tables against what the code gets."""
+def test_rows_and_planted_code_agree_on_attributes(row: ProcessRow) -> None:
+    """``separation/test_planted.py`` compares its tables with the rights of the planted code."""
     if row.confined is Confined.AS_WORK:
         assert row.attributes is Attributes.WRITTEN
         assert not any({*test_planted.UNSEEN} & left for left in test_planted.LEFT.values())

@@ -1,4 +1,4 @@
-"""What real work needs, inside every tier: the agent's CLI, builds, servers on loopback, git."""
+"""Programs for real work in every tier: the agent's CLI, builds, servers on loopback, git."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ def need_program(*names: str) -> None:
 
 
 def test_the_real_claude_runs_a_whole_bead(landlock_room: Room) -> None:
-    """And nothing is refused to it; whole nights of it in the other tiers: ``nights_agents``."""
+    """Nothing is refused to it. ``nights_agents`` has whole nights in the other tiers."""
     claude = (NODE_MODULES / ".bin/claude").resolve()
     if not claude.exists():
         pytest.skip("npm ci has not been run in tests/node")
@@ -85,7 +85,7 @@ def test_the_real_claude_runs_a_whole_bead(landlock_room: Room) -> None:
     assert json.loads(done.stdout)["structured_output"] == {"passed": True}
     assert results[0].splitlines()[0] == "hi"  # the CLI adds words of its own
     assert handoff.read_text() == "{}"
-    assert done.told.refused == ()
+    assert done.report.refused == ()
 
 
 def test_a_make_build(any_room: Room) -> None:
@@ -129,7 +129,7 @@ def test_npm_installs_a_folder_and_runs_a_script(any_room: Room) -> None:
 
 
 def test_pip_installs_a_folder(any_room: Room) -> None:
-    """A wheel from a local folder, as a lock file with a company's cache has it."""
+    """From a wheel in a local folder."""
     import zipfile
 
     wheel = any_room.write("w/one-1.0-py3-none-any.whl", "")
@@ -180,8 +180,8 @@ def _compiled() -> Path:
     return folder / "A.class"
 
 
-def test_shared_memory_is_there_where_it_is_nobody_elses(any_room: Room) -> None:
-    """Python's locks between processes. Landlock could only open the folder of the whole job."""
+def test_shared_memory_works_where_it_is_private(any_room: Room) -> None:
+    """Python's locks between processes need it. With Landlock it would be the whole job's."""
     source = """
 import concurrent.futures, multiprocessing
 with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context('fork')) as pool:

@@ -1,4 +1,4 @@
-"""The proof, in every tier and in every place that can be made here, and what its findings mean.
+"""The proof, in every tier and in every place that works here, and the meaning of its findings.
 
 Places: this process as it is; a plain user; conditions like Docker's, as root and as a user.
 """
@@ -29,11 +29,11 @@ from gitlab_nightshift.sandbox.proof import (
 )
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
 from gitlab_nightshift.sandbox.tiers import (
-    DIRECT,
+    DIRECT_NETWORK,
     GATEWAY,
     JOB,
-    LIVING,
     MODES,
+    OUTLIVING,
     OWN_CODE,
     ROWS,
     SERVICES,
@@ -116,7 +116,7 @@ def drive(place: str, folder: Path, *tiers: str) -> dict[str, Any]:
 
 
 def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
-    """And ``auto`` takes the strongest, and passes over what is missing."""
+    """And ``auto`` takes the strongest tier that works."""
     results = drive(place, folder, "auto", *(tier for tier in Tier if tier is not Tier.NONE))
     auto = results.pop("auto")
     missing = {tier for tier, result in results.items() if "missing" in result}
@@ -132,8 +132,8 @@ def test_no_tier_has_a_hole_in_any_place(place: str, folder: Path) -> None:
         assert (auto["tier"], missing) == EXPECTED[place]
 
 
-def test_each_attempt_gets_through_where_nothing_stops_it(folder: Path) -> None:
-    """Else an attempt could be held for a reason that is not the boundary's."""
+def test_without_a_boundary_every_attempt_succeeds(folder: Path) -> None:
+    """Else an attempt could fail for another reason than the boundary."""
     sandbox = choose(Tier.NONE, folder)
     scratch, hidden = folder / "scratch", folder / "private"
     scratch.mkdir()
@@ -166,7 +166,7 @@ CANNOT_BE_SHOWN = {
 def test_a_broken_promise_is_a_hole_with_a_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No boundary at all, sold as the landlock tier."""
+    """The tier none with the guarantees of the landlock tier."""
     monkeypatch.setattr(proofs, "ENDING_S", 0.0)
     none = choose(Tier.NONE, folder)
     promised = build_guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
@@ -181,7 +181,7 @@ def test_a_broken_promise_is_a_hole_with_a_name(
     assert GuaranteeState.BROKEN in {row.state for row in proof.rows}
 
 
-def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None:
+def test_a_daemon_that_cannot_start_counts_as_not_tried(any_room: Room) -> None:
     """It has nowhere to hold its lock; the other attempts are made once, and all the same."""
     closed = any_room.root / "closed"
     closed.mkdir(mode=0o555)
@@ -190,7 +190,7 @@ def test_a_daemon_that_cannot_start_is_told_as_not_tried(any_room: Room) -> None
     assert (proof.failure, len(proof.findings) > 40) == ("", True)
     [hole] = proof.holes
     assert hole.startswith("outlive the bead (not tried: ")
-    [row] = [row for row in proof.rows if row.title == LIVING.title]
+    [row] = [row for row in proof.rows if row.title == OUTLIVING.title]
     assert row.state is GuaranteeState.BROKEN
 
 
@@ -223,7 +223,7 @@ os.fork = fork
 NO_DESCRIPTORS = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
 
 
-def test_a_child_that_cannot_fork_never_runs_on(tmp_path: Path) -> None:
+def test_a_child_that_cannot_fork_exits(tmp_path: Path) -> None:
     outlive = ["outlive", str(tmp_path / "lock")]
     first, again, other = try_lacking(FORKS_ONCE, outlive, outlive, ["usable", "/bin/sh"])
     why = "not tried: [Errno 11] Resource temporarily unavailable"
@@ -231,13 +231,13 @@ def test_a_child_that_cannot_fork_never_runs_on(tmp_path: Path) -> None:
     assert other[0] is True
 
 
-def test_what_the_machine_lacks_proves_nothing() -> None:
+def test_exhausted_resources_prove_nothing() -> None:
     assert try_lacking(NO_DESCRIPTORS, ["read", "/etc/passwd"]) == [
         (None, "not tried: Too many open files")
     ]
     guarantees = build_guarantees(Tier.LANDLOCK, Features(landlock=6, notify=True))
     untried = ProbeOutcome("try", None, "not tried: Too many open files")
-    for row in (GATEWAY, LIVING, WRITING):
+    for row in (GATEWAY, OUTLIVING, WRITING):
         assert proofs._build_finding(row, untried, guarantees).hole
 
 
@@ -255,7 +255,7 @@ def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
     assert [f.hole for f in gateway] == [not inside_listens]
 
 
-def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
+def test_a_sandbox_that_cannot_be_set_up_is_reported(any_room: Room) -> None:
     broken = replace(any_room.sandbox, features=Features(landlock=99, notify=False))
     proof = prove(broken, any_room.confinement, ProbeTargets())
     assert not proof.held
@@ -263,7 +263,7 @@ def test_a_sandbox_that_cannot_be_set_up_is_told(any_room: Room) -> None:
     assert proof.rows == ()
 
 
-def test_a_row_tells_the_worst_of_its_attempts() -> None:
+def test_a_row_reports_the_worst_of_its_attempts() -> None:
     row = ROWS[0]
     findings = (
         ProbeFinding(row, "read a", False, True, "Permission denied"),
@@ -308,10 +308,10 @@ def finding(row: ProofRow, tier: Tier, features: Features, *, is_open: bool = Tr
         (Tier.NONE, Features(0, notify=False), FOUR),
     ],
 )
-def test_what_a_tier_leaves_open_is_partial(
+def test_open_rows_make_a_guarantee_partial(
     tier: Tier, features: Features, partial: tuple[str, ...]
 ) -> None:
-    """Also where the proof gets through there; what it cannot do is no wider promise."""
+    """Whether the attempts of these rows succeed or not."""
     promised = build_guarantees(tier, features)
     open_ones = [finding(row, tier, features) for row in ROWS if not promised.closes(row)]
     closed = [finding(row, tier, features, is_open=False) for row in ROWS]
@@ -338,8 +338,8 @@ def test_the_reason_says_what_the_kernel_refused() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: ProofRow) -> None:
-    """So in a guarantee that is partial for another row: modes left open excuse no writing."""
+def test_a_hole_breaks_its_guarantee(row: ProofRow) -> None:
+    """Also if the guarantee is partial because of another row: open modes excuse no writing."""
     without = Features(landlock=6, notify=False)
     tiers = [(tier, FULL) for tier in (Tier.NAMESPACES, Tier.UID, Tier.LANDLOCK)]
     for tier, features in (*tiers, (Tier.LANDLOCK, without)):
@@ -347,12 +347,12 @@ def test_a_way_through_that_is_promised_to_be_closed_breaks_its_guarantee(row: P
         broken = [
             (each.name, each.reason) for each in judged if each.state is GuaranteeState.BROKEN
         ]
-        excused = features is without and row in (MODES, SERVICES, DIRECT)
+        excused = features is without and row in (MODES, SERVICES, DIRECT_NETWORK)
         assert broken == ([] if excused else [(row.promise, "try it (it can be done)")])
 
 
 def refusal(tier: Tier, features: Features, accepted: tuple[str, ...], *rows: ProofRow) -> str:
-    """Why a run is stopped, "" where it goes on."""
+    """Why a run is stopped, "" if it goes on."""
     findings = [finding(row, tier, features) for row in rows]
     try:
         refuse_weaker(tier, judge_guarantees(build_guarantees(tier, features), findings), accepted)
@@ -363,26 +363,26 @@ def refusal(tier: Tier, features: Features, accepted: tuple[str, ...], *rows: Pr
     return ""
 
 
-def test_what_is_only_partly_held_stops_a_run_unless_it_is_accepted() -> None:
+def test_a_partial_guarantee_stops_a_run_unless_accepted() -> None:
     assert refusal(Tier.NAMESPACES, FULL, ()) == refusal(Tier.LANDLOCK, FULL, ()) == ""
-    said = refusal(Tier.LANDLOCK, OLD, ())
+    message = refusal(Tier.LANDLOCK, OLD, ())
     names = "files, network, lifetime are only partly held in the tier landlock"
-    assert said.startswith(f"{names} (modes and times of ")
-    assert "; TCP goes anywhere: " in said
-    assert "; accept it with accept_partial: [files, network, lifetime] (" in said
-    assert len(said) < 400, "which is what a log's last line shows"
-    said = refusal(Tier.LANDLOCK, OLD, ("network", "lifetime"))
-    assert said.startswith("files is only partly held in the tier landlock (modes ")
-    assert "accept_partial: [files, network, lifetime]" in said
+    assert message.startswith(f"{names} (modes and times of ")
+    assert "; TCP goes anywhere: " in message
+    assert "; accept it with accept_partial: [files, network, lifetime] (" in message
+    assert len(message) < 400, "which is what a log's last line shows"
+    message = refusal(Tier.LANDLOCK, OLD, ("network", "lifetime"))
+    assert message.startswith("files is only partly held in the tier landlock (modes ")
+    assert "accept_partial: [files, network, lifetime]" in message
     assert refusal(Tier.LANDLOCK, OLD, FOUR) == ""
     assert refusal(Tier.NAMESPACES, FULL, FOUR) == ""
 
 
-def test_what_is_broken_cannot_be_accepted() -> None:
-    for row in (JOB, DIRECT, SERVICES, WRITING, GATEWAY, OWN_CODE):
-        said = refusal(Tier.LANDLOCK, FULL, FOUR, row)
-        assert said == "the boundary does not hold here: try it (it can be done)"
+def test_a_broken_guarantee_cannot_be_accepted() -> None:
+    for row in (JOB, DIRECT_NETWORK, SERVICES, WRITING, GATEWAY, OWN_CODE):
+        message = refusal(Tier.LANDLOCK, FULL, FOUR, row)
+        assert message == "the boundary does not hold here: try it (it can be done)"
 
 
-def test_no_tier_at_all_was_asked_for_by_name() -> None:
+def test_the_tier_none_stops_no_run() -> None:
     assert refusal(Tier.NONE, Features(0, notify=False), ()) == ""

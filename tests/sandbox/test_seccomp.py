@@ -1,4 +1,4 @@
-"""The filter's decisions, asked of its program; test_proof shows the kernel's own."""
+"""The decisions of the filter's program; test_proof shows those of the kernel."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ FORMS = [NOTIFY, ALONE, OWN, form(True, guard_signals=True, deny_truncate=True)]
 
 
 @pytest.mark.parametrize("filters", FORMS)
-def test_what_no_build_needs_is_denied(filters: bytes) -> None:
+def test_calls_that_no_build_needs_are_denied(filters: bytes) -> None:
     known = [name for name in DENIED if name in NUMBERS]
     assert {name: decide(filters, name) for name in known} == dict.fromkeys(known, EPERM)
 
@@ -61,7 +61,7 @@ def test_ordinary_calls_pass(filters: bytes) -> None:
 
 
 @pytest.mark.parametrize("filters", FORMS)
-def test_foreign_calls(filters: bytes) -> None:
+def test_calls_of_another_abi_and_unknown_ones(filters: bytes) -> None:
     assert decide(filters, 1, arch=0x40000003) == "kill"  # i386
     assert decide(filters, 0x40000000 + 41) == ENOSYS  # x32
     assert decide(filters, 470) == ENOSYS  # of a kernel newer than this program
@@ -123,7 +123,7 @@ def test_system_v_ipc_is_shared_with_outsiders(filters: bytes) -> None:
     assert {decide(filters, name) for name in SYSV if name in NUMBERS} == {ENOSYS}
 
 
-def test_what_the_monitor_decides() -> None:
+def test_calls_that_the_monitor_handles() -> None:
     assert {decide(NOTIFY, name) for name in ("connect", "bind", "listen")} == {"notify"}
     assert {decide(ALONE, name) for name in ("connect", "bind", "listen")} == {"allow"}
 
@@ -145,22 +145,17 @@ def test_sending(filters: bytes) -> None:
 def test_socket_options_by_name(filters: bytes) -> None:
     for level, option in ((1, 2), (1, 15), (6, 1), (0, 1), (41, 26)):
         assert decide(filters, "setsockopt", 3, level, option) == "allow"
-    # BINDTODEVICE, MARK, BINDTOIFINDEX; TCP_REPAIR, FASTOPEN_CONNECT, ULP; IP_OPTIONS,
-    # IP_TRANSPARENT; IPV6_RTHDR, FLOWLABEL_MGR; another level
-    bad = (
-        (1, 25),
-        (1, 36),
-        (1, 62),
-        (6, 19),
-        (6, 30),
-        (6, 31),
-        (0, 4),
-        (0, 19),
-        (41, 57),
-        (41, 32),
-    )
-    for level, option in (*bad, (270, 1), (255, 3)):
-        assert decide(filters, "setsockopt", 3, level, option) == ENOPROTOOPT
+    refused = {
+        1: (25, 36, 62),  # BINDTODEVICE, MARK, BINDTOIFINDEX
+        6: (19, 30, 31),  # TCP_REPAIR, FASTOPEN_CONNECT, ULP
+        0: (4, 19),  # IP_OPTIONS, IP_TRANSPARENT
+        41: (57, 32),  # IPV6_RTHDR, FLOWLABEL_MGR
+        270: (1,),  # other levels
+        255: (3,),
+    }
+    for level, options in refused.items():
+        for option in options:
+            assert decide(filters, "setsockopt", 3, level, option) == ENOPROTOOPT
 
 
 @pytest.mark.parametrize("filters", FORMS)
@@ -180,52 +175,51 @@ def test_other_arguments(filters: bytes) -> None:
 
 
 def test_signals_where_landlock_does_not_scope_them() -> None:
-    watched = form(True, guard_signals=True)
-    assert {decide(watched, name, 5) for name in SIGNALS} == {"notify"}
-    assert decide(watched, "pidfd_send_signal", 3, 9) == EPERM
-    assert decide(watched, "fcntl", 3, 8, 4711) == EPERM  # F_SETOWN
-    assert decide(watched, "fcntl", 3, 1, 0) == "allow"
+    monitored = form(True, guard_signals=True)
+    assert {decide(monitored, name, 5) for name in SIGNALS} == {"notify"}
+    assert decide(monitored, "pidfd_send_signal", 3, 9) == EPERM
+    assert decide(monitored, "fcntl", 3, 8, 4711) == EPERM  # F_SETOWN
+    assert decide(monitored, "fcntl", 3, 1, 0) == "allow"
     assert decide(NOTIFY, "kill", 5, 9) == "allow"
-    lone_pid = form(guard_signals=True)
-    assert decide(lone_pid, "kill", -1, 9) == EPERM
-    assert decide(lone_pid, "kill", 5, 9) == "allow"
+    unmonitored = form(guard_signals=True)
+    assert decide(unmonitored, "kill", -1, 9) == EPERM
+    assert decide(unmonitored, "kill", 5, 9) == "allow"
 
 
-def test_truncate_where_landlock_does_not_see_it() -> None:
+def test_truncate_where_landlock_does_not_check_it() -> None:
     assert decide(form(deny_truncate=True), "truncate") == EPERM
     assert decide(NOTIFY, "truncate") == "allow"
 
 
-def test_changes_of_a_file_where_agents_own_the_jobs() -> None:
-    judged = form(True, notify_attributes=True)
+def test_attribute_changes_of_agents_with_the_jobs_user() -> None:
+    monitored = form(True, notify_attributes=True)
     known = [name for name in ATTRIBUTES if name in NUMBERS]
-    assert {decide(judged, name) for name in known} == {"notify"}
-    assert {decide(judged, name) for name in NEWER_ATTRIBUTES} == {ENOSYS}
+    assert {decide(monitored, name) for name in known} == {"notify"}
+    assert {decide(monitored, name) for name in NEWER_ATTRIBUTES} == {ENOSYS}
     for filters in (NOTIFY, ALONE, OWN):
         assert {decide(filters, name) for name in (*known, *NEWER_ATTRIBUTES)} == {"allow"}
     assert set(ATTRIBUTES) == set(CALLS), "whatever is handed over is answered"
 
 
-def test_a_row_may_keep_every_attribute_of_every_file() -> None:
+def test_a_row_may_forbid_all_attribute_changes() -> None:
     known = [name for name in (*ATTRIBUTES, *NEWER_ATTRIBUTES) if name in NUMBERS]
     assert {decide(form(deny_attributes=True), name) for name in known} == {EPERM}
 
 
-def test_what_is_alone_starts_nothing_signals_nobody_and_serves_nobody() -> None:
-    lone_pid = form(own_process=True, lone_pid=4711, serves=False)
+def test_a_lone_process_starts_signals_and_serves_nothing() -> None:
+    lone = form(own_process=True, lone_pid=4711, serves=False)
     refused = [*NEW_PROCESSES, *OTHERS_SCHEDULING, "listen", "pidfd_send_signal", "tkill"]
-    assert {decide(lone_pid, name) for name in refused if name in NUMBERS} == {EPERM}
-    assert [decide(lone_pid, "clone", flags) for flags in (17, 0x10000, 0x10010000)] == [
-        *(EPERM, "allow", EPERM),  # a process, a thread, a thread in another user namespace
-    ]
-    assert [decide(lone_pid, name, pid) for name in ("kill", "tgkill") for pid in (4711, 1)] == [
-        *("allow", EPERM, "allow", EPERM),
-    ]
-    assert [decide(lone_pid, "socket", 2, kind) for kind in (1, 2)] == ["allow", "allow"]
-    assert decide(lone_pid, "socket", 1, 1) == EAFNOSUPPORT
+    assert {decide(lone, name) for name in refused if name in NUMBERS} == {EPERM}
+    # A process, a thread, a thread in another user namespace.
+    answers = [decide(lone, "clone", flags) for flags in (17, 0x10000, 0x10010000)]
+    assert answers == [EPERM, "allow", EPERM]
+    for name in ("kill", "tgkill"):
+        assert [decide(lone, name, pid) for pid in (4711, 1)] == ["allow", EPERM]
+    assert [decide(lone, "socket", 2, kind) for kind in (1, 2)] == ["allow", "allow"]
+    assert decide(lone, "socket", 1, 1) == EAFNOSUPPORT
 
 
-def test_what_looks_up_no_names_sends_no_datagram() -> None:
+def test_without_name_lookups_no_datagram_is_sent() -> None:
     filters = form(own_process=True, datagrams=False)
     assert [decide(filters, "socket", 2, kind) for kind in (1, 2)] == ["allow", EAFNOSUPPORT]
 

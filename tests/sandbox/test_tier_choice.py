@@ -1,4 +1,4 @@
-"""Why a tier does not work here: the line names the file, and the setting that mends it."""
+"""Why a tier does not work here: the message names the file and the setting to change."""
 
 import os
 import re
@@ -19,8 +19,8 @@ from tests.sandbox.tools import Room, open_folder
 from tests.support.kills import killed_at_each_place
 
 
-def test_a_tools_folder_that_holds_the_runs_own_one(any_room: Room) -> None:
-    """As where ``agent_paths`` names ``/builds`` and TMPDIR lies in it."""
+def test_a_program_folder_around_the_runs_folder(any_room: Room) -> None:
+    """As if ``agent_paths`` names ``/builds``, and TMPDIR lies in it."""
     tier = any_room.sandbox.tier
     with open_folder() as tools:
         scratch = tools / "tmp"
@@ -44,8 +44,8 @@ def test_a_tools_folder_that_holds_the_runs_own_one(any_room: Room) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_what_a_kill_in_the_trial_leaves_beside_the_checkout_is_removed(box: Box) -> None:
-    """Not what another run holds, nor what only has such a name."""
+def test_the_trial_folder_of_a_killed_run_is_removed(box: Box) -> None:
+    """But not one that another run has locked, or that another user owns."""
     identity = uid_tier.reserve_user()
     assert identity
 

@@ -1,4 +1,4 @@
-"""The downloads of build tools: found where they are, and nothing secret opened with them."""
+"""The download caches of build tools are opened, but no secrets beside them."""
 
 import shutil
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def test_each_cache_is_found_below_home_and_named_by_its_variable(home: Path) ->
     assert not [s for s in secrets for folder in folders if s.is_relative_to(folder)]
 
 
-def test_the_jobs_variables_say_where_they_are_elsewhere(home: Path, tmp_path: Path) -> None:
+def test_the_jobs_variables_name_other_folders(home: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "caches"
     for name in ("mod", "gopath/pkg/mod", "m2"):
         (elsewhere / name).mkdir(parents=True)
@@ -71,15 +71,15 @@ def test_the_jobs_variables_say_where_they_are_elsewhere(home: Path, tmp_path: P
     )
 
 
-def test_nothing_is_named_where_there_is_nothing(tmp_path: Path) -> None:
+def test_missing_caches_set_no_variable(tmp_path: Path) -> None:
     assert find(tmp_path / "home", GOMODCACHE="/nonexistent", CARGO_HOME="relative") == ({}, [])
 
 
 @pytest.mark.parametrize(
     "place", ["/", "{home}", "{parent}", "{parent}/shop", "{parent}/shop.tmp", "{home}/.ssh/go"]
 )
-def test_a_variable_opens_no_place_that_holds_more_than_downloads(home: Path, place: str) -> None:
-    """Whoever sets a variable of the job wrongly does not open the job's secrets by it."""
+def test_a_variable_opens_no_folder_with_more_than_downloads(home: Path, place: str) -> None:
+    """A wrong variable of the job does not open the job's secrets."""
     for folder in (home / ".ssh/go", home.parent / "shop.tmp", home.parent / "shop"):
         folder.mkdir(parents=True)
     named = place.format(home=home, parent=home.parent)
@@ -105,7 +105,7 @@ def test_a_cache_in_the_checkout_is_named_and_needs_no_opening(home: Path, tmp_p
     assert not [folder for folder in folders if folder.startswith(str(tmp_path / "shop"))]
 
 
-def test_what_the_settings_name_themselves_stays(home: Path, tmp_path: Path) -> None:
+def test_variables_that_the_settings_name_are_unchanged(home: Path, tmp_path: Path) -> None:
     own = build_settings({"agent_env": ["GOMODCACHE"], "agent_paths": [f"{home}/.rustup"]})
     env = {"GOMODCACHE": "/opt/gomod", "CI": "true"}
     settings, given = open_tool_caches(own, env, home, tmp_path / "shop")

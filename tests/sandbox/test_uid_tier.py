@@ -1,4 +1,4 @@
-"""A tree changes its owner and gets its owners back."""
+"""A tree is given to the agents' user and back to its old owners."""
 
 import os
 import stat
@@ -14,18 +14,18 @@ from gitlab_nightshift.sandbox.uid_tier import Owners, give, read_owners, take_b
 
 AGENT = SandboxUser(60999, 60999, -1)
 USER = (60999, 60999)
-KEPT = {"hard", "src/deep/tool", "src/ping", "null"}
-"""Not given away: a name of a file outside, programs with rights of their own, a device."""
+NOT_GIVEN = {"hard", "src/deep/tool", "src/ping", "null"}
+"""A hard link to a file outside, a setuid program, one with a capability, a device."""
 
 
-def owners(root: Path) -> dict[str, tuple[int, int, int]]:
-    return {path: (e.uid, e.gid, e.mode) for path, e in scan(root).items()}
+def scan_owners(root: Path) -> dict[str, tuple[int, int, int]]:
+    return {path: (entry.uid, entry.gid, entry.mode) for path, entry in scan(root).items()}
 
 
-def given(root: Path) -> Owners:
-    remembered = read_owners(root, AGENT)
-    give(root, remembered.user)
-    return remembered
+def give_tree(root: Path) -> Owners:
+    owners = read_owners(root, AGENT)
+    give(root, owners.user)
+    return owners
 
 
 @pytest.fixture
@@ -55,56 +55,56 @@ def tree(tmp_path: Path, root: None) -> Path:
     return top
 
 
-def test_everything_is_given_and_comes_back_exactly(tree: Path) -> None:
-    before = owners(tree)
-    remembered = given(tree)
-    now = owners(tree)
-    assert {path for path, (uid, gid, _) in now.items() if (uid, gid) != USER} == KEPT
+def test_everything_is_given_and_taken_back_exactly(tree: Path) -> None:
+    before = scan_owners(tree)
+    owners = give_tree(tree)
+    now = scan_owners(tree)
+    assert {path for path, (uid, gid, _) in now.items() if (uid, gid) != USER} == NOT_GIVEN
     assert {p: m for p, (_, _, m) in now.items()} == {p: m for p, (_, _, m) in before.items()}
     assert (tree.parent / "victim").stat().st_uid == 0
-    take_back(tree, remembered)
-    assert owners(tree) == before
+    take_back(tree, owners)
+    assert scan_owners(tree) == before
     assert os.getxattr(tree / "src/ping", "security.capability")
 
 
 def test_git_and_other_file_systems_keep_their_owners(tree: Path) -> None:
     (tree / ".git").mkdir()
     (tree / "src/.git").write_text("gitdir: elsewhere")
-    given(tree)
+    give_tree(tree)
     assert (tree / ".git").stat().st_uid == 0
     assert (tree / "src/.git").stat().st_uid == 60999
 
 
-def test_what_is_new_becomes_the_usual_owners(tree: Path) -> None:
-    remembered = given(tree)
+def test_new_files_get_the_usual_owner(tree: Path) -> None:
+    owners = give_tree(tree)
     (tree / "new").write_text("n")
     os.chown(tree / "new", *USER)
     (tree / "new").chmod(0o4755)
     (tree / "src/a.py").unlink()
-    take_back(tree, remembered)
+    take_back(tree, owners)
     status = (tree / "new").stat()
     assert (status.st_uid, status.st_gid) == (0, 0)
     assert not status.st_mode & stat.S_ISUID  # an agent's setuid program is none of root's
 
 
-def test_an_agents_program_in_the_place_of_a_setuid_one_has_no_rights(tree: Path) -> None:
-    remembered = given(tree)
+def test_an_agents_replacement_of_a_setuid_program_gets_no_rights(tree: Path) -> None:
+    owners = give_tree(tree)
     (tree / "src/deep/tool").unlink()
     (tree / "src/deep/tool").write_text("the agent's")
     os.chown(tree / "src/deep/tool", *USER)
     (tree / "src/deep/tool").chmod(0o6755)
-    take_back(tree, remembered)
+    take_back(tree, owners)
     status = (tree / "src/deep/tool").stat()
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o755)
 
 
-def test_names_that_an_agent_planted_lead_to_nothing_outside(tree: Path) -> None:
-    """Where hard links are not protected it may link what is not its own, or its own outwards."""
+def test_planted_links_lead_to_nothing_outside(tree: Path) -> None:
+    """If hard links are not protected, an agent may link files of others, or its own elsewhere."""
     victim, folder = tree.parent / "victim", tree.parent / "folder"
     os.chown(victim, 1111, 1111)
     folder.mkdir()
     (folder / "inner").write_text("i")
-    remembered = given(tree)
+    owners = give_tree(tree)
     os.link(victim, tree / "planted")
     (tree / "src/shared").rmdir()
     (tree / "src/shared").symlink_to(folder)
@@ -112,36 +112,36 @@ def test_names_that_an_agent_planted_lead_to_nothing_outside(tree: Path) -> None
     mine.write_text("an agent's file in another place")
     os.chown(mine, *USER)
     os.link(mine, tree / "its")
-    take_back(tree, remembered)
+    take_back(tree, owners)
     assert victim.stat().st_uid == 1111
     assert (folder.stat().st_uid, (folder / "inner").stat().st_uid) == (0, 0)
     assert mine.stat().st_uid == 60999  # nothing outside becomes root's
 
 
-def test_the_note_survives_a_kill(tree: Path) -> None:
-    before = owners(tree)
-    note = encode_record(given(tree))
+def test_the_saved_owners_survive_a_kill(tree: Path) -> None:
+    before = scan_owners(tree)
+    note = encode_record(give_tree(tree))
     take_back(tree, decode_record(Owners, note))
-    assert owners(tree) == before
+    assert scan_owners(tree) == before
     for damaged in ("", "{}", "[]", '{"version": 2}', '{"version": 1, "others": 3}'):
         with pytest.raises(ValueError):
             decode_record(Owners, damaged.encode())
 
 
-def test_a_half_given_tree_comes_back(tree: Path) -> None:
-    before = owners(tree)
-    remembered = read_owners(tree, AGENT)
+def test_a_partly_given_tree_is_taken_back(tree: Path) -> None:
+    before = scan_owners(tree)
+    owners = read_owners(tree, AGENT)
     for path in ("src", "src/a.py", "twin"):
         os.chown(tree / path, *USER)
-    take_back(tree, remembered)
-    assert owners(tree) == before
+    take_back(tree, owners)
+    assert scan_owners(tree) == before
 
 
-def test_names_that_are_not_text(tree: Path) -> None:
+def test_file_names_that_are_not_utf8(tree: Path) -> None:
     odd = os.fsdecode(b"\xff\xfe")
     (tree / odd).write_text("x")
     os.chown(tree / odd, 7, 7)
-    remembered = decode_record(Owners, encode_record(given(tree)))
-    take_back(tree, remembered)
+    owners = decode_record(Owners, encode_record(give_tree(tree)))
+    take_back(tree, owners)
     entry: TreeEntry = scan(tree)[odd]
     assert (entry.uid, entry.gid) == (7, 7)

@@ -1,4 +1,4 @@
-"""What of HOME work may see: what PATH, links and settings lead to, and nothing else."""
+"""Work may see only the parts of HOME to which PATH, links and settings lead."""
 
 import sys
 from pathlib import Path
@@ -15,24 +15,24 @@ from gitlab_nightshift.sandbox.visible_home import (
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    made = tmp_path / "home"
+    home = tmp_path / "home"
     for name in ("node/bin/node", ".tools/bin/cargo", ".local/share/claude/versions/2", "diary"):
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        (made / name).touch()
-    return made
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    return home
 
 
 def needs(home: Path, *folders: Path) -> set[str]:
-    path = ":".join(map(str, folders))
-    found = list_home_needs({}, path, str(home), home.parent / "checkout", ())
-    return {str(Path(path).relative_to(home)) for path in found}
+    search_path = ":".join(map(str, folders))
+    paths = list_home_needs({}, search_path, str(home), home.parent / "checkout", ())
+    return {str(Path(path).relative_to(home)) for path in paths}
 
 
-def test_an_installation_on_path_is_seen_whole_and_a_shared_folder_alone(home: Path) -> None:
+def test_installations_and_shared_folders_on_path_are_visible(home: Path) -> None:
     assert needs(home, home / "node/bin", home / ".tools/bin") == {"node", ".tools/bin"}
 
 
-def test_what_a_link_on_path_leads_to_is_seen(home: Path) -> None:
+def test_targets_of_links_on_path_are_visible(home: Path) -> None:
     """From a folder of HOME, and from one of the system."""
     inside, outside = home / ".local/bin", home.parent / "system"
     for folder in (inside, outside):
@@ -43,7 +43,7 @@ def test_what_a_link_on_path_leads_to_is_seen(home: Path) -> None:
     assert needs(home, outside) == {"node"}
 
 
-def test_caches_of_tools_are_seen(home: Path) -> None:
+def test_caches_of_tools_are_visible(home: Path) -> None:
     (home / "go/pkg/mod").mkdir(parents=True)
     assert needs(home) == {"go/pkg/mod"}
 
@@ -55,14 +55,14 @@ def test_a_program_in_home_itself_opens_nothing_else(home: Path) -> None:
     assert find_installation(home / "tool", home) == home / "tool"
 
 
-def test_what_lies_in_another_or_is_not_there_is_left_out(home: Path) -> None:
+def test_nested_and_missing_paths_are_left_out(home: Path) -> None:
     (home / "link").symlink_to("node")
     asked = [home, home / "node", home / "node/bin", home / "missing", home / "link", Path("/usr")]
     found = select_below(str(home), map(str, asked))
     assert found == (str(home / "node"), str(home / "link"))
 
 
-def test_a_home_that_holds_what_work_needs_is_not_hidden(home: Path) -> None:
+def test_a_home_that_contains_the_system_is_not_hidden(home: Path) -> None:
     def find(place: Path, *writable: Path) -> str:
         return find_hidden_home({"HOME": str(place)}, map(str, writable))
 

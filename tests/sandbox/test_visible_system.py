@@ -1,4 +1,4 @@
-"""What of the system is shown: all but what is private, in rules and in mounts."""
+"""Agents see the system without its private paths, in Landlock rules and in mounts."""
 
 import os
 import socket
@@ -26,15 +26,16 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("etc", "opt", "usr/bin", "usr/local"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "bin").symlink_to("usr/bin")
-    monkeypatch.setattr(visible_system, "SETTINGS", str(tmp_path / "etc"))
+    monkeypatch.setattr(visible_system, "SYSTEM_SETTINGS", str(tmp_path / "etc"))
     monkeypatch.setattr(visible_system, "LOCAL", str(tmp_path / "usr/local"))
     folders = tuple(str(tmp_path / name) for name in ("usr", "bin", "opt"))
-    monkeypatch.setattr(visible_system, "FOLDERS", folders)
+    monkeypatch.setattr(visible_system, "SYSTEM_FOLDERS", folders)
     monkeypatch.setattr(
-        visible_system, "PACKAGES", (str(tmp_path / "usr/bin"), str(tmp_path / "bin"))
+        visible_system, "PACKAGE_FOLDERS", (str(tmp_path / "usr/bin"), str(tmp_path / "bin"))
     )
-    monkeypatch.setattr(credential_files, "CREDENTIALS", {"pip": (f"{tmp_path}/etc/pip.conf",)})
-    monkeypatch.setattr(credential_files, "SETTINGS", {})
+    pip = {"pip": (f"{tmp_path}/etc/pip.conf",)}
+    monkeypatch.setattr(credential_files, "TOOL_CREDENTIALS", pip)
+    monkeypatch.setattr(credential_files, "TOOL_SETTINGS", {})
     return tmp_path
 
 
@@ -46,7 +47,7 @@ def test_without_anything_private_a_folder_is_one_rule(machine: Path) -> None:
     plant(machine / "opt/tool/bin/tool", 0o755)
     found = look_at_system()
     assert below(machine, found.readable) == {"etc", "opt", "usr"}
-    assert (found.private, found.listable, found.cut) == ((), (), ())
+    assert (found.private, found.listable, found.unscanned) == ((), (), ())
 
 
 def test_around_a_private_file_all_else_is_readable(machine: Path) -> None:
@@ -103,8 +104,8 @@ def test_a_credential_file_is_private_though_everybody_may_read_it(machine: Path
     assert found.credentials == {str(machine / "etc/pip.conf"): "pip"}
 
 
-def test_places_of_the_job_are_private_also_in_opt(machine: Path) -> None:
-    """A HOME in ``/opt`` as some images have it, and what is made there only after the look."""
+def test_paths_of_the_job_are_private_even_in_opt(machine: Path) -> None:
+    """A HOME in ``/opt``, as some images have it, and a path that does not exist yet."""
     plant(machine / "opt/app/home/.npmrc")
     plant(machine / "opt/app/bin/tool")
     plant(machine / "opt/builds/shop/file")
@@ -117,7 +118,7 @@ def test_places_of_the_job_are_private_also_in_opt(machine: Path) -> None:
     assert below(machine, found.own) == below(machine, found.private)
 
 
-def test_a_place_of_the_job_in_a_folder_that_cannot_be_listed(
+def test_a_path_of_the_job_in_a_folder_that_cannot_be_listed(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root lists everything, so the refusal is made here."""
@@ -137,7 +138,7 @@ def test_a_place_of_the_job_in_a_folder_that_cannot_be_listed(
 
 
 @pytest.mark.parametrize("name", ["", "usr", "usr/local", "usr/bin", "bin"])
-def test_a_home_that_holds_the_system_hides_nothing(machine: Path, name: str) -> None:
+def test_a_home_that_contains_the_system_hides_nothing(machine: Path, name: str) -> None:
     plant(machine / "usr/bin/sh", 0o755)
     found = look_at_system([machine / name])
     assert (found.private, found.own) == ((), ())
@@ -146,7 +147,7 @@ def test_a_home_that_holds_the_system_hides_nothing(machine: Path, name: str) ->
 def test_a_file_among_the_packages_is_found_in_the_upper_levels(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As deep as it is cheap; nothing there is hidden for its size, or no program would start."""
+    """As far as it is cheap. No tree there is hidden for its size, or no program would start."""
     plant(machine / "usr/bin/key", 0o600)
     for number in range(40):
         plant(machine / f"usr/bin/large/{number}/x")
@@ -155,7 +156,7 @@ def test_a_file_among_the_packages_is_found_in_the_upper_levels(
     monkeypatch.setattr(visible_system, "MOST_OF_PACKAGES", 10)
     found = look_at_system()
     assert below(machine, found.private) == {"usr/bin/key"}
-    assert found.cut == ()
+    assert found.unscanned == ()
 
 
 def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,12 +165,12 @@ def test_a_tree_that_is_too_large_is_hidden(machine: Path, monkeypatch: pytest.M
     plant(machine / "opt/tool/x")
     monkeypatch.setattr(visible_system, "_MOST_NAMES", 60)
     found = look_at_system()
-    assert below(machine, found.cut) == below(machine, found.private) == {"opt/sdk"}
+    assert below(machine, found.unscanned) == below(machine, found.private) == {"opt/sdk"}
     assert found.shows(machine / "opt/tool/x")
     assert not found.shows(machine / "opt/sdk/1/x")
 
 
-def test_what_is_shown(machine: Path) -> None:
+def test_the_paths_that_an_agent_may_read(machine: Path) -> None:
     plant(machine / "usr/bin/sh", 0o755)
     plant(machine / "usr/bin/key", 0o600)
     found = look_at_system()
@@ -180,7 +181,7 @@ def test_what_is_shown(machine: Path) -> None:
     assert not found.shows(machine / "home")
 
 
-def test_a_mount_covers_what_is_private(tmp_path: Path) -> None:
+def test_mounts_cover_private_paths(tmp_path: Path) -> None:
     key, folder = plant(tmp_path / "key", 0o600), tmp_path / "closed"
     folder.mkdir(mode=0o700)
     machine = System((str(tmp_path),), (str(key), str(folder), str(tmp_path / "gone")))
@@ -207,7 +208,7 @@ def test_a_private_installation_that_is_named_can_be_run(any_room: Room) -> None
     assert hidden.using(closed).shell(str(tool)).stdout == "works\n"
 
 
-def test_a_walk_that_was_made_before_the_jobs_places_were_known(machine: Path) -> None:
+def test_the_jobs_paths_may_be_known_after_the_walk(machine: Path) -> None:
     plant(machine / "opt/key", 0o600)
     walked, own = walk_system(), (machine / "opt/home",)
     plant(machine / "opt/later", 0o600)
@@ -228,12 +229,12 @@ def plant(path: Path, mode: int = 0o644) -> Path:
 
 
 def found(top: Path, **limits: object) -> tuple[set[str], set[str]]:
-    """What is private and what is cut, below ``top``."""
+    """The private and the unscanned paths below ``top``."""
     private = find_private([str(top)], **limits)  # type: ignore[arg-type]
     return tuple({path.removeprefix(f"{top}/") for path in each} for each in vars(private).values())  # type: ignore[return-value]
 
 
-def test_what_not_everybody_may_read_is_found_at_any_depth(tmp_path: Path) -> None:
+def test_private_files_are_found_at_any_depth(tmp_path: Path) -> None:
     plant(tmp_path / "tool/bin/tool", 0o755)
     plant(tmp_path / "tool/etc/deep/key", 0o600)
     plant(tmp_path / "tool/for-the-group", 0o640)
@@ -245,7 +246,7 @@ def test_what_not_everybody_may_read_is_found_at_any_depth(tmp_path: Path) -> No
     assert found(tmp_path) == ({*private, "closed", "to-pass"}, set())
 
 
-def test_a_socket_and_a_pipe_are_private_and_a_link_is_nothing(tmp_path: Path) -> None:
+def test_sockets_and_pipes_are_private_and_links_ignored(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o666)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))
@@ -254,7 +255,7 @@ def test_a_socket_and_a_pipe_are_private_and_a_link_is_nothing(tmp_path: Path) -
         assert found(tmp_path) == ({"pipe", "socket"}, set())
 
 
-def test_a_second_name_is_private_too(tmp_path: Path) -> None:
+def test_a_hard_link_is_private_too(tmp_path: Path) -> None:
     key = plant(tmp_path / "a/key", 0o600)
     (tmp_path / "b").mkdir()
     (tmp_path / "b/name").hardlink_to(key)
@@ -278,13 +279,15 @@ def test_a_second_name_is_private_too(tmp_path: Path) -> None:
         (0o140777, OTHER, True),
     ],
 )
-def test_private_is_what_i_may_read_and_not_everybody(mode: int, owner: int, private: bool) -> None:
+def test_private_is_readable_by_us_but_not_by_everybody(
+    mode: int, owner: int, private: bool
+) -> None:
     status = os.stat_result((mode, 0, 0, 1, owner, 0, 0, 0, 0, 0))
     assert is_private(status, ME) is private
 
 
-def test_a_tree_that_is_too_large_is_cut_as_a_whole(tmp_path: Path) -> None:
-    """What was found in it before is no news; small trees are looked through all the same."""
+def test_a_tree_that_is_too_large_stays_unscanned(tmp_path: Path) -> None:
+    """Small trees are scanned nevertheless."""
     for number in range(60):
         plant(tmp_path / f"large/{number}/file")
     plant(tmp_path / "small/a/b/key", 0o600)
@@ -301,20 +304,20 @@ def test_one_huge_folder_is_not_read_to_its_end(tmp_path: Path) -> None:
     )
 
 
-def test_a_tree_that_is_needed_is_looked_through_whatever_its_size(tmp_path: Path) -> None:
+def test_a_needed_tree_is_scanned_completely(tmp_path: Path) -> None:
     for number in range(60):
         plant(tmp_path / f"python/{number}/file")
     plant(tmp_path / "python/lib/key", 0o600)
     needed = [str(tmp_path / "python/lib")]
-    assert found(tmp_path, limit=20, whole=needed) == ({"python/lib/key"}, set())
+    assert found(tmp_path, limit=20, unlimited=needed) == ({"python/lib/key"}, set())
 
 
-def test_after_the_time_is_up_all_is_cut(tmp_path: Path) -> None:
+def test_after_the_deadline_nothing_is_scanned(tmp_path: Path) -> None:
     plant(tmp_path / "a/key", 0o600)
     assert found(tmp_path, longest_s=-1.0) == (set(), {str(tmp_path)})
 
 
-def test_a_tree_of_private_files_is_one_place(
+def test_a_tree_of_private_files_is_one_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(visible_system, "_MOST_IN_A_TREE", 3)
@@ -325,7 +328,7 @@ def test_a_tree_of_private_files_is_one_place(
     assert found(tmp_path)[0] == {"sdk", "tool/0", "tool/1", "tool/2"}
 
 
-def test_what_is_skipped_is_not_looked_at(tmp_path: Path) -> None:
+def test_skipped_paths_are_not_scanned(tmp_path: Path) -> None:
     plant(tmp_path / "lib/key", 0o600)
     plant(tmp_path / "src/key", 0o600)
     assert found(tmp_path, skip=[str(tmp_path / "lib")])[0] == {"src/key"}

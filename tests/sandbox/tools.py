@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gitlab_nightshift.sandbox.launch import Sandbox, end_all, prepare_launch
+from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import LauncherReport
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate
 
@@ -27,12 +27,12 @@ class Done:
     exit_status: int
     stdout: str
     stderr: str
-    told: LauncherReport
+    report: LauncherReport
 
 
 @dataclass(frozen=True)
 class Room:
-    """A sandbox with a checkout, a HOME and a TMPDIR of its own, and what may be used there."""
+    """A sandbox with its own checkout, HOME and TMPDIR, and the rights there."""
 
     sandbox: Sandbox
     root: Path
@@ -47,16 +47,16 @@ class Room:
         return self.root / "scratch"
 
     def using(self, *read_only: Path, gates: Sequence[Gate] = ()) -> "Room":
-        """The same with more that it may use."""
-        more = replace(
+        """The same room with more read-only paths and gates."""
+        confinement = replace(
             self.confinement,
             read_only=(*self.confinement.read_only, *read_only),
             gates=(*self.confinement.gates, *gates),
         )
-        return replace(self, confinement=more)
+        return replace(self, confinement=confinement)
 
     def write(self, name: str, text: str) -> Path:
-        """A file in the checkout that belongs to whoever the agent is."""
+        """Write a file in the checkout that belongs to the agent's user."""
         path = self.checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -80,16 +80,16 @@ class Room:
         stdin: str = "",
         timeout_s: float = 120.0,
     ) -> Done:
-        """Run a program to its end; nothing of it is left."""
+        """Run a program to its end; none of its processes is left."""
         with prepare_launch(self.sandbox, argv, env or self.env(), self.confinement) as launch:
             process = launch.start()
             try:
                 out, err = process.communicate(stdin.encode(), timeout=timeout_s)
             finally:
                 end(process)
-                assert end_all(self.sandbox)
-            told = launch.read_report()
-        return Done(process.returncode, os.fsdecode(out), os.fsdecode(err), told)
+                assert end_leftovers(self.sandbox)
+            report = launch.read_report()
+        return Done(process.returncode, os.fsdecode(out), os.fsdecode(err), report)
 
     def python(self, source: str, **more: str) -> Done:
         """Run a piece of Python with the system's interpreter."""
@@ -112,7 +112,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextlib.contextmanager
 def open_folder(parent: Path = Path("/tmp")) -> Iterator[Path]:
-    """A folder that another user may enter, which pytest's own are not."""
+    """A folder that other users may enter, unlike pytest's."""
     root = Path(tempfile.mkdtemp(prefix="nightshift-test-", dir=parent))
     root.chmod(0o755)
     try:
@@ -121,7 +121,7 @@ def open_folder(parent: Path = Path("/tmp")) -> Iterator[Path]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def furnished(sandbox: Sandbox, root: Path) -> Room:
+def create_room(sandbox: Sandbox, root: Path) -> Room:
     """A checkout and a scratch folder for a sandbox."""
     checkout, scratch = root / "checkout", root / "scratch"
     folders = (checkout, scratch, scratch / "home", scratch / "tmp")
@@ -134,7 +134,7 @@ def furnished(sandbox: Sandbox, root: Path) -> Room:
 
 @contextlib.contextmanager
 def relay(port: int, path: Path) -> Iterator[Gate]:
-    """What a gateway does by itself: the service on a port listens on a UNIX socket too."""
+    """Make the service on a port listen on a UNIX socket too, as a gateway does by itself."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         path.chmod(0o666)

@@ -178,7 +178,7 @@ def _open_doors() -> None:
             real(option, value)
 
     plant("sealed_entry:_call_prctl", control)
-    plant("system.processes:close_to_others", lambda _: False)
+    plant("system.processes:forbid_inspection", lambda _: False)
     plant("sandbox.privilege_drop:restrict_to", lambda *_: None)
 
 

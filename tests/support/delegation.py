@@ -177,7 +177,7 @@ class Delegations:
             TemporaryFile("w+") as log,
             contextlib.chdir(self.context),
             # It would close the process that runs the tests.
-            patch.object(delegation_run, "close_to_others"),
+            patch.object(delegation_run, "forbid_inspection"),
         ):
             result = api.delegate_file("-", io.BytesIO(raw), whole, log)
             log.seek(0)

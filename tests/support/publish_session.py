@@ -35,7 +35,7 @@ def build_session(
         redact=Redactor((BOT_TOKEN, JOB_TOKEN)),
         emit=emit,
         folder=checkout,
-        secrets=Secrets(token, {}, ()),
+        secrets=Secrets(token),
         known=KnownCheckout(git, git, checkout),
         results=private / "results",
     )

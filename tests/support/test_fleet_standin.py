@@ -24,7 +24,7 @@ def gitlab(tmp_path: Path) -> Iterator[FleetStandin]:
 
 
 def connect(gitlab: FleetStandin, token: str = RUN_TOKEN) -> Client:
-    never = RetryPolicy(until=0.0, clock=Clock(lambda: 1.0))
+    never = RetryPolicy(deadline_s=0.0, clock=Clock(lambda: 1.0))
     return Client(gitlab.url, token, timeout_s=60.0, retry_policy=never)
 
 

@@ -40,7 +40,7 @@ def project(gitlab: FullStandin) -> FullProject:
 
 
 def connect(gitlab: Standin) -> Client:
-    never = RetryPolicy(until=0.0, clock=Clock(lambda: 1.0))
+    never = RetryPolicy(deadline_s=0.0, clock=Clock(lambda: 1.0))
     return Client(gitlab.url, TOKEN, timeout_s=60.0, retry_policy=never)
 
 

@@ -1,4 +1,4 @@
-"""A full disk is noticed, and reported as that."""
+"""A full disk is detected and reported."""
 
 import errno
 from pathlib import Path
@@ -13,7 +13,7 @@ from gitlab_nightshift.repository.git import GitError, build_isolated_git
 from tests.support.disks import fill, small_disk
 
 
-def test_a_disk_is_full_by_its_bytes_and_by_its_files(tmp_path: Path) -> None:
+def test_a_disk_without_free_bytes_or_inodes_is_full(tmp_path: Path) -> None:
     with small_disk(tmp_path / "a") as full, small_disk(tmp_path / "b", "9m", 50) as crowded:
         disks = Disks((tmp_path, full, crowded))
         assert disks.find_full() is None
@@ -30,7 +30,7 @@ def test_a_disk_is_full_by_its_bytes_and_by_its_files(tmp_path: Path) -> None:
         assert raised.value.code is Code.CONFIG
 
 
-def test_git_on_a_full_disk_is_known_by_its_words(tmp_path: Path) -> None:
+def test_a_full_disk_is_recognized_by_gits_message(tmp_path: Path) -> None:
     git = build_isolated_git(tmp_path / "home", "/usr/bin:/bin")
     with small_disk(tmp_path / "disk") as disk:
         git.run("init", "-q", "--bare", "r", cwd=disk)
@@ -38,12 +38,12 @@ def test_git_on_a_full_disk_is_known_by_its_words(tmp_path: Path) -> None:
         with pytest.raises(GitError) as raised:
             git.run("hash-object", "-w", "--stdin", cwd=disk / "r", stdin=b"x" * 9999)
         assert is_full_disk(raised.value)
-        told = pytest.raises(NightshiftError, match=f"no space left on the disk of {disk}")
-        with told, report_full_disk(disk):
+        raises = pytest.raises(NightshiftError, match=f"no space left on the disk of {disk}")
+        with raises, report_full_disk(disk):
             raise raised.value
 
 
-def test_other_failures_are_none(tmp_path: Path) -> None:
+def test_other_errors_are_no_full_disk(tmp_path: Path) -> None:
     git = build_isolated_git(tmp_path / "home", "/usr/bin:/bin")
     with pytest.raises(GitError) as raised:
         git.run("cat-file", "-e", "HEAD", cwd=tmp_path)
@@ -54,10 +54,10 @@ def test_other_failures_are_none(tmp_path: Path) -> None:
         raise PermissionError(errno.EACCES, "no")
 
 
-def test_quotas_are_looked_at_now_and_then_while_a_program_runs(
+def test_quotas_are_checked_every_few_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look makes a file; a full disk itself is seen at every look."""
+    """A check of quotas makes a file; a full disk is detected by every check."""
     now, looks, full = [0.0], [0], [False]
 
     def look(_folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A child's environment comes from an allowlist, whatever the job's environment holds."""
+"""A child's environment comes from an allowlist, whatever the job's environment contains."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gitlab_nightshift.job.job_secrets import MODEL_KEYS
 from gitlab_nightshift.system.environment import (
-    BASE,
+    BASE_VARIABLES,
     DEFAULT_PATH,
     LOCALE,
     build_allowed_env,
@@ -51,7 +51,7 @@ def bead_env(env: dict[str, str], *names: str) -> dict[str, str]:
     return build_bead_env(env, names, home=HOME, tmp=TMP, checkout=CHECKOUT)
 
 
-def test_a_bead_gets_this_and_nothing_else() -> None:
+def test_a_bead_gets_exactly_these_variables() -> None:
     assert bead_env(JOB, "JAVA_HOME", "ANTHROPIC_API_KEY") == {
         "PATH": "/usr/bin",
         "HOME": "/scratch/home",
@@ -68,13 +68,13 @@ def test_a_bead_gets_this_and_nothing_else() -> None:
     }
 
 
-def test_an_empty_job_gives_a_whole_environment() -> None:
+def test_an_empty_job_gives_a_complete_environment() -> None:
     env = bead_env({})
     assert env.keys() == OURS
     assert (env["PATH"], env["LANG"], env["USER"]) == (DEFAULT_PATH, "C.UTF-8", "nightshift")
 
 
-def test_java_has_the_same_home_and_the_teams_options_go_last() -> None:
+def test_java_gets_the_home_and_the_jobs_options_last() -> None:
     env = {"JAVA_TOOL_OPTIONS": "-Xmx1g"}
     assert bead_env(env)["JAVA_TOOL_OPTIONS"] == JAVA, "not named in agent_env"
     assert bead_env(env, "JAVA_TOOL_OPTIONS")["JAVA_TOOL_OPTIONS"] == f"{JAVA} -Xmx1g"
@@ -83,24 +83,24 @@ def test_java_has_the_same_home_and_the_teams_options_go_last() -> None:
 
 
 @pytest.mark.parametrize("name", CODE)
-def test_what_runs_code_is_on_no_list(name: str) -> None:
-    assert name not in BASE
+def test_variables_that_run_code_are_not_passed(name: str) -> None:
+    assert name not in BASE_VARIABLES
     assert name not in bead_env({name: "x"})
 
 
-def test_no_secret_is_on_the_list() -> None:
-    assert not set(MODEL_KEYS) & set(BASE)
-    assert set(BASE) == {"PATH", "USER", *LOCALE, *CERTIFICATES}
+def test_the_base_variables_contain_no_secret() -> None:
+    assert not set(MODEL_KEYS) & set(BASE_VARIABLES)
+    assert set(BASE_VARIABLES) == {"PATH", "USER", *LOCALE, *CERTIFICATES}
 
 
 @pytest.mark.parametrize("name", PROXIES)
 def test_the_jobs_proxies_are_not_passed_on(name: str) -> None:
-    """They may hold a password, and lead past the gateway."""
-    assert name not in BASE
+    """They may contain a password, and lead past the gateway."""
+    assert name not in BASE_VARIABLES
     assert name not in bead_env({name: "http://user:secret@proxy:3128"})
 
 
-NAMES = st.sampled_from(sorted({*JOB, *CODE, *BASE, "gitlab_token", "X"})) | st.text(
+NAMES = st.sampled_from(sorted({*JOB, *CODE, *BASE_VARIABLES, "gitlab_token", "X"})) | st.text(
     st.characters(codec="utf-8", exclude_characters="=\0"), min_size=1, max_size=12
 )
 VALUES = st.text(max_size=20) | st.sampled_from(
@@ -109,16 +109,16 @@ VALUES = st.text(max_size=20) | st.sampled_from(
 
 
 @given(st.dictionaries(NAMES, VALUES), st.lists(NAMES, max_size=5))
-def test_no_other_key_whatever_the_job_and_the_names(env: dict[str, str], names: list[str]) -> None:
+def test_no_other_variable_is_ever_passed(env: dict[str, str], names: list[str]) -> None:
     env = {**env, "GITLAB_TOKEN": TOKEN, "CI_JOB_TOKEN": TOKEN}
-    made = bead_env(env, *names, "GITLAB_TOKEN", "CI_JOB_TOKEN")
-    assert made.keys() <= {*BASE, *OURS, *names}
-    assert not {"GITLAB_TOKEN", "CI_JOB_TOKEN"} & made.keys()
+    child = bead_env(env, *names, "GITLAB_TOKEN", "CI_JOB_TOKEN")
+    assert child.keys() <= {*BASE_VARIABLES, *OURS, *names}
+    assert not {"GITLAB_TOKEN", "CI_JOB_TOKEN"} & child.keys()
     fixed = {"HOME": str(HOME), "TMPDIR": str(TMP)}
-    assert {name: made[name] for name in fixed} == fixed
-    passed = {name for name in made.keys() - {"HOME", "TMPDIR", "SHELL", "PATH"} if name in env}
-    assert all(made[name] == env[name] or not env[name] for name in passed)
-    assert build_allowed_env(env, names).keys() <= {*BASE, *names}
+    assert {name: child[name] for name in fixed} == fixed
+    passed = {name for name in child.keys() - {"HOME", "TMPDIR", "SHELL", "PATH"} if name in env}
+    assert all(child[name] == env[name] or not env[name] for name in passed)
+    assert build_allowed_env(env, names).keys() <= {*BASE_VARIABLES, *names}
     assert "GITLAB_TOKEN" not in build_allowed_env(env, names)
 
 
@@ -135,18 +135,18 @@ def test_no_other_key_whatever_the_job_and_the_names(env: dict[str, str], names:
         (f"{CHECKOUT.parent}", f"{CHECKOUT.parent}"),
     ],
 )
-def test_no_program_is_looked_for_where_an_agent_may_write(path: str, kept: str) -> None:
+def test_path_contains_no_folder_of_the_checkout(path: str, kept: str) -> None:
     assert build_search_path({"PATH": path}, CHECKOUT) == kept
     assert bead_env({"PATH": path})["PATH"] == kept
 
 
-def test_links_into_the_checkout_are_no_way_around(tmp_path: Path) -> None:
+def test_links_into_the_checkout_are_removed_too(tmp_path: Path) -> None:
     checkout, alias = tmp_path / "shop", tmp_path / "alias"
     (checkout / "bin").mkdir(parents=True)
     alias.symlink_to(checkout)
     (tmp_path / "tools").symlink_to(checkout / "bin")
     (checkout / "out").symlink_to("/usr/bin")
-    places = [checkout / "bin", alias / "bin", tmp_path / "tools", checkout / "out"]
-    path = os.pathsep.join([*map(str, places), "/bin"])
+    folders = [checkout / "bin", alias / "bin", tmp_path / "tools", checkout / "out"]
+    path = os.pathsep.join([*map(str, folders), "/bin"])
     assert build_search_path({"PATH": path}, checkout) == "/bin"
     assert build_search_path({"PATH": path}, alias) == "/bin"

@@ -1,4 +1,4 @@
-"""File names: what may be shown, and what git keeps for itself."""
+"""File names: for display, and those that git reserves."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ from gitlab_nightshift.system.file_names import (
     open_short_folder,
     within,
 )
-from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folder
+from gitlab_nightshift.system.private_folders import SCRATCH_PREFIX, open_private_folder
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ from gitlab_nightshift.system.private_folders import SCRATCH, open_private_folde
         ("rtl\u202etxt.exe".encode(), "rtl\\u202etxt.exe"),
     ],
 )
-def test_display_is_one_line_of_valid_utf8(raw: bytes, shown: str) -> None:
+def test_a_formatted_path_is_one_line_of_valid_utf8(raw: bytes, shown: str) -> None:
     assert format_path(os.fsdecode(raw)) == shown
     assert format_path(os.fsdecode(raw)).encode().decode() == shown
 
 
-def test_half_a_character_is_shown_as_an_escape() -> None:
-    """JSON can hold one, so an agent's words can; as a path there is none."""
+def test_a_lone_surrogate_is_escaped() -> None:
+    """An agent's JSON can contain one, a path cannot."""
     assert format_path("a\ud800b") == "a\\ud800b"
 
 
@@ -45,7 +45,7 @@ def test_half_a_character_is_shown_as_an_escape() -> None:
         *(".git::$INDEX_ALLOCATION/x", ".g\u200cit/config", "a\\.git\\config"),
     ],
 )
-def test_every_spelling_of_dot_git_is_known(path: str) -> None:
+def test_every_spelling_of_dot_git_is_recognized(path: str) -> None:
     assert is_dot_git(path)
 
 
@@ -62,12 +62,12 @@ def test_within_and_parents() -> None:
 
 @pytest.mark.parametrize("length", [30, 40, 45, 60, 61, 100])
 def test_a_run_s_own_folder_has_room_for_sockets(tmp_path: Path, length: int) -> None:
-    """Work, being confined, can make none in another place."""
+    """Confined work can make sockets only there."""
     with tempfile.TemporaryDirectory(prefix="n", dir="/tmp") as folder:
         place = Path(f"{folder}/".ljust(length, "t"))
         place.mkdir()
         with (
-            open_private_folder(choose_short_parent(place), tmp_path, SCRATCH) as own,
+            open_private_folder(choose_short_parent(place), tmp_path, SCRATCH_PREFIX) as own,
             open_short_folder(own) as sockets,
         ):
             assert sockets.parent == own

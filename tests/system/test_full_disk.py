@@ -1,4 +1,4 @@
-"""Put back on a disk that is full: what an agent made goes first, in each place where it may be."""
+"""A checkout is restored on a full disk: the agent's files are removed first, wherever they are."""
 
 import os
 import tempfile
@@ -19,30 +19,30 @@ from tests.support.tables import each
 BIG = b"x" * 2_000_000
 
 
-def in_a_tracked_file(root: Path) -> None:
+def fill_tracked_file(root: Path) -> None:
     fill(root, "tracked")
 
 
-def in_an_untracked_file(root: Path) -> None:
+def fill_untracked_file(root: Path) -> None:
     fill(root, "untracked")
 
 
-def in_git(root: Path) -> None:
+def fill_objects(root: Path) -> None:
     (root / "tracked").unlink()
     fill(root / ".git/objects")
 
 
-def in_git_alone(root: Path) -> None:
+def fill_dot_git(root: Path) -> None:
     fill(root / ".git")
 
 
-def in_new_folders(root: Path) -> None:
+def fill_new_folders(root: Path) -> None:
     (root / "tracked").write_bytes(b"")
     (root / "a/b/c").mkdir(parents=True)
     fill(root / "a/b/c")
 
 
-def by_number(root: Path) -> None:
+def use_all_inodes(root: Path) -> None:
     (root / "tracked").unlink()
     (root / "many").mkdir()
     try:
@@ -53,13 +53,13 @@ def by_number(root: Path) -> None:
     raise AssertionError("there is no end to it")
 
 
-PLACES: list[Callable[[Path], None]] = [
-    in_a_tracked_file,
-    in_an_untracked_file,
-    in_git,
-    in_git_alone,
-    in_new_folders,
-    by_number,
+WAYS_TO_FILL: list[Callable[[Path], None]] = [
+    fill_tracked_file,
+    fill_untracked_file,
+    fill_objects,
+    fill_dot_git,
+    fill_new_folders,
+    use_all_inodes,
 ]
 
 
@@ -70,8 +70,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def opened(disk: Path) -> Iterator[Checkout]:
-    """A checkout of its own on the disk."""
+def open_new_checkout(disk: Path) -> Iterator[Checkout]:
+    """A new checkout on the disk."""
     root = Path(tempfile.mkdtemp(prefix="builds-", dir=disk)) / "shop"
     private = Path(tempfile.mkdtemp(prefix="private-", dir=disk.parent))
     repository(root, {"tracked": BIG})
@@ -86,11 +86,13 @@ def opened(disk: Path) -> Iterator[Checkout]:
         remove_tree(root.parent)
 
 
-@each("filled", PLACES)
-def test_a_full_checkout_is_put_back(filled: Callable[[Path], None], disk: Path) -> None:
-    with opened(disk) as checkout:
+@each("fill_disk", WAYS_TO_FILL)
+def test_a_checkout_is_restored_on_a_full_disk(
+    fill_disk: Callable[[Path], None], disk: Path
+) -> None:
+    with open_new_checkout(disk) as checkout:
         root = checkout.path
-        filled(root)
+        fill_disk(root)
         assert checkout.restore() == ()
         assert sorted(path.name for path in root.iterdir()) == [".git", "tracked", "untracked"]
         assert (root / "tracked").read_bytes() == (root / "untracked").read_bytes() == BIG
@@ -98,20 +100,20 @@ def test_a_full_checkout_is_put_back(filled: Callable[[Path], None], disk: Path)
         (root / "after").write_bytes(BIG)
 
 
-@each("filled", [in_a_tracked_file, in_git])
-def test_without_a_look_at_the_disk_it_would_not_be(
-    filled: Callable[[Path], None], disk: Path
+@each("fill_disk", [fill_tracked_file, fill_objects])
+def test_without_checks_of_the_disk_it_is_not_restored(
+    fill_disk: Callable[[Path], None], disk: Path
 ) -> None:
     """The control."""
-    with opened(disk) as checkout, pytest.MonkeyPatch.context() as patch:
-        filled(checkout.path)
+    with open_new_checkout(disk) as checkout, pytest.MonkeyPatch.context() as patch:
+        fill_disk(checkout.path)
         patch.setattr(Disks, "find_full", lambda _: None)
         patch.setattr(restore, "is_disk_full", lambda _: False)
         assert checkout.restore() == ("tracked",)
 
 
-def test_a_change_that_cannot_be_stored_is_told_as_that(disk: Path, tmp_path: Path) -> None:
-    """Git, in the private repository, finds the disk full when it adds the agent's files."""
+def test_a_change_that_cannot_be_stored_is_refused(disk: Path, tmp_path: Path) -> None:
+    """The disk is full when git adds the agent's files to the private repository."""
     root, private = tmp_path / "shop", disk / "private"
     private.mkdir()
     repository(root, {"tracked": b"old"})

@@ -26,7 +26,7 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path / "shop"
 
 
-def test_own_connections_trust_the_copies(shop: Path) -> None:
+def test_certificates_in_the_checkout_are_copied(shop: Path) -> None:
     private = shop.parent / "private"
     env = {
         "SSL_CERT_FILE": "ca.pem",
@@ -38,26 +38,25 @@ def test_own_connections_trust_the_copies(shop: Path) -> None:
         "HTTPS_PROXY": "http://proxy:1",
         "OTHER": "a",
     }
-    made = copy_certificates(env, shop, private)
+    variables = copy_certificates(env, shop, private)
     (shop / "ca.pem").write_text("exchanged")
-    copies = {name: Path(path).read_text() for name, path in made.items()}
-    assert copies == {"SSL_CERT_FILE": "inside", "REQUESTS_CA_BUNDLE": "outside"}
-    assert all(Path(path).is_relative_to(private) for path in made.values())
-    kept = {name: env[name] for name in ("GIT_SSL_CAINFO", "HTTPS_PROXY")}
-    assert build_network_env(env, shop, private) == {**kept, **made}
+    contents = {name: Path(path).read_text() for name, path in variables.items()}
+    assert contents == {"SSL_CERT_FILE": "inside", "REQUESTS_CA_BUNDLE": "outside"}
+    assert all(Path(path).is_relative_to(private) for path in variables.values())
+    unchanged = {name: env[name] for name in ("GIT_SSL_CAINFO", "HTTPS_PROXY")}
+    assert build_network_env(env, shop, private) == {**unchanged, **variables}
 
 
-def test_one_bundle_serves_all_that_name_no_file(shop: Path) -> None:
+def test_unset_variables_name_the_shared_bundle(shop: Path) -> None:
     private, outside = shop.parent / "private", str(shop.parent / "outside.pem")
     env = {"CI_SERVER_TLS_CA_FILE": outside, "SSL_CERT_FILE": "ca.pem", "CURL_CA_BUNDLE": outside}
-    made = copy_certificates(env, shop, private)
+    variables = copy_certificates(env, shop, private)
     (shop / "ca.pem").write_text("exchanged")
-    whole = Path(made["GIT_SSL_CAINFO"]).read_text()
-    assert whole.endswith("\noutside\ninside")
-    assert Path(made["SSL_CERT_FILE"]).read_text() == "inside"
-    assert "REQUESTS_CA_BUNDLE" not in made, "another variable says so"
+    assert Path(variables["GIT_SSL_CAINFO"]).read_text().endswith("\noutside\ninside")
+    assert Path(variables["SSL_CERT_FILE"]).read_text() == "inside"
+    assert "REQUESTS_CA_BUNDLE" not in variables, "CURL_CA_BUNDLE means the same"
     network = build_network_env(env, shop, private)
-    assert network == {**made, "CURL_CA_BUNDLE": outside}
+    assert network == {**variables, "CURL_CA_BUNDLE": outside}
 
     other = shop.parent / "other"
     other.mkdir()
@@ -65,7 +64,7 @@ def test_one_bundle_serves_all_that_name_no_file(shop: Path) -> None:
     assert len({*runners.values()}) == 1 and len(runners) == 3
 
 
-def test_without_a_file_the_machines_own_are_trusted(
+def test_by_default_the_systems_certificates_are_trusted(
     shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, private = str(shop.parent / "outside.pem"), shop.parent / "private"
@@ -75,7 +74,9 @@ def test_without_a_file_the_machines_own_are_trusted(
     assert build_network_env({}, shop, private) == {}
 
 
-def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificates_that_are_not_copied_are_reported(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(shop)
     env = {"SSL_CERT_FILE": "ca.pem", "GIT_SSL_CAINFO": "gone.pem", "SSL_CERT_DIR": "."}
     start = prepare_start([], {**env, "CURL_CA_BUNDLE": "large.pem"})
@@ -87,7 +88,7 @@ def test_what_is_not_copied_is_told(shop: Path, monkeypatch: pytest.MonkeyPatch)
     }
 
 
-def test_every_variable_of_the_table_is_known() -> None:
+def test_the_sealed_start_handles_every_certificate_variable() -> None:
     assert set(CERTIFICATES) == {*CA_FILES, "SSL_CERT_DIR"}
 
 
@@ -117,11 +118,11 @@ ENV = {
         ("http://localhost", ""),
     ],
 )
-def test_the_variables_of_the_job(url: str, proxy: str) -> None:
+def test_the_jobs_proxy_variables(url: str, proxy: str) -> None:
     assert find_job_proxy(url, ENV) == proxy
 
 
-def test_the_lower_case_counts_first_and_a_star_is_everything() -> None:
+def test_lower_case_takes_precedence_and_a_star_matches_all() -> None:
     both = {"HTTPS_PROXY": "http://upper", "https_proxy": "http://lower"}
     assert find_job_proxy("https://a.example", both) == "http://lower"
     assert find_job_proxy("https://a.example", {**both, "no_proxy": "*"}) == ""

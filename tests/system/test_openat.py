@@ -1,4 +1,4 @@
-"""Files in a hostile tree: read, removed and written without being led astray."""
+"""Files in a hostile tree are read, removed and written, never those outside."""
 
 import os
 import socket
@@ -21,8 +21,8 @@ from gitlab_nightshift.system.openat import (
 from tests.repository.tools import remove_all, write
 
 
-def deep(root: Path, depth: int) -> None:
-    """Folders nested too deep for a path: made as an agent could make them."""
+def nest_folders(root: Path, depth: int) -> None:
+    """Nest folders too deep for a path, as an agent could."""
     fd = os.open(root, os.O_RDONLY)
     for _ in range(depth):
         os.mkdir("d" * 100, dir_fd=fd)
@@ -38,7 +38,7 @@ def test_a_plain_file_is_read(tmp_path: Path) -> None:
     assert read_regular(tmp_path, "a/b/c", 2) == b"\0\xff"
 
 
-def test_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a", "123")
     with pytest.raises(RefusedFileError, match="larger than 2 bytes"):
         read_regular(tmp_path, "a", 2)
@@ -61,10 +61,10 @@ def test_hard_links_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tree/name").hardlink_to(tmp_path / "secret")
     with pytest.raises(RefusedFileError, match="hard links"):
         read_regular(tmp_path / "tree", "name", 100)
-    assert read_regular(tmp_path / "tree", "name", 100, linked=True) == b"s3cret"
+    assert read_regular(tmp_path / "tree", "name", 100, allow_links=True) == b"s3cret"
 
 
-def test_what_is_no_regular_file_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+def test_special_files_are_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as server:
@@ -74,16 +74,16 @@ def test_what_is_no_regular_file_is_refused_and_does_not_hang(tmp_path: Path) ->
                 read_regular(tmp_path, path, 100)
 
 
-def test_a_file_without_rights_is_read_and_left_as_it_was(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_read_and_keeps_its_mode(tmp_path: Path) -> None:
     file = write(tmp_path, "closed/file", "text", 0o000)
     assert read_regular(tmp_path, "closed/file", 100) == b"text"
     assert file.stat().st_mode & 0o777 == 0
 
 
-def test_remove_takes_a_tree_too_deep_for_a_path(tmp_path: Path) -> None:
+def test_remove_handles_a_tree_too_deep_for_a_path(tmp_path: Path) -> None:
     root = tmp_path / "deep"
     root.mkdir()
-    deep(root, 1500)
+    nest_folders(root, 1500)
     remove_path(root)
     assert not root.exists()
 
@@ -100,20 +100,23 @@ def test_remove_opens_closed_folders_and_follows_no_link(tmp_path: Path) -> None
     remove_path(tmp_path / "gone")
 
 
-def test_a_link_planted_as_parent_leads_no_write_outside(tmp_path: Path) -> None:
+def test_a_link_planted_as_a_parent_is_replaced(tmp_path: Path) -> None:
     outside = write(tmp_path, "outside/file", "mine")
     root = tmp_path / "tree"
     root.mkdir()
     (root / "folder").symlink_to(tmp_path / "outside")
     with pytest.raises(OSError), open_parent(root, "folder/file"):
         pass
-    with open_parent(root, "folder/file", make=True) as (fd, name), replace_file(name, fd) as file:
+    with (
+        open_parent(root, "folder/file", create=True) as (fd, name),
+        replace_file(name, fd) as file,
+    ):
         write_all(file, b"new")
     assert outside.read_text() == "mine"
     assert (root / "folder/file").read_text() == "new" and not (root / "folder").is_symlink()
 
 
-def test_replacing_takes_the_place_of_anything(tmp_path: Path) -> None:
+def test_anything_can_be_replaced(tmp_path: Path) -> None:
     write(tmp_path, "folder/sub/file", "x")
     (tmp_path / "link").symlink_to("/etc/passwd")
     with open_parent(tmp_path, "x") as (fd, _):
@@ -143,19 +146,19 @@ def test_a_failed_replacement_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("read_only", "said"), [(True, "PermissionError"), (False, "changed")])
-def test_a_mode_on_a_read_only_file_system_is_a_lacking_permission(
+def test_chmod_on_a_read_only_file_system_is_a_permission_error(
     tmp_path: Path, *, read_only: bool, said: str
 ) -> None:
-    """Callers treat both alike: what they may not change stays."""
+    """Callers treat both alike."""
     code = (
         "import sys; from gitlab_nightshift.system.openat import set_mode\n"
         "try: set_mode(sys.argv[1], None, 0o600)\n"
         "except OSError as error: print(type(error).__name__)\n"
         "else: print('changed')\n"
     )
-    ways = "ro" if read_only else "rw"
+    option = "ro" if read_only else "rw"
     script = (
-        f'mount -t tmpfs none "$1" && : > "$1/a" && mount -o remount,{ways} "$1" && shift && "$@"'
+        f'mount -t tmpfs none "$1" && : > "$1/a" && mount -o remount,{option} "$1" && shift && "$@"'
     )
     inside = ["sh", "-c", script, "sh", str(tmp_path), sys.executable, "-c", code]
     done = subprocess.run(

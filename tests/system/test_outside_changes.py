@@ -1,5 +1,5 @@
-"""Modes that work has changed outside its folders are restored; what a run left in shared memory is
-removed where it can only be this run's.
+"""Modes that work has changed outside its folders are restored; files in shared memory are removed
+if they can only be this run's.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.system.outside_changes import keep_modes
+from gitlab_nightshift.system.outside_changes import record_modes
 from tests.nights_sandbox.test_plain_user import PLAIN
 from tests.repository.tools import fork, wait_end
 from tests.sandbox.tools import open_folder
@@ -19,8 +19,8 @@ from tests.support.world import ROOT
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 @pytest.mark.parametrize("restoring", [True, False])
-def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
-    """The control: without that nobody comes to the checkout."""
+def test_closed_folders_are_opened_again(*, restoring: bool) -> None:
+    """In the control the checkout stays closed."""
     with open_folder() as folder:
         checkout = folder / "builds/group/shop"
         checkout.mkdir(parents=True)
@@ -31,22 +31,22 @@ def test_closed_folders_are_passed_again(*, restoring: bool) -> None:
         def go() -> None:
             os.setresgid(PLAIN, PLAIN, PLAIN)
             os.setresuid(PLAIN, PLAIN, PLAIN)
-            kept = keep_modes((checkout,))
+            modes = record_modes((checkout,))
             for path in (checkout.parent, checkout.parent.parent):
                 path.chmod(0)
             if restoring:
-                kept.restore()
+                modes.restore()
             assert os.access(checkout, os.W_OK) is restoring
 
         assert wait_end(fork(go)) == 0
-        modes = [path.stat().st_mode & 0o777 for path in (folder, *checkout.parents[:2])]
-        assert modes[1:] == ([0o750, 0o750] if restoring else [0, 0])
+        modes = [path.stat().st_mode & 0o777 for path in checkout.parents[:2]]
+        assert modes == ([0o750, 0o750] if restoring else [0, 0])
 
 
-def test_what_is_anothers_is_left_alone(tmp_path: Path) -> None:
-    known = keep_modes((tmp_path / "checkout",)).modes
-    assert list(known)[-1] == tmp_path
-    assert all(path.stat().st_uid == os.geteuid() for path in known)
+def test_folders_of_other_users_are_not_recorded(tmp_path: Path) -> None:
+    modes = record_modes((tmp_path / "checkout",)).modes
+    assert list(modes)[-1] == tmp_path
+    assert all(path.stat().st_uid == os.geteuid() for path in modes)
 
 
 CODE = """
@@ -59,7 +59,7 @@ from gitlab_nightshift.system import outside_changes
 shared = Path("/dev/shm")
 (shared / "before").touch()
 os.chown(shared / "before", 0, 0)
-known = outside_changes.look_at_shared_memory()
+known = outside_changes.record_shared_memory()
 (shared / "file").write_text("x")
 (shared / "folder/inner").mkdir(parents=True)
 (shared / "folder/inner").chmod(0)
@@ -79,12 +79,11 @@ if os.fork() == 0:
             os._exit(0)
         os.wait()
         known.remove_new()"""
-"""With a daemon beside it: the orphan's parent is the first process of the namespace."""
+"""Beside a daemon, whose parent is the first process of the namespace."""
 
 
-def left_after(then: str) -> set[str]:
-    """What is in the shared memory of a job that is alone in its container, the first process of
-    which waits for it."""
+def list_remaining_files(then: str) -> set[str]:
+    """The files that remain in the shared memory of a job in its own container."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("needs root to make a container's namespaces")
     code = CODE.format(root=str(ROOT), then=then)
@@ -94,14 +93,14 @@ def left_after(then: str) -> set[str]:
     return set(subprocess.check_output(command, text=True).splitlines()[-1].split())
 
 
-def test_what_is_new_and_ours_is_removed() -> None:
-    assert left_after(ALONE) == {"before", "another's"}
+def test_our_new_files_are_removed() -> None:
+    assert list_remaining_files(ALONE) == {"before", "another's"}
 
 
-def test_without_that_it_stays() -> None:
+def test_without_the_removal_they_stay() -> None:
     """The control."""
-    assert left_after("pass") == {"before", "another's", "file", "folder"}
+    assert list_remaining_files("pass") == {"before", "another's", "file", "folder"}
 
 
-def test_nothing_is_removed_where_it_may_be_another_jobs() -> None:
-    assert left_after(WITH_OTHERS) == {"before", "another's", "file", "folder"}
+def test_nothing_is_removed_beside_unrelated_processes() -> None:
+    assert list_remaining_files(WITH_OTHERS) == {"before", "another's", "file", "folder"}

@@ -1,4 +1,4 @@
-"""Private folders: removed at the end, and by the next start where the end was a kill."""
+"""Private folders are removed at the end of a run, or by the next start after a kill."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ with open_private_folder(Path(sys.argv[1]), Path(sys.argv[2])) as folder:
 
 
 class Run:
-    """A run of its own that waits in its private folder."""
+    """A run in its own process that waits in its private folder."""
 
     def __init__(self, parent: Path, checkout: Path) -> None:
         argv = [sys.executable, "-c", RUN, str(parent), str(checkout)]
@@ -43,11 +43,13 @@ class Run:
         return self.folder
 
 
-def collected(parent: Path, checkout: Path) -> list[str]:
-    """What could be recovered, as the next start would."""
-    found: list[str] = []
-    remove_leftovers(parent, checkout, lambda folder: found.append((folder / "result").read_text()))
-    return found
+def recover_results(parent: Path, checkout: Path) -> list[str]:
+    """The results that the next start recovers."""
+    results: list[str] = []
+    remove_leftovers(
+        parent, checkout, lambda folder: results.append((folder / "result").read_text())
+    )
+    return results
 
 
 def test_it_is_private_and_removed_at_the_end(tmp_path: Path) -> None:
@@ -59,38 +61,38 @@ def test_it_is_private_and_removed_at_the_end(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_recovered_and_removed(tmp_path: Path) -> None:
+def test_the_folder_of_a_killed_run_is_recovered_and_removed(tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     folder = Run(tmp_path, shop).end()
     assert folder.exists()
-    assert collected(tmp_path, shop) == ["paid for"]
+    assert recover_results(tmp_path, shop) == ["paid for"]
     assert list(tmp_path.iterdir()) == []
-    assert collected(tmp_path, shop) == []
+    assert recover_results(tmp_path, shop) == []
 
 
-def test_a_living_run_is_left_alone(tmp_path: Path) -> None:
-    """However old it looks, and whoever its pid was."""
+def test_the_folder_of_a_live_run_stays(tmp_path: Path) -> None:
+    """However old its files look."""
     shop = tmp_path / "shop"
     run = Run(tmp_path, shop)
     os.utime(run.folder, (0, 0))
-    assert collected(tmp_path, shop) == []
+    assert recover_results(tmp_path, shop) == []
     assert (run.folder / "result").exists()
     run.end()
-    assert collected(tmp_path, shop) == ["paid for"]
+    assert recover_results(tmp_path, shop) == ["paid for"]
 
 
-def test_the_folder_of_another_checkout_waits_for_it(tmp_path: Path) -> None:
+def test_the_folder_of_another_checkout_stays_until_that_is_gone(tmp_path: Path) -> None:
     other, shop = tmp_path / "other", tmp_path / "shop"
     other.mkdir()
     folder = Run(tmp_path, other).end()
-    assert collected(tmp_path, shop) == []
+    assert recover_results(tmp_path, shop) == []
     assert folder.exists()
     other.rmdir()
-    assert collected(tmp_path, shop) == []
+    assert recover_results(tmp_path, shop) == []
     assert not folder.exists()
 
 
-def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_other_files_and_folders_stay(tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     dead = Run(tmp_path, shop).end()
     outside = tmp_path / "outside"
@@ -102,56 +104,53 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     unnamed.mkdir()
     (unnamed / "lock").touch()
     before = {path.name for path in tmp_path.iterdir()}
-    assert collected(tmp_path, shop) == []
+    assert recover_results(tmp_path, shop) == []
     assert {path.name for path in tmp_path.iterdir()} == before
     assert (outside / "result").exists()
 
 
-def test_another_users_folder_is_left_alone(tmp_path: Path) -> None:
+def test_another_users_folder_stays(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     folder = Run(tmp_path, tmp_path / "shop").end()
     os.chown(folder, 12345, 12345)
-    assert collected(tmp_path, tmp_path / "shop") == []
+    assert recover_results(tmp_path, tmp_path / "shop") == []
     assert folder.exists()
 
 
-# --- what agents' side writes in its own ----------------------------------------------------------
+# --- forged folders -------------------------------------------------------------------------------
 
 
-def forged(folder: Path, checkout: Path) -> list[str]:
-    """What would be recovered where a living run's folder is made to look like a dead one's."""
+def recover_forged(folder: Path, checkout: Path) -> list[str]:
+    """The results recovered from a live run's folder that is made to look like a killed one's."""
     (folder / "lock").unlink(missing_ok=True)
     (folder / "lock").touch()
     (folder / "checkout").write_bytes(os.fsencode(checkout))
     (folder / "result").write_text("to any place")
-    return collected(folder.parent, checkout)
+    return recover_results(folder.parent, checkout)
 
 
 @pytest.fixture
-def near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the path is."""
+def without_length_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_folders, "choose_short_parent", lambda parent: parent)
 
 
-@pytest.mark.usefixtures("near")
+@pytest.mark.usefixtures("without_length_limit")
 @pytest.mark.parametrize("find", [lambda path: path, lambda path: path.parent])
-def test_a_scratch_folder_passes_for_no_dead_run(
-    tmp_path: Path, find: Callable[[Path], Path]
-) -> None:
-    """Only in it anybody but us can write; even what is around it would not be recovered."""
+def test_a_scratch_folder_is_never_recovered(tmp_path: Path, find: Callable[[Path], Path]) -> None:
+    """Agents can write only in it; the folder around it would not be recovered either."""
     shop = tmp_path / "shop"
     with open_scratch_folder(tmp_path, shop) as scratch:
         assert scratch.stat().st_mode & 0o777 == 0o711
         assert scratch.parent.parent == tmp_path
-        assert forged(find(scratch), shop) == []
+        assert recover_forged(find(scratch), shop) == []
 
 
-@pytest.mark.usefixtures("near")
-def test_without_that_it_would_be_recovered(
+@pytest.mark.usefixtures("without_length_limit")
+def test_with_the_private_prefix_it_would_be_recovered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: its top may be written, and every folder is recovered."""
-    monkeypatch.setattr(private_folders, "PRIVATE", private_folders.SCRATCH)
+    """The control."""
+    monkeypatch.setattr(private_folders, "PRIVATE_PREFIX", private_folders.SCRATCH_PREFIX)
     with open_scratch_folder(tmp_path, tmp_path / "shop") as scratch:
-        assert forged(scratch.parent, tmp_path / "shop") == ["to any place"]
+        assert recover_forged(scratch.parent, tmp_path / "shop") == ["to any place"]

@@ -1,4 +1,4 @@
-"""Real programs: every way to end one, what is kept of its output, and that nothing is left."""
+"""Real programs: every way to end one, the output that is kept, and that nothing is left."""
 
 import contextlib
 import os
@@ -51,12 +51,12 @@ print(os.getpid(), flush=True)
 os.write(tell, b".")
 time.sleep(60)
 """
-"""Leaves a process behind that has said which one it is."""
+"""Leaves a process behind, which prints its pid."""
 
 
 @dataclass
 class Box:
-    """Runs programs in a folder and keeps their lines."""
+    """Runs programs in a folder, and collects their lines."""
 
     folder: Path
     lines: list[bytes] = field(default_factory=list)
@@ -114,7 +114,7 @@ def test_output_goes_raw_to_two_files_and_line_by_line_to_the_caller(box: Box) -
     assert box.lines == [b"one", b"", b"two\xff\r", b"last"]
 
 
-def test_what_a_program_prints_last_is_not_lost(box: Box) -> None:
+def test_the_last_output_of_a_program_is_not_lost(box: Box) -> None:
     for _ in range(20):
         box.lines.clear()
         box.stream("sh", "-c", "echo a; echo b >&2; echo c")
@@ -132,7 +132,9 @@ def test_a_program_need_not_read_its_input(box: Box, command: str) -> None:
     assert box.stream("sh", "-c", command, stdin=b"x" * 5_000_000).end is EndReason.EXITED
 
 
-def test_short_programs_cost_no_wait_of_ours(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_program_does_not_wait_for_a_poll(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "TICK_S", 90.0)
     assert box.stream("true").duration_s < 60
 
@@ -146,8 +148,10 @@ def test_a_program_that_closes_its_output_may_go_on(
     assert 0.2 <= ended.duration_s < 60
 
 
-def test_a_line_without_end_is_held_in_part_only(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its beginning, and never its end after that: the two together may be well-formed JSON."""
+def test_only_the_beginning_of_a_long_line_is_kept(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its end: the two together may be well-formed JSON."""
     monkeypatch.setattr(pump, "LONGEST_LINE", 1000)
     box.stream("sh", "-c", "head -c 3000000 /dev/zero; echo end; echo next")
     assert len(box.out) == 3_000_009
@@ -160,16 +164,16 @@ os.set_blocking(1, False)
 os.read(0, 1)
 os._exit(os.write(1, b"x" * 900_000 + b"\\n") != 900_001)
 """
-"""As an agent's CLI prints: what does not go into the pipe at once is lost."""
+"""As an agent's CLI prints: output that does not fit into the pipe at once is lost."""
 
 
-def test_what_a_program_prints_at_once_before_it_ends_is_not_lost(box: Box) -> None:
+def test_output_that_is_printed_without_blocking_is_not_lost(box: Box) -> None:
     ended = box.stream(sys.executable, "-c", PRINTED_AT_ONCE, stdin=b".")
     assert (ended.exit_status, box.lines) == (0, [b"x" * 900_000])
 
 
 def measure(folder: Path, command: str) -> None:
-    """Bytes and lines that came, and the megabytes that memory has grown by."""
+    """Report the bytes and lines of the output, and the growth of memory in MB."""
     lines, before = [0], peak()
 
     def on_line(line: bytes) -> bool:
@@ -214,7 +218,7 @@ def test_an_end_by_a_signal_is_a_negative_status(box: Box, command: str, status:
 
 
 @pytest.mark.parametrize("program", ["no-such-program", "./missing", "/nowhere/x"])
-def test_a_program_that_is_not_there(box: Box, program: str) -> None:
+def test_a_program_that_does_not_exist(box: Box, program: str) -> None:
     with pytest.raises(ProgramStartError, match="No such file or directory"):
         box.stream(program)
     done = capture([program], cwd=box.folder, env=ENV)
@@ -223,7 +227,7 @@ def test_a_program_that_is_not_there(box: Box, program: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["1.out", "1.err"])
-def test_a_full_disk_is_no_program_that_is_not_there(box: Box, name: str) -> None:
+def test_a_full_disk_is_no_missing_program(box: Box, name: str) -> None:
     (box.folder / name).symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left") as caught:
         box.stream("sh", "-c", "head -c 99999 /dev/zero; head -c 99999 /dev/zero >&2; sleep 60")
@@ -261,13 +265,13 @@ def test_a_limit_ends_a_program(
 def test_a_program_that_prints_is_not_idle(
     box: Box, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With each output a minute passes, and no time without."""
+    """A minute passes with each output, and no time without."""
     real, now = Pump._read, [0]
 
     def read(self: Pump, fd: int) -> bool:
-        found = real(self, fd)
-        now[0] += 60 * found
-        return found
+        if has_printed := real(self, fd):
+            now[0] += 60
+        return has_printed
 
     monkeypatch.setattr(Pump, "_read", read)
     monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -277,14 +281,14 @@ def test_a_program_that_prints_is_not_idle(
     assert now[0] > 100
 
 
-def test_the_caller_may_end_it_at_a_line(box: Box) -> None:
+def test_the_caller_may_end_a_program_at_a_line(box: Box) -> None:
     ended = box.stream("sh", "-c", "echo go; echo stop; sleep 60", until=b"stop")
     assert ended.end is EndReason.STOPPED
     assert box.lines[:2] == [b"go", b"stop"]
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
-def test_a_program_is_asked_first_and_its_last_words_are_kept(
+def test_a_program_gets_sigint_and_sigterm_before_sigkill(
     box: Box, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = process._signal_group
@@ -302,19 +306,21 @@ def test_a_program_is_asked_first_and_its_last_words_are_kept(
     assert box.lines[-1] == b"bye"
 
 
-def test_a_program_that_will_not_go_is_killed(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_ignores_signals_is_killed(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "GRACE_S", 0.2)
     ended = box.stream("sh", "-c", "trap '' INT TERM; echo go; sleep 60", until=b"go")
     assert (ended.end, ended.exit_status) == (EndReason.STOPPED, -signal.SIGKILL)
 
 
-def test_the_caller_is_asked_several_times_a_second(box: Box) -> None:
+def test_on_tick_is_called_several_times_a_second(box: Box) -> None:
     ticks = iter([False, False, False, True])
     assert box.stream("sleep", "300", on_tick=lambda: next(ticks)).end is EndReason.STOPPED
     assert process.TICK_S <= 0.25
 
 
-def test_an_error_of_the_caller_ends_the_program(box: Box) -> None:
+def test_an_error_in_a_callback_ends_the_program(box: Box) -> None:
     def fail_at_a_line() -> bool:
         if box.lines:
             raise ZeroDivisionError
@@ -345,18 +351,20 @@ def test_a_signal_to_us_ends_the_program(box: Box, number: int) -> None:
 @pytest.mark.parametrize(
     ("then", "limits"), [("pass", NO_LIMITS), ("time.sleep(60)", ProcessLimits(idle_s=0.5))]
 )
-def test_a_daemon_that_left_its_group_is_dead(box: Box, then: str, limits: ProcessLimits) -> None:
+def test_a_daemon_outside_the_process_group_is_killed(
+    box: Box, then: str, limits: ProcessLimits
+) -> None:
     box.stream(PYTHON, "-c", DAEMON.format(then=then), limits=limits)
     assert not alive(int(box.lines[0]))
 
 
-def test_a_child_that_holds_the_output_open_does_not_hold_us(box: Box) -> None:
+def test_a_child_that_keeps_the_output_open_is_not_awaited(box: Box) -> None:
     ended = box.stream("sh", "-c", "sleep 60 & echo $!")
     assert (ended.end, ended.exit_status) == (EndReason.EXITED, 0)
     assert not alive(int(box.lines[0]))
 
 
-def test_a_chain_of_forks_is_caught(box: Box) -> None:
+def test_a_chain_of_forks_is_killed(box: Box) -> None:
     code = """
 import os, time
 end = time.time() + 20
@@ -373,8 +381,10 @@ open("escaped", "w")
     assert not (box.folder / "escaped").exists()
 
 
-def test_what_cannot_be_ended_is_an_error(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "ENDING_S", 0.0)
+def test_a_process_that_cannot_be_ended_is_an_error(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "KILL_WAIT_S", 0.0)
     try:
         with pytest.raises(NightshiftError, match="left processes behind") as caught:
             box.stream(PYTHON, "-c", DAEMON.format(then="pass"))
@@ -387,7 +397,7 @@ def test_what_cannot_be_ended_is_an_error(box: Box, monkeypatch: pytest.MonkeyPa
         os.waitpid(left, 0)
 
 
-def test_other_children_are_left_alone(box: Box) -> None:
+def test_other_children_are_not_killed(box: Box) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
         try:
             box.stream(PYTHON, "-c", DAEMON.format(then="pass"))
@@ -396,7 +406,7 @@ def test_other_children_are_left_alone(box: Box) -> None:
             other.kill()
 
 
-def test_programs_of_other_threads_are_left_alone(box: Box) -> None:
+def test_programs_of_other_threads_are_not_killed(box: Box) -> None:
     ends: list[ProgramEnd] = []
 
     def others(number: int) -> None:
@@ -429,7 +439,7 @@ def test_children_are_found_without_the_kernels_list(monkeypatch: pytest.MonkeyP
         child.kill()
 
 
-# --- what a program is given ----------------------------------------------------------------------
+# --- the environment of a program -----------------------------------------------------------------
 
 
 def test_no_descriptor_of_ours_is_inherited(box: Box) -> None:
@@ -457,6 +467,6 @@ def test_capture_returns_all_of_a_short_program(tmp_path: Path) -> None:
     assert capture(["true"], cwd=tmp_path, env=ENV).ok
 
 
-def test_capture_ends_what_takes_too_long(tmp_path: Path) -> None:
+def test_capture_ends_a_program_that_is_too_slow(tmp_path: Path) -> None:
     done = capture(["sleep", "60"], cwd=tmp_path, env=ENV, timeout_s=0.3)
     assert done == CapturedOutput(-signal.SIGKILL, b"", b"no end within 0 s")

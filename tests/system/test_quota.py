@@ -1,4 +1,4 @@
-"""A quota that is used up is a full disk, though the file system reports free space."""
+"""A used-up quota counts as a full disk, although the file system reports free space."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ BIG = b"x" * 2_000_000
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Path]:
-    """A folder that 12 MB may be written to, on a disk with space for more."""
+    """A folder with a quota of 12 MB, on a disk with space for more."""
     image, disk = tmp_path / "image", tmp_path / "disk"
     image.touch()
     os.truncate(image, 120_000_000)
@@ -35,9 +35,9 @@ def limited(tmp_path: Path) -> Iterator[Path]:
     )
     try:
         for argv in steps:
-            there = shutil.which(argv[0])
-            if not there or subprocess.run(argv, check=False, capture_output=True).returncode:
-                pytest.skip(f"no quota can be had here: {argv[0]} {argv[1]}")
+            program = shutil.which(argv[0])
+            if not program or subprocess.run(argv, check=False, capture_output=True).returncode:
+                pytest.skip(f"quotas do not work here: {argv[0]} {argv[1]}")
         yield disk / "limited"
     finally:
         subprocess.run(["umount", str(disk)], check=False, capture_output=True)
@@ -48,8 +48,8 @@ def test_a_used_up_quota_is_a_full_disk(limited: Path) -> None:
     assert Disks((limited,)).find_full() is None
     assert (list(limited.iterdir()), limited.stat().st_mtime_ns) == ([], before), "no trace"
     filling = fill(limited)
-    told = os.statvfs(limited)
-    assert told.f_bavail * told.f_frsize > 10 * disk_reserve.FULL_BYTES, "the control"
+    status = os.statvfs(limited)
+    assert status.f_bavail * status.f_frsize > 10 * disk_reserve.FULL_BYTES, "the control"
     assert Disks((limited,)).find_full() == limited
     filling.unlink()
     os.sync()
@@ -57,7 +57,7 @@ def test_a_used_up_quota_is_a_full_disk(limited: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tracked", "new", ".git/junk"])
-def test_a_checkout_is_put_back_where_its_quota_is_used_up(
+def test_a_checkout_is_restored_with_a_used_up_quota(
     limited: Path, tmp_path: Path, name: str
 ) -> None:
     root, private = limited / "shop", Path(tempfile.mkdtemp(dir=tmp_path))
@@ -80,12 +80,12 @@ def test_a_checkout_is_put_back_where_its_quota_is_used_up(
     assert list(limited.iterdir()) == [root]
 
 
-def test_without_a_reserve_the_real_git_would_not_be_back(
+def test_without_a_reserve_the_real_git_is_not_restored(
     limited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: where a quota is used up, nothing can be renamed either."""
+    """The control: with a used-up quota nothing can be renamed either."""
     monkeypatch.setattr(state_folder, "RESERVE_BYTES", 0)
-    root, told = limited / "shop", list[str]()
+    root, warnings = limited / "shop", list[str]()
     repository(root, {"tracked": BIG})
     with open_checkout(
         root,
@@ -93,7 +93,7 @@ def test_without_a_reserve_the_real_git_would_not_be_back(
         private=Path(tempfile.mkdtemp(dir=tmp_path)),
         search_path=os.environ["PATH"],
         run_id="1",
-        warn=told.append,
+        warn=warnings.append,
     ):
         fill(root, ".git/junk")
-    assert any("the real .git is still in" in line for line in told)
+    assert any("the real .git is still in" in line for line in warnings)

@@ -1,4 +1,4 @@
-"""Raw logs: whole where they are of a usual size, bounded where not, and never with a secret."""
+"""Raw logs are complete up to a limit, and never contain a secret."""
 
 import gzip
 import os
@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.redaction.redactor import Redactor
-from gitlab_nightshift.system import raw_logs as module
-from gitlab_nightshift.system.raw_logs import END_BYTES, LARGE, Logs, build_logs, open_log
+from gitlab_nightshift.system import raw_logs
+from gitlab_nightshift.system.raw_logs import (
+    END_BYTES,
+    GZIP_MEMBER_BYTES,
+    Logs,
+    build_logs,
+    open_log,
+)
 from tests.support.disks import fill, small_disk
 from tests.support.tables import each
 
@@ -17,13 +23,13 @@ SECRET = "hunter2-is-the-secret-of-this-job"
 NOISE = random.Random(3)
 
 
-def made(folder: Path) -> Logs:
+def create_logs(folder: Path) -> Logs:
     folder.mkdir(exist_ok=True)
     return build_logs(folder, Redactor((SECRET,)))
 
 
-def kept(logs: Logs, data: bytes, name: str = "1.out", chunk: int = 65_536) -> bytes:
-    """What is on disk, unpacked, of a program that prints this."""
+def read_back(logs: Logs, data: bytes, name: str = "1.out", chunk: int = 65_536) -> bytes:
+    """The log of a program that prints this, decompressed."""
     with logs.open_logs(name) as (log,):
         for start in range(0, len(data), chunk):
             log.write(data[start : start + chunk])
@@ -31,38 +37,38 @@ def kept(logs: Logs, data: bytes, name: str = "1.out", chunk: int = 65_536) -> b
         return file.read()
 
 
-def test_small_outputs_are_plain_files_and_large_ones_packed(tmp_path: Path) -> None:
-    logs = made(tmp_path)
-    for size in (0, 1, LARGE, LARGE + 1, 5 * LARGE):
+def test_small_outputs_are_plain_and_large_ones_compressed(tmp_path: Path) -> None:
+    logs = create_logs(tmp_path)
+    for size in (0, 1, GZIP_MEMBER_BYTES, GZIP_MEMBER_BYTES + 1, 5 * GZIP_MEMBER_BYTES):
         data = NOISE.randbytes(size // 2).hex().encode() + b"." * (size % 2)
-        assert kept(logs, data, f"{size}.out") == data
-        name = f"{size}.out.gz" if size > LARGE else f"{size}.out"
+        assert read_back(logs, data, f"{size}.out") == data
+        name = f"{size}.out.gz" if size > GZIP_MEMBER_BYTES else f"{size}.out"
         assert logs.find_log(f"{size}.out").name == name
     assert len(list(logs.folder.iterdir())) == 5, "one file each"
 
 
-def test_a_packed_log_is_read_by_other_programs(tmp_path: Path) -> None:
-    data = b"a line\n" * LARGE
-    logs = made(tmp_path)
-    assert kept(logs, data) == data
+def test_gzip_reads_a_compressed_log(tmp_path: Path) -> None:
+    data = b"a line\n" * GZIP_MEMBER_BYTES
+    logs = create_logs(tmp_path)
+    assert read_back(logs, data) == data
     assert gzip.decompress(logs.find_log("1.out").read_bytes()) == data
-    assert logs.find_log("1.out").stat().st_size < LARGE
+    assert logs.find_log("1.out").stat().st_size < GZIP_MEMBER_BYTES
 
 
 @each("chunk", [1 << 16, 999_983])
-def test_secrets_are_gone_wherever_the_pieces_are_cut(chunk: int, tmp_path: Path) -> None:
-    logs, filler = made(tmp_path), NOISE.randbytes(300_000).hex().encode()
+def test_secrets_across_chunks_are_redacted(chunk: int, tmp_path: Path) -> None:
+    logs, filler = create_logs(tmp_path), NOISE.randbytes(300_000).hex().encode()
     data = b" ".join([SECRET.encode(), filler] * 8)
-    out = kept(logs, data, f"{chunk}.out", chunk)
+    out = read_back(logs, data, f"{chunk}.out", chunk)
     assert (out.count(b"[redacted]"), out.count(filler), b"hunter2" in out) == (8, 8, False)
 
 
-def test_an_output_beyond_the_bound_keeps_its_beginning_and_its_end(
+def test_beyond_the_limit_beginning_and_end_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 3_000_000)
-    logs = made(tmp_path)
-    out = kept(logs, b"begin" + NOISE.randbytes(5_000_000).hex().encode() + b"the end")
+    monkeypatch.setattr(raw_logs, "MOST_PRINTED_BYTES", 3_000_000)
+    logs = create_logs(tmp_path)
+    out = read_back(logs, b"begin" + NOISE.randbytes(5_000_000).hex().encode() + b"the end")
     assert out.startswith(b"begin")
     assert out.endswith(b"the end")
     assert 2_000_000 < len(out) < 3_000_000 + END_BYTES + 1000
@@ -70,9 +76,9 @@ def test_an_output_beyond_the_bound_keeps_its_beginning_and_its_end(
     assert logs.read_tail("1.out", 7) == b"the end"
 
 
-def test_both_outputs_share_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 3_000_000)
-    logs = made(tmp_path)
+def test_both_outputs_share_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_logs, "MOST_PRINTED_BYTES", 3_000_000)
+    logs = create_logs(tmp_path)
     with logs.open_logs("1.out", "1.err") as (out, err):
         for _ in range(100):
             out.write(b"o" * 50_000)
@@ -84,44 +90,44 @@ def test_both_outputs_share_the_bound(tmp_path: Path, monkeypatch: pytest.Monkey
     assert 2_000_000 < sum(sizes) < 3_000_000 + 2 * END_BYTES + 1000
 
 
-def test_no_part_of_a_secret_is_kept_at_a_bound(
+def test_no_part_of_a_secret_is_kept_at_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who prints can choose where the bound falls: on the last character of a secret, say."""
-    monkeypatch.setattr(module, "MOST_PRINTED", 100_000)
-    monkeypatch.setattr(module, "SECRET_BYTES", 1000)
-    monkeypatch.setattr(module, "END_BYTES", 1000)
-    logs, secret = made(tmp_path), SECRET.encode()
+    """A program can choose where the limit falls, such as on the last character of a secret."""
+    monkeypatch.setattr(raw_logs, "MOST_PRINTED_BYTES", 100_000)
+    monkeypatch.setattr(raw_logs, "SECRET_BYTES", 1000)
+    monkeypatch.setattr(raw_logs, "END_BYTES", 1000)
+    logs, secret = create_logs(tmp_path), SECRET.encode()
     cut = logs.redact(b"." * 99_980 + secret[:20])
     assert secret[:6] in cut, "a bound alone would leave it"
     for shift in range(0, len(secret), 4):
         head = b"." * (100_000 - shift) + secret
-        tail = secret + b"," * (1000 - shift)  # the kept end begins within this one
-        out = kept(logs, head + b"-" * 5000 + tail, f"{shift}.out", 10_000)
+        tail = secret + b"," * (1000 - shift)  # the end that is kept begins within this one
+        out = read_back(logs, head + b"-" * 5000 + tail, f"{shift}.out", 10_000)
         for start in range(len(secret) - 6):
             assert secret[start : start + 6] not in out, shift
 
 
-def test_the_logs_of_a_run_are_bounded_as_they_are_stored(
+def test_all_logs_of_a_run_have_a_limit_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be packed: half of what is left for each, and the end of all of them."""
-    monkeypatch.setattr(module, "MOST_STORED", 8_000_000)
-    logs = made(tmp_path)
+    """Of incompressible outputs, each gets half of what is left, and all keep their ends."""
+    monkeypatch.setattr(raw_logs, "MOST_STORED_BYTES", 8_000_000)
+    logs = create_logs(tmp_path)
     for number in range(12):
         size = 6_000_000 if number < 3 else 1_500_000  # more than is left in any case
-        out = kept(logs, os.urandom(size) + b"the end", f"{number}.out")
+        out = read_back(logs, os.urandom(size) + b"the end", f"{number}.out")
         assert out.endswith(b"the end")
     sizes = [logs.find_log(f"{number}.out").stat().st_size for number in range(12)]
-    assert sizes[0] > sizes[1] > sizes[2] > LARGE
+    assert sizes[0] > sizes[1] > sizes[2] > GZIP_MEMBER_BYTES
     assert sum(sizes) < 8_000_000 + 12 * (END_BYTES + 1000)
 
 
-def test_what_packs_well_unpacks_to_no_more_than_the_bound(
+def test_no_log_decompresses_to_more_than_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_PRINTED", 20_000_000)
-    logs = made(tmp_path)
+    monkeypatch.setattr(raw_logs, "MOST_PRINTED_BYTES", 20_000_000)
+    logs = create_logs(tmp_path)
     with logs.open_logs("1.out") as (log,):
         for _ in range(400):
             log.write(bytes(1_000_000))
@@ -129,10 +135,10 @@ def test_what_packs_well_unpacks_to_no_more_than_the_bound(
         assert len(file.read()) < 20_000_000 + END_BYTES + 1000
 
 
-def test_on_a_full_disk_what_was_written_stays_whole(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_written_part_stays_readable(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "20m") as disk:
-        logs = made(disk)
-        logs.reserve.hold()
+        logs = create_logs(disk)
+        logs.reserve.allocate()
         line = NOISE.randbytes(500).hex().encode() + b"\n"
         with logs.open_logs("1.out") as (log,):
             for number in range(9000):
@@ -145,34 +151,34 @@ def test_on_a_full_disk_what_was_written_stays_whole(tmp_path: Path) -> None:
         assert b"left out here: the disk was full; its end:]" in out
         assert out.endswith(line)
         filling.unlink()
-        assert kept(logs, line, "2.out") == line
+        assert read_back(logs, line, "2.out") == line
 
 
 def test_without_a_reserve_a_full_disk_is_no_error_either(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        logs = made(disk)
+        logs = create_logs(disk)
         fill(disk)
-        assert kept(logs, b"x" * 500_000) == b""
+        assert read_back(logs, b"x" * 500_000) == b""
         logs.write("traceback.txt", "x" * 500_000)
 
 
-def test_a_name_that_is_used_again_begins_anew(tmp_path: Path) -> None:
-    logs = made(tmp_path)
-    assert kept(logs, b"x" * 3_000_000) == b"x" * 3_000_000
-    assert kept(logs, b"again") == b"again"
+def test_a_log_replaces_an_old_one_of_its_name(tmp_path: Path) -> None:
+    logs = create_logs(tmp_path)
+    assert read_back(logs, b"x" * 3_000_000) == b"x" * 3_000_000
+    assert read_back(logs, b"again") == b"again"
     assert [path.name for path in logs.folder.iterdir()] == ["1.out"]
 
 
 def test_the_end_of_a_log(tmp_path: Path) -> None:
-    logs = made(tmp_path)
+    logs = create_logs(tmp_path)
     for data in (b"", b"short", b"x" * 100 + b"end", b"y" * 4_000_000 + b"end"):
-        kept(logs, data)
+        read_back(logs, data)
         assert logs.read_tail("1.out", 10) == data[-10:]
     assert logs.read_tail("never.out", 10) == b""
 
 
-def test_a_log_gets_another_name(tmp_path: Path) -> None:
-    logs = made(tmp_path)
+def test_a_log_can_be_renamed(tmp_path: Path) -> None:
+    logs = create_logs(tmp_path)
     with logs.open_logs("a-1.out", "a-1.err") as (out, err):
         out.write(b"o" * 3_000_000)
         err.write(b"e")
@@ -181,27 +187,27 @@ def test_a_log_gets_another_name(tmp_path: Path) -> None:
     assert names == ["a-1-first.err", "a-1-first.out.gz"]
 
 
-def test_a_text_of_the_program_itself_has_no_secret_either(tmp_path: Path) -> None:
-    logs = made(tmp_path)
+def test_a_text_of_this_program_is_redacted(tmp_path: Path) -> None:
+    logs = create_logs(tmp_path)
     logs.write("traceback.txt", f"key {SECRET}")
     assert (logs.folder / "traceback.txt").read_text() == "key [redacted]"
 
 
-def test_what_a_full_disk_leaves_is_what_its_name_says(tmp_path: Path) -> None:
-    """The first member did not fit, so that only the note at the end is there."""
+def test_the_suffix_is_right_after_a_full_disk(tmp_path: Path) -> None:
+    """The first member did not fit, so the log contains only the note at the end."""
     with small_disk(tmp_path / "disk") as disk:
-        logs = made(disk)
+        logs = create_logs(disk)
         with logs.open_logs("1.out") as (log,):
             filling = fill(disk)
-            log.write(NOISE.randbytes(LARGE).hex().encode())
+            log.write(NOISE.randbytes(GZIP_MEMBER_BYTES).hex().encode())
             filling.unlink()
         with open_log(logs.find_log("1.out")) as file:
             assert b"the disk was full" in file.read()
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
-    """Neither one that stands there before, nor one that is put there meanwhile."""
-    logs, mine = made(tmp_path / "run"), tmp_path / "mine"
+    """Neither one that exists before, nor one that is planted meanwhile."""
+    logs, mine = create_logs(tmp_path / "run"), tmp_path / "mine"
     mine.write_bytes(b"mine")
     for name in ("1.out", "1.out.gz", "t.txt"):
         (logs.folder / name).symlink_to(mine)

@@ -1,4 +1,4 @@
-"""When a request is tried again, and for how long."""
+"""Failed requests are repeated with pauses, until a deadline."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def time() -> FakeTime:
 
 
 class Failing:
-    """Fails with the errors given, then answers."""
+    """Fails with these errors, then answers."""
 
     def __init__(self, *errors: ApiError) -> None:
         self.errors, self.calls = list(errors), 0
@@ -38,9 +38,9 @@ def test_pauses_grow(time: FakeTime) -> None:
         assert least <= pause <= min(least * 1.25, 20)
 
 
-def test_whoever_waits_for_two_seconds_is_told_why_and_how_long(time: FakeTime) -> None:
-    told: list[str] = []
-    patience = RetryPolicy(time.at + 60, time.clock, tell=told.append)
+def test_a_wait_of_two_seconds_is_explained(time: FakeTime) -> None:
+    lines: list[str] = []
+    patience = RetryPolicy(time.at + 60, time.clock, tell=lines.append)
     with pytest.raises(ApiError):
         patience.call_with_retries(Failing(*(error(503) for _ in range(9))), transient)
     starts = [1000.0 + sum(time.pauses[:number]) for number in range(len(time.pauses))]
@@ -48,11 +48,11 @@ def test_whoever_waits_for_two_seconds_is_told_why_and_how_long(time: FakeTime) 
         f"x; trying again in {pause:.0f} s, for another {1060 - at:.0f} s at most"
         for at, pause in zip(starts, time.pauses, strict=True)
     ]
-    assert told == expected[1:]
-    assert len(told) >= 3
+    assert lines == expected[1:]
+    assert len(lines) >= 3
 
 
-def test_a_try_that_took_long_is_told_at_once(
+def test_a_pause_after_a_slow_failure_is_explained(
     time: FakeTime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     failing = Failing(error(503))
@@ -67,7 +67,7 @@ def test_a_try_that_took_long_is_told_at_once(
     )
 
 
-def test_an_event_loop_waits_in_the_same_way_and_with_its_own_sleep(time: FakeTime) -> None:
+def test_a_coroutine_is_retried_with_its_own_sleep(time: FakeTime) -> None:
     call = Failing(error(503), error(429, after=300), *(error(503) for _ in range(20)))
 
     async def ask() -> str:
@@ -76,13 +76,13 @@ def test_an_event_loop_waits_in_the_same_way_and_with_its_own_sleep(time: FakeTi
     async def sleep(seconds: float) -> None:
         time.sleep(seconds)
 
-    until = time.at + 500
-    patience = RetryPolicy(until, time.clock, first_s=4, longest_s=30, longest_asked_s=400)
+    deadline_s = time.at + 500
+    patience = RetryPolicy(deadline_s, time.clock, first_s=4, longest_s=30, longest_asked_s=400)
     with pytest.raises(ApiError):
         asyncio.run(patience.await_with_retries(ask, transient, sleep))
     for pause, least in zip(time.pauses, (4, 300, 16, 30, 30, 30, 30), strict=False):
         assert least <= pause <= max(least * 1.25, 300 if least == 300 else 0)
-    assert until - 30 < time.at <= until
+    assert deadline_s - 30 < time.at <= deadline_s
     assert call.calls == len(time.pauses) + 1
 
 
@@ -90,7 +90,7 @@ ASKED = {"7": 7, "1.5": 1.5, "": 0, "-1": 0, "inf": 0, "nan": 0, "9999999": 0, "
 A_DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 
 
-def test_what_a_server_asks_for() -> None:
+def test_retry_after_is_parsed() -> None:
     for header, seconds in {**ASKED, A_DATE: 0}.items():
         assert parse_retry_after(header) == seconds, header
 
@@ -104,14 +104,14 @@ def test_the_deadline_holds(time: FakeTime) -> None:
     assert call.calls == len(time.pauses) + 1 > 3
 
 
-def test_no_patience_is_one_try(time: FakeTime) -> None:
+def test_after_the_deadline_there_is_one_try(time: FakeTime) -> None:
     call = Failing(error(503))
     with pytest.raises(ApiError):
         RetryPolicy(time.at - 5, time.clock).call_with_retries(call, transient)
     assert (call.calls, time.pauses) == (1, [])
 
 
-def test_retry_after_is_obeyed_and_cut(time: FakeTime) -> None:
+def test_retry_after_is_obeyed_up_to_a_limit(time: FakeTime) -> None:
     patience = RetryPolicy(time.at + 1000, time.clock)
     patience.call_with_retries(Failing(error(429, after=17), error(429, after=86400)), transient)
     assert time.pauses == [17, 60]
@@ -142,7 +142,7 @@ def test_retry_after_past_the_deadline_is_not_waited_for(time: FakeTime) -> None
         (ApiError("x", lasting=True), False, False),
     ],
 )
-def test_what_may_pass(failure: ApiError, passes: bool, safe: bool) -> None:
+def test_transient_failures(failure: ApiError, passes: bool, safe: bool) -> None:
     assert transient(failure) is passes
     assert not_performed(failure) is safe
 

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: one exception, held back where asked, and only once."""
+"""SIGINT and SIGTERM become one exception, which can be deferred, and is raised only once."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def test_a_signal_becomes_an_interruption(number: int, code: Code) -> None:
     assert caught.value.code is code
 
 
-def test_the_handlers_of_before_are_back_after_it() -> None:
+def test_the_old_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number, _ in CODES]
     with pytest.raises(ZeroDivisionError), enable_cancellation():
         assert [signal.getsignal(number) for number, _ in CODES] != before
@@ -34,8 +34,8 @@ def test_the_handlers_of_before_are_back_after_it() -> None:
     assert [signal.getsignal(number) for number, _ in CODES] == before
 
 
-def test_a_second_signal_does_not_cut_the_tidying_up_short() -> None:
-    tidied: list[str] = []
+def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
+    cleaned: list[str] = []
     with pytest.raises(Interruption) as caught, enable_cancellation():
         try:
             send(signal.SIGTERM)
@@ -44,12 +44,12 @@ def test_a_second_signal_does_not_cut_the_tidying_up_short() -> None:
             send(signal.SIGTERM)
             with defer_signals():
                 send(signal.SIGTERM)
-            tidied.append("all")
+            cleaned.append("all")
     assert caught.value.code is Code.TERMINATED
-    assert tidied == ["all"]
+    assert cleaned == ["all"]
 
 
-def test_a_shield_holds_a_signal_back_to_its_end() -> None:
+def test_a_signal_is_deferred_to_the_end_of_the_block() -> None:
     done: list[str] = []
     with pytest.raises(Interruption) as caught, enable_cancellation():
         with defer_signals():
@@ -60,7 +60,7 @@ def test_a_shield_holds_a_signal_back_to_its_end() -> None:
     assert (done, caught.value.code) == (["inside"], Code.TERMINATED)
 
 
-def test_shields_stand_within_each_other() -> None:
+def test_deferring_blocks_can_be_nested() -> None:
     done: list[str] = []
     with pytest.raises(Interruption), enable_cancellation(), defer_signals():
         with defer_signals():
@@ -69,24 +69,24 @@ def test_shields_stand_within_each_other() -> None:
     assert done == ["outer"]
 
 
-def test_a_shield_that_fails_does_not_lose_the_signal() -> None:
+def test_a_signal_in_a_block_that_fails_is_not_lost() -> None:
     with pytest.raises(Interruption) as caught, enable_cancellation(), defer_signals():
         send(signal.SIGTERM)
         raise ZeroDivisionError
     assert isinstance(caught.value.__context__, ZeroDivisionError)
 
 
-def test_a_shield_without_a_signal_lets_an_error_through() -> None:
+def test_without_a_signal_an_error_passes() -> None:
     with pytest.raises(ZeroDivisionError), enable_cancellation(), defer_signals():
         raise ZeroDivisionError
 
 
-def test_a_shield_outside_is_nothing() -> None:
+def test_signals_can_be_deferred_without_cancellation() -> None:
     with defer_signals():
         pass
 
 
-def test_an_interruption_of_a_block_within_is_over_with_it() -> None:
+def test_an_inner_block_has_its_own_interruption() -> None:
     with enable_cancellation():
         with pytest.raises(Interruption), enable_cancellation():
             send(signal.SIGTERM)
@@ -138,7 +138,7 @@ except Interruption as stop:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_program_that_is_told_to_end_tidies_up_first(number: int, status: int) -> None:
+def test_an_interrupted_program_cleans_up_first(number: int, status: int) -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"ready\n"

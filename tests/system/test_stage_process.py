@@ -1,4 +1,4 @@
-"""A stage in a process of its own: what it is given, how it ends, and that it ends."""
+"""A stage in its own process: its environment, and its end."""
 
 import os
 import signal
@@ -62,7 +62,7 @@ def test_a_bad_end_has_a_reason() -> None:
 
 
 def test_it_ends_with_its_parent() -> None:
-    """Which is killed in the middle."""
+    """The parent is killed while the stage runs."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.support.stages import PLAIN_STAGE, real_start\n"

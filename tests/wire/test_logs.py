@@ -19,7 +19,7 @@ from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.run import received_files
 from gitlab_nightshift.run.received_files import ReceivedLogs, with_stored_path
 from gitlab_nightshift.system.disk_reserve import Reserve
-from gitlab_nightshift.system.raw_logs import LARGE, Logs
+from gitlab_nightshift.system.raw_logs import GZIP_MEMBER_BYTES, Logs
 from gitlab_nightshift.wire.channel import OutputChannel
 from gitlab_nightshift.wire.sent_logs import SentLogs
 from tests.support.redacting import BUNDLE, SECRET, WORK, redacting
@@ -38,7 +38,7 @@ def test_a_sender_has_the_use_of_its_logs_and_the_redactor_keeps_them(tmp_path: 
             out.write(b"first\n")
             err.write(f"it is {SECRET}".encode())
         logs.rename("a", "a-first")
-        large = NOISE.randbytes(LARGE).hex().encode()
+        large = NOISE.randbytes(GZIP_MEMBER_BYTES).hex().encode()
         with logs.open_logs("a.out", "a.err") as (out, err):
             out.write(large)
         with pytest.raises(RuntimeError), logs.open_logs("b.out") as (out,):
@@ -68,8 +68,8 @@ def test_records_name_a_log_as_it_is_kept(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
         outlet = OutputChannel(running.pipes.pop("work"))
         first = outlet.open_logs("1.out", "1.err")
-        outlet.log(first, f"{SECRET} ".encode() * (LARGE // len(SECRET)))
-        outlet.log(first + 1, NOISE.randbytes(LARGE).hex().encode())
+        outlet.log(first, f"{SECRET} ".encode() * (GZIP_MEMBER_BYTES // len(SECRET)))
+        outlet.log(first + 1, NOISE.randbytes(GZIP_MEMBER_BYTES).hex().encode())
         outlet.close_logs(first)
         named = ("logs/1.out.gz", "logs/1.err")
         told = type(bead)(**{**vars(bead), "logs": (*named, "logs/2.out.gz")})

@@ -214,7 +214,7 @@ def test_a_failed_write_leaves_the_old_record_and_says_so(tmp_path: Path) -> Non
 
 def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "12m") as disk:
-        Reserve(disk / "reserve").hold()
+        Reserve(disk / "reserve").allocate()
         fill(disk)
         records(disk).store(NAME, "bundle", to_json(BUNDLE).encode())
         assert read_record(Bundle, disk / NAME) == BUNDLE

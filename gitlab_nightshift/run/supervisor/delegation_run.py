@@ -86,8 +86,8 @@ from gitlab_nightshift.system.private_folders import (
 )
 from gitlab_nightshift.system.processes import (
     become_subreaper,
-    close_to_others,
     end_orphans,
+    forbid_inspection,
     list_own_children,
 )
 
@@ -137,7 +137,7 @@ def supervise_delegation(call: DelegationCall) -> DelegationResult:
 
 @contextlib.contextmanager
 def _open_private_folder(call: DelegationCall) -> Iterator[RunFolder]:
-    close_to_others()
+    forbid_inspection()
     folder = call.folder.resolve()
     parent = find_temp_folder({"TMPDIR": call.env.get("TMPDIR") or _NO_TMPDIR})
     remove_all_leftovers(parent, folder)

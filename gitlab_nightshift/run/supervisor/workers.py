@@ -36,7 +36,7 @@ from gitlab_nightshift.run_folder import RunFolder
 from gitlab_nightshift.sandbox.confinement import ConfinementPaths
 from gitlab_nightshift.sandbox.process_table import ProcessRow
 from gitlab_nightshift.system.environment import build_search_path
-from gitlab_nightshift.system.outside_changes import keep_modes, look_at_shared_memory
+from gitlab_nightshift.system.outside_changes import record_modes, record_shared_memory
 
 
 @contextlib.contextmanager
@@ -250,8 +250,8 @@ def _undo_outside_changes(run_folder: RunFolder) -> Iterator[None]:
     """After the block, when every agent has ended, restore the modes of the folders that the
     supervisor must enter, and remove new shared memory."""
     # Landlock cannot restrict chmod(2) (landlock(7), CAVEATS), and agents may use /dev/shm.
-    modes = keep_modes((run_folder.checkout.resolve(), run_folder.results))
-    shared_memory = look_at_shared_memory()
+    modes = record_modes((run_folder.checkout.resolve(), run_folder.results))
+    shared_memory = record_shared_memory()
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Attacks that a hostile agent would try, run inside the sandbox: see ``proof.py``.
 
-An attempt is a verb and its arguments; the outcome says whether it got through, and how it ended.
-The outcome of reading never contains what was read: that it could be read is the finding.
+An attempt is a verb and its arguments. The outcome of reading never contains the file's content:
+that it could be read is the finding.
 """
 # ruff: noqa: PTH101, PTH115, PTH116, PTH123, PTH208
 
@@ -34,11 +34,11 @@ CLONE_NEWUSER = 0x10000000
 GET_NO_NEW_PRIVS = 39
 IP_RECVERR = 11
 MSG_FASTOPEN = 0x20000000
-WORD = 8  # bytes
+WORD_BYTES = 8
 DAEMON_S = 30
-HELD = b"held"
+LOCKED = b"held"
 """The daemon's message that it has the lock."""
-LACKING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+EXHAUSTED = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 """Out of processes, memory or descriptors: it was the machine that refused, not the boundary."""
 
 
@@ -57,7 +57,7 @@ def run_probe(verb: str, arguments: list[object]) -> Outcome:
         return VERBS[verb](*arguments)
     except OSError as error:
         how = os.strerror(error.errno) if error.errno else str(error)
-        return (None, f"not tried: {how}") if error.errno in LACKING else (False, how)
+        return (None, f"not tried: {how}") if error.errno in EXHAUSTED else (False, how)
     except Exception as error:
         return None, f"not tried: {error!r}"
 
@@ -76,7 +76,7 @@ def _check_process(pid: int, started: int) -> None:
 
 def _read_environment(pid: int, started: int) -> Outcome:
     _check_process(pid, started)
-    return read(f"/proc/{pid}/environ")
+    return _read(f"/proc/{pid}/environ")
 
 
 def _open_memory(pid: int, started: int) -> Outcome:
@@ -87,7 +87,7 @@ def _open_memory(pid: int, started: int) -> Outcome:
 
 def _list_process_folder(pid: int, started: int, name: str) -> Outcome:
     _check_process(pid, started)
-    return list_folder(f"/proc/{pid}/{name}")
+    return _list_folder(f"/proc/{pid}/{name}")
 
 
 def _list_descriptors(pid: int, started: int) -> Outcome:
@@ -106,9 +106,9 @@ def _attach_ptrace(pid: int, started: int) -> Outcome:
 
 def _read_process_memory(pid: int, started: int, address: int) -> Outcome:
     _check_process(pid, started)
-    buffer = ctypes.create_string_buffer(WORD)
-    local = struct.pack("=QQ", ctypes.addressof(buffer), WORD)
-    remote = struct.pack("=QQ", address, WORD)
+    buffer = ctypes.create_string_buffer(WORD_BYTES)
+    local = struct.pack("=QQ", ctypes.addressof(buffer), WORD_BYTES)
+    remote = struct.pack("=QQ", address, WORD_BYTES)
     return make_syscall("process_vm_readv", pid, local, 1, remote, 1, 0) > 0, "memory can be read"
 
 
@@ -143,7 +143,7 @@ def _connect(host: str, port: int) -> Outcome:
 
 def _receive_greeting(host: str, port: int) -> Outcome:
     """Wait for the service's greeting: the forwarder accepts every connection itself, so a connect
-    proves nothing. On "timed out" the trial is repeated."""
+    proves nothing. If this times out, the trial is repeated."""
     tcp = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     tcp.settimeout(5)
     tcp.connect((host, port))
@@ -152,7 +152,7 @@ def _receive_greeting(host: str, port: int) -> Outcome:
 
 
 def _send_datagram(host: str, port: int) -> Outcome:
-    """Send by ``sendmsg``: its address lies in memory, where no filter sees it."""
+    """Send with ``sendmsg``: its address lies in memory, which no filter can read."""
     udp = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     # The ICMP error for the first datagram is reported by the second send (ip(7)).
     udp.setsockopt(_socket.IPPROTO_IP, IP_RECVERR, 1)
@@ -199,9 +199,9 @@ def _make_namespace() -> Outcome:
 def _read_privileges() -> Outcome:
     with open("/proc/self/status", "rb") as status:
         lines = status.read().split(b"\n")
-    held = [line for line in lines if line.startswith((b"CapPrm", b"CapEff", b"CapAmb"))]
-    if any(int(line.split()[1], 16) for line in held):
-        return True, b", ".join(held).decode().replace("\t", " ")
+    sets = [line for line in lines if line.startswith((b"CapPrm", b"CapEff", b"CapAmb"))]
+    if any(int(line.split()[1], 16) for line in sets):
+        return True, b", ".join(sets).decode().replace("\t", " ")
     if call_prctl(GET_NO_NEW_PRIVS) != 1:
         return True, "setuid programs gain rights"
     return False, "none"
@@ -238,7 +238,7 @@ def _outlive(path: str) -> Outcome:
     os.waitpid(child, 0)
     message = os.read(reader, 200)
     os.close(reader)
-    if message != HELD:
+    if message != LOCKED:
         return None, f"not tried: {message.decode(errors='replace') or 'no daemon came up'}"
     return True, "a daemon survives"
 
@@ -247,8 +247,8 @@ def _run_daemon(path: str, writer: int) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
     os.write(fd, b"%d" % os.getpid())
-    os.closerange(0, 3)  # else whoever reads the proof's output would wait for this process
-    os.write(writer, HELD)
+    os.closerange(0, 3)  # else the reader of the proof's output would wait for this process
+    os.write(writer, LOCKED)
     os.close(writer)
     time.sleep(DAEMON_S)
 
@@ -256,19 +256,19 @@ def _run_daemon(path: str, writer: int) -> None:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def read(path: str) -> Outcome:
+def _read(path: str) -> Outcome:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if os.read(fd, 1):
             return True, f"{path} can be read"
         return False, "empty"
     except IsADirectoryError:
-        return list_folder(path)
+        return _list_folder(path)
     finally:
         os.close(fd)
 
 
-def list_folder(path: str) -> Outcome:
+def _list_folder(path: str) -> Outcome:
     return bool(os.listdir(path)), f"{path} can be listed"
 
 
@@ -284,7 +284,7 @@ def _compare_inode(path: str, device: int, inode: int) -> Outcome:
 
 
 def _write(path: str) -> Outcome:
-    """Create a file. Only the outside can tell whether it is real: /tmp may be another one here."""
+    """Create a file. Only a look from outside shows if it is real: this may be another /tmp."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     os.close(fd)
     return True, f"{path} can be made"
@@ -314,11 +314,11 @@ def _set_mode(path: str) -> Outcome:
 
 def _change_mode_by_descriptor(path: str) -> Outcome:
     """Change it through an ``O_PATH`` descriptor, which opens without any right from Landlock."""
-    held = os.open(path, os.O_PATH)
+    fd = os.open(path, os.O_PATH)
     try:
-        return _change_mode(f"/proc/self/fd/{held}")
+        return _change_mode(f"/proc/self/fd/{fd}")
     finally:
-        os.close(held)
+        os.close(fd)
 
 
 def _change_times(path: str) -> Outcome:
@@ -338,8 +338,8 @@ def _change_attribute(path: str) -> Outcome:
 
 
 VERBS: dict[str, Callable[..., Outcome]] = {
-    "read": read,
-    "list": list_folder,
+    "read": _read,
+    "list": _list_folder,
     "same": _compare_inode,
     "write": _write,
     "open_to_write": _open_to_write,

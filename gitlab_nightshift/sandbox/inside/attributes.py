@@ -1,9 +1,9 @@
 """Modes, owners, times and extended attributes: the monitor changes them, and only below the
 writable folders.
 
-Landlock does not check these calls. The monitor copies the arguments, opens the file that they name
-as the caller would, but with no access to its content (``O_PATH``), asks the kernel for its path,
-and changes exactly that file: swapping a link, a folder or a descriptor meanwhile has no effect.
+Landlock does not check these calls. The monitor copies the arguments, opens the file as the caller
+would, but with no access to its content (``O_PATH``), asks the kernel for its path, and changes
+exactly that file: to swap a link, a folder or a descriptor meanwhile has no effect.
 
 As for Landlock, the path decides. A hard link in a writable folder therefore belongs to that
 folder; Landlock stops anyone from linking a file outside into it (LANDLOCK_ACCESS_FS_REFER; before
@@ -35,9 +35,9 @@ PERMISSIONS, UNCHANGED = 0o7777, 0xFFFFFFFF
 
 
 class FileArguments:
-    """The indexes of the arguments of a call that name the file: a path, a descriptor (of the
-    folder, or of the file if there is no path), flags. ``follow``: resolve a symbolic link at the
-    end of the path."""
+    """The indexes of a call's arguments that name the file: a path, a descriptor (of the folder, or
+    of the file if there is no path), flags. ``follow``: resolve a symbolic link at the end of the
+    path."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class AttributeHandler:
         return {NUMBERS[name]: self._build_handler(name) for name in CALLS if name in NUMBERS}
 
     def _build_handler(self, name: str) -> Callable[[SystemCall], None]:
-        file_arguments, build_change, first = CALLS[name]
+        file_arguments, build_change, value_index = CALLS[name]
 
         def handle(call: SystemCall) -> None:
-            change = build_change(call, first)
+            change = build_change(call, value_index)
             fd = _open_file(call, file_arguments)
             try:
                 # After the last read from /proc/<pid>, as the pid may have been reused before
@@ -78,7 +78,7 @@ class AttributeHandler:
                 if not self._lies_inside(path):
                     # Not worth a report: git refreshes the times of objects that it borrows, to the
                     # time of the call (a NULL argument).
-                    if build_change not in TIMES or call.arguments[first]:
+                    if build_change not in TIMES or call.arguments[value_index]:
                         self._refuse(f"{name} of {os.fsdecode(path)}")
                     raise PermissionError(EPERM, "outside")
                 change(file)
@@ -89,29 +89,29 @@ class AttributeHandler:
         return handle
 
     def _lies_inside(self, path: bytes) -> bool:
-        return any(path == top or path.startswith(top + b"/") for top in self._folders)
+        return any(path == folder or path.startswith(folder + b"/") for folder in self._folders)
 
 
 # --- the file ---------------------------------------------------------------------------------
 
 
-def _open_file(call: SystemCall, at: FileArguments) -> int:
+def _open_file(call: SystemCall, indexes: FileArguments) -> int:
     """A descriptor of the file that a call is about. Raises OSError."""
-    flags = call.arguments[at.flags] & 0xFFFFFFFF if at.flags is not None else 0
+    flags = call.arguments[indexes.flags] & 0xFFFFFFFF if indexes.flags is not None else 0
     if flags & ~(NO_FOLLOW | EMPTY_PATH):
         raise OSError(EINVAL, "unknown flags")
-    fd = AT_FDCWD if at.fd is None else call.read_int_argument(at.fd)
+    fd = AT_FDCWD if indexes.fd is None else call.read_int_argument(indexes.fd)
     # utimensat and futimesat with a NULL path change the descriptor's own file (utimensat(2)).
-    if at.path is None or (fd >= 0 and not call.arguments[at.path]):
+    if indexes.path is None or (fd >= 0 and not call.arguments[indexes.path]):
         return _copy_descriptor(call, fd)
-    path = call.read_text(at.path, LONGEST_PATH)
+    path = call.read_text(indexes.path, LONGEST_PATH)
     if flags & EMPTY_PATH and not path:
         return _open_folder(call, fd)
-    return _open_path(call, fd, path, follow=at.follow and not flags & NO_FOLLOW)
+    return _open_path(call, fd, path, follow=indexes.follow and not flags & NO_FOLLOW)
 
 
 def _open_path(call: SystemCall, fd: int, path: bytes, *, follow: bool) -> int:
-    """Open what a path names for the caller: ``/proc/self`` is the caller's, not ours."""
+    """Open the file that a path names for the caller: ``/proc/self`` is the caller's, not ours."""
     if descriptor := _find_own_descriptor(path, call.thread):
         fd, path = descriptor
         if not path:
@@ -129,24 +129,26 @@ def _open_path(call: SystemCall, fd: int, path: bytes, *, follow: bool) -> int:
 
 
 def _find_own_descriptor(path: bytes, thread: int) -> tuple[int, bytes] | None:
-    """The caller's descriptor that a path begins with, and the rest of the path.
+    """The number of the caller's descriptor with which a path begins, such as ``/proc/self/fd/N``,
+    and the path after it.
 
-    C libraries change an ``O_PATH`` descriptor's file through ``/proc/self/fd/N``.
+    C libraries use such paths to change the file of an ``O_PATH`` descriptor.
     """
     if path.startswith(b"/dev/fd/"):
-        rest = path[8:]
+        descriptor = path.removeprefix(b"/dev/fd/")
     elif path.startswith(b"/proc/"):
-        process, _, rest = path[6:].partition(b"/")
-        if not rest.startswith(b"fd/") or not _is_callers(process, thread):
+        process, _, entry = path.removeprefix(b"/proc/").partition(b"/")
+        if not entry.startswith(b"fd/") or not _is_caller(process, thread):
             return None
-        rest = rest[3:]
+        descriptor = entry.removeprefix(b"fd/")
     else:
         return None
-    number, _, below = rest.partition(b"/")
+    number, _, below = descriptor.partition(b"/")
     return (int(number), below.lstrip(b"/")) if number.isdigit() else None
 
 
-def _is_callers(process: bytes, thread: int) -> bool:
+def _is_caller(process: bytes, thread: int) -> bool:
+    """True if a folder of ``/proc`` is that of the caller's process."""
     if process in (b"self", b"thread-self"):
         return True
     return process.isdigit() and os.path.isdir(f"/proc/{int(process)}/task/{thread}")
@@ -154,11 +156,9 @@ def _is_callers(process: bytes, thread: int) -> bool:
 
 def _open_folder(call: SystemCall, fd: int) -> int:
     """Open the folder in which a relative path begins."""
-    return (
-        os.open(f"/proc/{call.thread}/cwd", OPEN_PATH)
-        if fd == AT_FDCWD
-        else _copy_descriptor(call, fd)
-    )
+    if fd == AT_FDCWD:
+        return os.open(f"/proc/{call.thread}/cwd", OPEN_PATH)
+    return _copy_descriptor(call, fd)
 
 
 def _copy_descriptor(call: SystemCall, fd: int) -> int:
@@ -223,11 +223,9 @@ def _build_attribute_removal(call: SystemCall, index: int) -> Change:
     return lambda file: os.removexattr(file, name)
 
 
-PATH, LINK, DESCRIPTOR = (
-    FileArguments(path=0),
-    FileArguments(path=0, follow=False),
-    FileArguments(fd=0),
-)
+PATH = FileArguments(path=0)
+LINK = FileArguments(path=0, follow=False)
+DESCRIPTOR = FileArguments(fd=0)
 TIMES = (_build_seconds_change, _build_microseconds_change, _build_nanoseconds_change)
 CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Change], int]] = {
     "chmod": (PATH, _build_mode_change, 1),
@@ -249,5 +247,5 @@ CALLS: dict[str, tuple[FileArguments, Callable[[SystemCall, int], Change], int]]
     "lremovexattr": (LINK, _build_attribute_removal, 1),
     "fremovexattr": (DESCRIPTOR, _build_attribute_removal, 1),
 }
-"""Each call: how it names the file, what it changes, and the index of the first argument with the
-new value."""
+"""Each call: the arguments that name the file, the function that builds the change, and the index
+of the first argument with the new value."""

@@ -1,9 +1,9 @@
-"""The broker of a process that reads what agents write, its client. It starts agents' launchers for
-the client, and changes modes, owners, times and extended attributes for it in the writable folders.
+"""The broker starts agents' launchers for its client, a process that reads what agents write, and
+changes modes, owners, times and extended attributes for it in the writable folders.
 
 The client's system call filter has a listener. Children of the client would inherit the filter, and
 the kernel allows only one listener per chain of filters, which agents need for their monitor. So
-the broker is started before the filter is installed; in all else it is confined like the client. It
+the broker is started before the filter is installed; otherwise it is confined like the client. It
 trusts no request: a launcher gets a sealed copy of the spec that was checked, and the tree that it
 starts has a monitor. If the broker is gone, the kernel fails the filtered calls with ENOSYS.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 EPERM, EINVAL = 1, 22
 CLONE_PARENT = 0x8000
-SEALED = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-PROOF = "attacks"
+SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+PROOF_MODULE = "attacks"
 """The only module that may run instead of a program."""
 LAUNCH_DESCRIPTORS = 5
 """The spec, the status pipe, the program's three standard streams."""
@@ -37,7 +37,7 @@ NOT_STARTED = 127
 
 
 class LaunchTerms:
-    """The conditions of every launch: the spec has the ``fixed`` fields, and each writable folder
+    """The conditions of every launch: the spec has the ``fixed`` values, and each writable folder
     in it lies in ``folders`` or is one of ``shared``."""
 
     def __init__(self, fixed: dict[str, Any], folders: list[str], shared: list[str]) -> None:
@@ -52,7 +52,7 @@ class LaunchTerms:
             if type(spec.get(name)) is not type(value) or spec[name] != value:
                 return name
         task = spec.get("task")
-        if task is not None and not (isinstance(task, dict) and task.get("module") == PROOF):
+        if task is not None and not (isinstance(task, dict) and task.get("module") == PROOF_MODULE):
             return "task"
         writable = spec.get("writable")
         if not isinstance(writable, list) or not all(map(self._is_allowed, writable)):
@@ -68,7 +68,7 @@ class LaunchTerms:
 
 
 def main(channel: str, parent_pid: str) -> NoReturn:
-    """Serve the client until it has ended. ``channel`` is the number of the socket to it, and
+    """Serve the client until it ends. ``channel`` is the descriptor of the socket to it,
     ``parent_pid`` its pid."""
     parent = int(parent_pid)
     # The signals are for the client, which ends the broker by closing the socket.
@@ -87,10 +87,9 @@ def serve(channel: _socket.socket, parent: int) -> None:
     terms_fd, listener = _receive_descriptors(channel)
     terms = parse_json(read_all(terms_fd))
     os.close(terms_fd)
-    folders = terms["folders"]
     fixed = {**terms["fixed"], "notify": True, "own_network": False, "parent": parent}
-    launches = LaunchTerms(fixed, folders, terms["shared"])
-    handlers = AttributeHandler(folders, lambda _: None).build_handlers()
+    launch_terms = LaunchTerms(fixed, terms["folders"], terms["shared"])
+    handlers = AttributeHandler(terms["folders"], lambda _: None).build_handlers()
     _answer(channel, os.getpid())
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -101,7 +100,7 @@ def serve(channel: _socket.socket, parent: int) -> None:
                 return
             if fd == listener:
                 handle_next(listener, handlers)
-            elif not _take_launch(channel, launches):
+            elif not _handle_request(channel, launch_terms):
                 return
 
 
@@ -119,8 +118,8 @@ def _answer(channel: _socket.socket, number: int) -> None:
     channel.send(number.to_bytes(ANSWER_BYTES, "little", signed=True))
 
 
-def _take_launch(channel: _socket.socket, terms: LaunchTerms) -> bool:
-    """Answer one request; False if there are no more."""
+def _handle_request(channel: _socket.socket, terms: LaunchTerms) -> bool:
+    """Answer one request for a launch; False if the client has closed the socket."""
     descriptors = _receive_descriptors(channel)
     if not descriptors:
         return False
@@ -157,7 +156,7 @@ def _write_sealed(data: bytes) -> int:
     """Make an unnamed file with these bytes, which nobody can change any more (seals: fcntl(2))."""
     spec = os.memfd_create("spec", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(spec, data)
-    fcntl.fcntl(spec, fcntl.F_ADD_SEALS, SEALED)
+    fcntl.fcntl(spec, fcntl.F_ADD_SEALS, SEALS)
     return spec
 
 

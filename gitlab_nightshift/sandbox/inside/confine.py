@@ -1,8 +1,8 @@
 """The launcher's work: read the spec, drop all rights, become the program.
 
-It never runs the program with a weaker boundary: a step that fails ends the process with its own
-exit status and a line. In a network namespace it leaves a forwarder behind, a process with no more
-rights than the agent, which connects each loopback port to one of our UNIX sockets.
+It never runs the program with a weaker boundary: a step that fails is reported, and ends the
+process with its own exit status. In a network namespace it leaves a forwarder behind, a process
+with no more rights than the agent, which connects each loopback port to one of our UNIX sockets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 from .json_data import parse_json, read_all
 from .landlock import CAN_SCOPE, CAN_TRUNCATE, LandlockPaths, restrict
 from .privileges import (
-    become,
+    become_user,
     disable_core_dumps,
     drop_capabilities,
     forbid_new_privileges,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn
 
-_HIGHEST = 1 << 20
+_MOST_DESCRIPTORS = 1 << 20
 """Above any descriptor of this process: the default of the sysctl fs.nr_open (proc_sys_fs(5))."""
 STATUSES = {
     "spec": 101,
@@ -48,7 +48,7 @@ STATUSES = {
     "gates": 113,
     "program": 127,
 }
-"""Exit status of each failed step: above those that programs use, and 127 as from a shell."""
+"""Exit status of each failed step: higher than those of most programs, and 127 as from a shell."""
 
 
 class LaunchSpec:
@@ -114,7 +114,7 @@ def main(spec_fd: str, status_fd: str) -> NoReturn:
     with Step(status, "descriptors"):
         _check_standard_streams()
         os.closerange(3, status)
-        os.closerange(status + 1, _HIGHEST)
+        os.closerange(status + 1, _MOST_DESCRIPTORS)
     with Step(status, "limits"):
         disable_core_dumps()
     channel = None if spec.own_network else _fork_monitor(spec, status)
@@ -125,10 +125,8 @@ def main(spec_fd: str, status_fd: str) -> NoReturn:
 
 
 def _check_standard_streams() -> None:
-    """Refuse a standard stream that is a socket (it could send anywhere) or a folder (an escape).
-
-    Raises OSError.
-    """
+    """Refuse a standard stream that is a socket (it could send anywhere) or a folder (a way out of
+    the sandbox). Raises OSError."""
     for fd in (0, 1, 2):
         mode = os.fstat(fd).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or _is_harmless_device(fd, mode)):
@@ -169,8 +167,8 @@ def _run_monitor(
 
         monitor.ignore_signals()
         if spec.uid is not None and spec.gid is not None:
-            become(spec.uid, spec.gid)
-        monitor.drop_privileges(spec.uid is not None)
+            become_user(spec.uid, spec.gid)
+        monitor.drop_privileges(has_own_user=spec.uid is not None)
         if os.getppid() != spec.parent:
             raise ProcessLookupError("the night shift is gone")
         monitor.watch(program, channel, status, spec.ports, spec.writable)
@@ -189,7 +187,7 @@ def _drop_privileges(spec: LaunchSpec, status: int) -> None:
         lock_root_out()
     with Step(status, "user"):
         if spec.uid is not None and spec.gid is not None:
-            become(spec.uid, spec.gid)
+            become_user(spec.uid, spec.gid)
     with Step(status, "privileges"):
         drop_capabilities()
         forbid_new_privileges()
@@ -208,8 +206,9 @@ def _drop_privileges(spec: LaunchSpec, status: int) -> None:
 def _restrict(spec: LaunchSpec, status: int, channel: _socket.socket | None) -> None:
     with Step(status, "files"):
         if spec.landlock:
-            # With a monitor, which connects for the tree, no port is needed.
-            ports = None if spec.own_network else [] if spec.notify else spec.ports
+            ports = None if spec.own_network else spec.ports
+            if ports and spec.notify:
+                ports = []  # the monitor connects for the tree
             paths = LandlockPaths(spec.readable, spec.listable, spec.writable, spec.devices)
             restrict(spec.landlock, paths, ports)
     with Step(status, "calls"):
@@ -321,7 +320,7 @@ def _accept(listener: _socket.socket, path: str) -> None:
 
 
 def _copy(source: _socket.socket, target: _socket.socket) -> None:
-    """Copy one direction of a connection; both sockets close once both directions have ended."""
+    """Copy one direction of a connection; both sockets are closed once both directions end."""
     try:
         while data := source.recv(CHUNK):
             target.sendall(data)

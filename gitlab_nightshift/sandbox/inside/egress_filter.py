@@ -1,11 +1,11 @@
-"""Limits where a confined tree may connect, without privileges, as the monitor makes each socket.
+"""Limits where a confined tree may connect, without privileges: the monitor makes each socket.
 
-``socket`` returns a socket that the monitor made. The monitor keeps a duplicate, which it finds by
-its inode, and calls ``connect``, ``bind`` and ``listen`` itself on the duplicate, with its own copy
-of the address: the address that was checked is the one in use, whatever the caller's threads do to
-memory or descriptors meanwhile. Allowed are the given loopback ports, loopback ports on which only
-the tree listens, and UNIX sockets below the writable folders. A UDP socket can be bound and asked
-for interfaces, which build tools do, but it cannot send.
+The monitor keeps a duplicate of each socket, which it finds by the inode, and calls ``connect``,
+``bind`` and ``listen`` itself on the duplicate, with its own copy of the address: the address that
+was checked is the one in use, whatever the caller's threads do to memory or descriptors meanwhile.
+Allowed are the gateway's ports on loopback, loopback ports on which only the tree listens, and UNIX
+sockets below the writable folders. A UDP socket can be bound, and list interfaces, as build tools
+do, but it cannot send.
 """
 # ruff: noqa: PTH115, PTH208
 
@@ -23,13 +23,13 @@ from .sockets import (
     LOOPBACK,
     build_bind_address,
     build_pinned_address,
+    disable_sending,
     find_listeners,
     format_address,
     parse_host_and_port,
     pin_socket,
     read_address_family,
     resolve_unix_path,
-    silence,
 )
 from .syscalls import NUMBERS, bind_raw, connect_raw
 
@@ -42,18 +42,19 @@ ENOTSOCK, ENETUNREACH = 88, 101
 TYPE_BITS = 0xF
 CLOSE_ON_EXEC = 0o2000000
 MOST_REMEMBERED = 8192
-"""Inodes of sockets to remember of each kind."""
+"""Inodes to remember: of connected sockets, of those that cannot send, and of listening ones."""
 FIRST_CLOSING = 256
-"""Duplicates at which unused ones are closed; later at twice as many as were left."""
+"""Number of duplicates at which unused ones are closed; later at twice as many as were left."""
 MOST_WAITING = 64
 """Connects that may wait for a full backlog at the same time, each in a thread."""
 NSCD_SOCKET = "/var/run/nscd/socket"
-"""The C library asks nscd first and works without it (nscd(8)): not worth a report."""
+"""The C library tries nscd first and works without it (nscd(8)): not worth a report."""
 LOOPBACK_NAMES = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
 class EgressHandler:
-    """The sockets of one tree."""
+    """Makes and checks the sockets of one tree: it may connect to ``ports`` on loopback, and to
+    UNIX sockets in ``folders``."""
 
     def __init__(self, ports: list[int], folders: list[str], refuse: Callable[[str], None]) -> None:
         self._ports, self._refuse = frozenset(ports), refuse
@@ -82,10 +83,10 @@ class EgressHandler:
             call.read_int_argument(0), kind & ~CLOSE_ON_EXEC, call.read_int_argument(2)
         )
         if kind & TYPE_BITS == DATAGRAM:
-            silence(new)
+            disable_sending(new)
         fd = new.detach()
         try:
-            call.give(fd, close_on_exec=bool(kind & CLOSE_ON_EXEC))
+            call.answer_with_descriptor(fd, close_on_exec=bool(kind & CLOSE_ON_EXEC))
         except OSError:
             os.close(fd)
             raise
@@ -95,7 +96,7 @@ class EgressHandler:
             _remember(self._muted, inode)
 
     def _find_socket(self, call: SystemCall) -> tuple[int, int | None]:
-        """The inode of the call's socket, and our duplicate; None once the socket is connected."""
+        """The inode of the call's socket, and our duplicate: None once it connected or listens."""
         inode = call.find_socket_inode()
         call.check_waiting()
         if inode is None:
@@ -107,7 +108,7 @@ class EgressHandler:
     def _connect(self, call: SystemCall) -> None:
         raw = call.read_address()
         path = resolve_unix_path(raw, call.thread) if read_address_family(raw) == AF_UNIX else ""
-        # After all that is read of the thread: _find_socket checks that the pid is still its own.
+        # Last of all reads from the thread: it checks that the pid is still the thread's.
         inode, fd = self._find_socket(call)
         if fd is None:
             call.answer(EISCONN if inode in self._connected else EPERM)
@@ -161,8 +162,7 @@ class EgressHandler:
 
     def _finish(self, call: SystemCall, inode: int, copy: int, raw: bytes, pin: int | None) -> None:
         error = connect_raw(copy, raw)
-        # AF_UNSPEC dissolves a connection (connect(2)): then the duplicate is needed for the next
-        # one.
+        # AF_UNSPEC dissolves a connection (connect(2)): the next one needs the duplicate.
         if error in (0, EINPROGRESS) and read_address_family(raw) != AF_UNSPEC:
             self._release(inode)
         os.close(copy)
@@ -187,7 +187,7 @@ class EgressHandler:
                 call.let_through()
                 return
             if duplicate.type == DATAGRAM:
-                # Sharing a UDP port would let the tree receive another program's datagrams.
+                # On a shared UDP port the tree could receive another program's datagrams.
                 duplicate.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 0)
                 duplicate.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEPORT, 0)
                 if parse_host_and_port(raw)[0] not in LOOPBACK:  # outsiders could send to it
@@ -195,16 +195,15 @@ class EgressHandler:
             only_v6 = duplicate.family == _socket.AF_INET6 and bool(
                 duplicate.getsockopt(_socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY)
             )
-            call.answer(
-                self._bind_address(duplicate.fileno(), build_bind_address(raw, only_v6=only_v6))
-            )
+            address = build_bind_address(raw, only_v6=only_v6)
+            call.answer(self._bind_address(duplicate.fileno(), address))
         finally:
             duplicate.close()
 
     def _bind_address(self, fd: int, raw: bytes) -> int:
         error = bind_raw(fd, raw)
         if error == EADDRINUSE:
-            self._close_unused()  # a socket that only the monitor still holds may have the port
+            self._close_unused()  # one that only the monitor still has open may occupy the port
             error = bind_raw(fd, raw)
         return error
 
@@ -235,24 +234,25 @@ class EgressHandler:
         call.answer()
 
     def _ensure_loopback(self, duplicate: _socket.socket) -> None:
-        """Bind an unbound socket to a free loopback port; raise if it is bound elsewhere."""
+        """Bind an unbound socket to a free loopback port. Raises OSError if it is bound
+        elsewhere."""
         if not duplicate.getsockname()[1]:
-            duplicate.bind(
-                ("127.0.0.1" if duplicate.family == _socket.AF_INET else "::ffff:127.0.0.1", 0)
-            )
+            is_ipv4 = duplicate.family == _socket.AF_INET
+            duplicate.bind(("127.0.0.1" if is_ipv4 else "::ffff:127.0.0.1", 0))
         if duplicate.getsockname()[0] not in LOOPBACK_NAMES:
             raise PermissionError(EPERM, "not on loopback")
 
     # --- duplicates ------------------------------------------------------------------------------
 
     def _release(self, inode: int) -> None:
+        """Close the duplicate of a socket that is connected or listens."""
         fd = self._duplicates.pop(inode, None)
         _remember(self._connected, inode)
         if fd is not None:
             os.close(fd)
 
     def _close_unused(self) -> None:
-        """Close duplicates of sockets that no process of the tree holds any more."""
+        """Close the duplicates of sockets that no process of the tree has open any more."""
         open_inodes = _list_other_sockets()
         for inode in [inode for inode in self._duplicates if inode not in open_inodes]:
             os.close(self._duplicates.pop(inode))

@@ -1,5 +1,4 @@
-"""Reads JSON from a descriptor, with json's C core ``_json``: to import ``json`` itself costs 7
-ms."""
+"""Reads JSON from a descriptor, with ``_json``, the C core of ``json``, whose import costs 7 ms."""
 
 from __future__ import annotations
 

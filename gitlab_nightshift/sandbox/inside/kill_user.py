@@ -8,8 +8,8 @@ SIGKILL = 9
 
 
 def main(uid: int, gid: int) -> None:
-    """Become the user, so that nobody else can be hit, and kill all its other processes."""
-    # Asserted, not assumed: as root, kill(-1) would end the whole machine.
+    """Become the user, so that nobody else's can be killed, and kill all its other processes."""
+    # As root, kill(-1) would end the whole machine.
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)

@@ -1,4 +1,4 @@
-"""Landlock: a process gives up access to all files but some, for itself and its descendants.
+"""Landlock: a process gives up access to most files, for itself and its descendants.
 
 Rights by ABI: https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -13,17 +13,18 @@ from .syscalls import make_syscall
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
-FIRST_RIGHTS = (1 << 13) - 1
+ABI_1_RIGHTS = (1 << 13) - 1
 READING = EXECUTE | READ_FILE | READ_DIR
-OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+"""The rights that a file can have, not only a folder."""
 BIND_TCP, CONNECT_TCP = 1, 2
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PATH_RULE, PORT_RULE = 1, 2
 GET_VERSION = 1
 ENOSYS = 38
-CAN_MOVE, CAN_TRUNCATE, CAN_LIMIT_TCP, CAN_SCOPE = 2, 3, 4, 6
-"""The ABIs that first allow a move between folders, and first confine ``truncate``, TCP, and
-signals with abstract sockets (landlock(7))."""
+CAN_MOVE, CAN_TRUNCATE, CAN_LIMIT_TCP, CAN_IOCTL, CAN_SCOPE = 2, 3, 4, 5, 6
+"""The first ABIs with a right to move files between folders, and with limits for ``truncate``, TCP,
+``ioctl`` of devices, and signals with abstract sockets (landlock(7))."""
 LATEST = 6
 """The newest ABI that this module uses."""
 
@@ -42,7 +43,7 @@ def find_usable_abi() -> int:
 
 
 class LandlockPaths:
-    """The paths that stay allowed, with all below them; of ``listable`` folders only the names."""
+    """The paths that stay allowed, with all below them; of ``listable`` folders only the lists."""
 
     def __init__(
         self, readable: list[str], listable: list[str], writable: list[str], devices: list[str]
@@ -56,9 +57,9 @@ def restrict(
 ) -> None:
     """Confine this process to these paths, as far as ABI ``version`` can. Needs no_new_privs.
 
-    ``ports`` may be connected to by TCP, on any host; if there are none, or without ``binds``, no
-    port may be bound either; None leaves connections unrestricted.
-    A path that cannot be opened grants nothing, but writable folders must exist. Raises OSError.
+    ``ports`` are those to which it may connect by TCP, on any host (None: to all). No port may be
+    bound if that list is empty, or without ``binds``. A path that cannot be opened grants nothing,
+    but writable folders must exist. Raises OSError.
     """
     if read_abi() < version:
         raise OSError(ENOSYS, f"the kernel's Landlock is older than version {version}")
@@ -99,8 +100,8 @@ def restrict_scopes() -> None:
 
 
 def _compute_file_rights(version: int) -> int:
-    rights = FIRST_RIGHTS
-    for since, right in ((CAN_MOVE, REFER), (CAN_TRUNCATE, TRUNCATE), (5, IOCTL_DEV)):
+    rights = ABI_1_RIGHTS
+    for since, right in ((CAN_MOVE, REFER), (CAN_TRUNCATE, TRUNCATE), (CAN_IOCTL, IOCTL_DEV)):
         rights |= right if version >= since else 0
     return rights
 
@@ -109,7 +110,11 @@ def _create_ruleset(version: int, files: int, network: int) -> int:
     scopes = ABSTRACT_SOCKETS | SIGNALS if version >= CAN_SCOPE else 0
     attributes = struct.pack("=QQQ", files, network, scopes)
     # The structure has grown with the ABI (landlock_create_ruleset(2)).
-    size = 8 if version < CAN_LIMIT_TCP else 16 if version < CAN_SCOPE else 24
+    size = 24
+    if version < CAN_LIMIT_TCP:
+        size = 8
+    elif version < CAN_SCOPE:
+        size = 16
     return make_syscall("landlock_create_ruleset", attributes[:size], size, 0)
 
 
@@ -122,7 +127,7 @@ def _allow_path(ruleset: int, path: str, rights: int, *, required: bool) -> None
         return
     try:
         if not stat.S_ISDIR(os.fstat(fd).st_mode):
-            rights &= OF_FILES  # a right of folders on a file is EINVAL (landlock_add_rule(2))
+            rights &= FILE_RIGHTS  # a right of folders on a file is EINVAL (landlock_add_rule(2))
         if rights:  # so is a rule without rights (ENOMSG), such as listing a file
             rule = struct.pack("=Qi", rights, fd)
             make_syscall("landlock_add_rule", ruleset, PATH_RULE, rule, 0)

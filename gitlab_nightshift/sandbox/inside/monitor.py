@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 EPERM = 1
 MOST_REFUSALS = 40
-"""Refusals to report: the first ones say enough, and the status pipe has space for so many."""
+"""Refusals to report: the first ones say enough, and so many fit into the status pipe."""
 IGNORED = (signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT)
-# The signal that the kernel sends then. Not SIGKILL: the monitor still has to kill the tree.
+# Sent by the kernel. Not SIGKILL: the monitor still has to kill the tree.
 PARENT_DIED = signals.SIGUSR2
 KILL_ROUNDS = 2000
 """At most two seconds: each round ends with a pause of a millisecond."""
 
 
 def ignore_signals() -> None:
-    """Ignore signals that are meant for the program, and close its standard streams."""
+    """Ignore signals that are meant for the program, and detach from its standard streams."""
     for number in IGNORED:
         signals.signal(number, signals.SIG_IGN)
     null = os.open("/dev/null", os.O_RDWR)
@@ -43,16 +43,17 @@ def ignore_signals() -> None:
     os.close(null)
 
 
-def drop_privileges(own_uid: bool) -> None:
-    """Call after the change of user, which resets both settings (prctl(2)). Raises OSError."""
+def drop_privileges(*, has_own_user: bool) -> None:
+    """Drop capabilities, and prepare for the parent's death. Call it after the change of user,
+    which resets both prctl settings (prctl(2)). ``has_own_user``: all processes of this user belong
+    to the tree, as in the uid tier. Raises OSError."""
     drop_capabilities()
     call_prctl(PR_SET_DUMPABLE, 0)
     call_prctl(PR_SET_PDEATHSIG, PARENT_DIED)
-    _state["own_uid"] = own_uid
+    _state["has_own_user"] = has_own_user
 
 
-_state = {"own_uid": False, "parent_died": False}
-"""``own_uid``: all processes of this user are the tree's, as in the uid tier."""
+_state = {"has_own_user": False, "parent_died": False}
 
 
 class Refusals:
@@ -62,12 +63,12 @@ class Refusals:
         self._status, self._reported = status, set[str]()
         os.set_blocking(status, False)  # a full pipe must not stop the tree's calls
 
-    def __call__(self, what: str) -> None:
-        """Report one refusal."""
-        if what in self._reported or len(self._reported) >= MOST_REFUSALS:
+    def __call__(self, action: str) -> None:
+        """Report the refusal of an action."""
+        if action in self._reported or len(self._reported) >= MOST_REFUSALS:
             return
-        self._reported.add(what)
-        line = f"refused {what}"[:300].encode("utf-8", "backslashreplace").replace(b"\n", b" ")
+        self._reported.add(action)
+        line = f"refused {action}"[:300].encode("utf-8", "backslashreplace").replace(b"\n", b" ")
         try:
             os.write(self._status, line + b"\n")
         except OSError:
@@ -81,20 +82,18 @@ def watch(
     ports: list[int],
     folders: list[str],
 ) -> NoReturn:
-    """Serve the tree until ``program`` ends, kill what is left, and exit as ``program`` did."""
+    """Serve the tree until the process ``program`` ends, kill what is left, and exit as it did."""
     waker = _wake_on_signals()
     refuse = Refusals(status)
     handlers: dict[int, Callable[[SystemCall], None]] = {}
     listener = _receive_listener(channel) if channel else None
     if listener is not None:
-        handlers = (
-            EgressHandler(ports, folders, refuse).build_handlers()
-            | SignalHandler(refuse).build_handlers()
-        )
+        handlers |= EgressHandler(ports, folders, refuse).build_handlers()
+        handlers |= SignalHandler(refuse).build_handlers()
         handlers |= AttributeHandler(folders, refuse).build_handlers()
-    ended = _run_loop(program, listener, handlers, waker)
+    wait_status = _run_loop(program, listener, handlers, waker)
     _kill_descendants()
-    _end_like(ended)
+    _exit_like(wait_status)
 
 
 def _receive_listener(channel: _socket.socket) -> int | None:
@@ -130,9 +129,9 @@ def _run_loop(
     if listener is not None:
         poll.register(listener, select.POLLIN)
     while True:
-        ended = _reap_ended(program)
-        if ended is not None:
-            return ended
+        wait_status = _reap_children(program)
+        if wait_status is not None:
+            return wait_status
         if _state["parent_died"]:
             return int(signals.SIGKILL)
         for fd, event in poll.poll():
@@ -144,7 +143,7 @@ def _run_loop(
                 poll.unregister(fd)
 
 
-def _reap_ended(program: int) -> int | None:
+def _reap_children(program: int) -> int | None:
     """Reap the children that have ended; returns the program's wait status if it is one of them."""
     while True:
         try:
@@ -163,11 +162,11 @@ def _kill_descendants() -> None:
         children = list_children()
         if not children:
             return
-        if _state["own_uid"]:
+        if _state["has_own_user"]:
             _kill(-1)  # at once: one by one, a process that keeps forking could outrun us
         for pid in children:
             _kill(pid)
-        _reap_ended(-1)  # all of them: no process has this pid
+        _reap_children(-1)  # all of them: no process has this pid
         select.select([], [], [], 0.001)  # a pause: the module time is not loaded
 
 
@@ -178,13 +177,13 @@ def _kill(pid: int) -> None:
         return
 
 
-def _end_like(status: int) -> NoReturn:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
+def _exit_like(wait_status: int) -> NoReturn:
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
         if number != signals.SIGKILL:  # its action cannot be set (signal(7))
             signals.signal(number, signals.SIG_DFL)
         os.kill(os.getpid(), number)
-    os._exit(os.WEXITSTATUS(status))
+    os._exit(os.WEXITSTATUS(wait_status))
 
 
 # --- signals --------------------------------------------------------------------------------------
@@ -215,17 +214,18 @@ class SignalHandler:
 
     def _list_group(self, call: SystemCall, group: int) -> list[int]:
         """The members of a process group, without this process; 0 is the caller's own group."""
-        # kill(-1) means everybody (kill(2)): our parent stands for those that are no descendants.
+        # kill(-1) means everybody (kill(2)): our parent is one of those that are no descendants.
         if group == 1:
             return [os.getppid()]
         group = group or Process(call.thread).group
-        return [p.pid for p in list_processes() if p.group == group and p.pid != self._monitor]
+        pids = [process.pid for process in list_processes() if process.group == group]
+        return [pid for pid in pids if pid != self._monitor]
 
 
 # --- the process tree, as /proc shows it ----------------------------------------------------------
 
 
-DEEPEST = 10_000
+MOST_ANCESTORS = 10_000
 """Ancestors to follow: while we read, pids may be reused so that they form a circle."""
 
 
@@ -253,7 +253,7 @@ def list_processes() -> list[Process]:
 
 def descends(pid: int, ancestor: int) -> bool:
     """True if ``pid`` is a descendant of ``ancestor``."""
-    for _ in range(DEEPEST):
+    for _ in range(MOST_ANCESTORS):
         try:
             pid = Process(pid).parent
         except OSError:

@@ -57,7 +57,7 @@ class SystemCall:
         it again, and the caller may have changed it (seccomp_unotify(2))."""
         self._send(0, CONTINUE)
 
-    def give(self, fd: int, *, close_on_exec: bool) -> None:
+    def answer_with_descriptor(self, fd: int, *, close_on_exec: bool) -> None:
         """Let the call return a copy of ``fd``. Raises OSError."""
         flags = os.O_CLOEXEC if close_on_exec else 0
         # Both in one step (Linux 5.14): a signal between them would leave the descriptor behind.

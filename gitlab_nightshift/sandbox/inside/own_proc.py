@@ -1,18 +1,16 @@
-"""``launcher.py own_proc COMMAND…``: mount this PID namespace's ``/proc``, drop the right to mount
-and most others, and become the command.
+"""``launcher.py own_proc COMMAND…``: mount this PID namespace's ``/proc``, drop most capabilities,
+and become the command.
 
-It keeps the capabilities to give files back to other users, and to make a user namespace in which
-root stays root (``CAP_SETFCAP``, user_namespaces(7)).
+The command may still give files back to other users, and make a user namespace in which root stays
+root (``CAP_SETFCAP``, user_namespaces(7)).
 """
 
 import os
 
-from .privileges import keep_capabilities
+from .privileges import CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP, keep_capabilities
 from .syscalls import mount
 
-# linux/capability.h, linux/mount.h
-CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP = 0, 1, 3, 4, 31
-NOSUID, NODEV, NOEXEC = 2, 4, 8
+NOSUID, NODEV, NOEXEC = 2, 4, 8  # linux/mount.h
 
 
 def main(*command: str) -> None:

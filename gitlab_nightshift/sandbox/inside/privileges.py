@@ -1,4 +1,4 @@
-"""System calls by which a process gives up its user, capabilities and core dumps, and the gain of
+"""System calls by which a process gives up its user, capabilities, core dumps and any way to gain
 new privileges."""
 # ruff: noqa: PTH123
 
@@ -14,9 +14,10 @@ NO_ROOT_LOCKED = 0b11 | 0b1100
 """SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked: uid 0 means nothing."""
 # linux/capability.h; bit N of a mask is capability number N
 CAPABILITY_VERSION_3 = 0x20080522
-DAC_READ_SEARCH_MASK = 1 << 2
-OWNERS_MASK = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
-"""CHOWN, DAC_OVERRIDE, FOWNER, FSETID."""
+CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL = 0, 1, 2, 3, 4, 5
+SETGID, SETUID, SETPCAP, SETFCAP = 6, 7, 8, 31
+DAC_READ_SEARCH_MASK = 1 << DAC_READ_SEARCH
+OWNERS_MASK = 1 << CHOWN | 1 << DAC_OVERRIDE | 1 << FOWNER | 1 << FSETID
 JOIN_SESSION_KEYRING = 1
 EPERM, EINVAL, ENOSYS = 1, 22, 38
 
@@ -28,9 +29,9 @@ def disable_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def become(uid: int, gid: int) -> None:
+def become_user(uid: int, gid: int) -> None:
     """Become another user for good, without supplementary groups. Raises OSError."""
-    # The user last: without root the groups could no longer be changed.
+    # The user last: only root can change groups.
     os.setgroups([])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -39,10 +40,8 @@ def become(uid: int, gid: int) -> None:
 
 
 def lock_root_out() -> None:
-    """Empty the bounding set and make uid 0 powerless, if this process has the right to.
-
-    If not, no_new_privs alone keeps capabilities from coming back.
-    """
+    """Empty the bounding set and make uid 0 powerless, if this process has the right to. If not,
+    only no_new_privs keeps capabilities from coming back."""
     # Ambient capabilities would survive execve (capabilities(7)).
     call_prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL)
     for capability in range(64):

@@ -1,8 +1,8 @@
 """The system call filter of a confined process.
 
-It has two variants. Without ``notify`` sockets are ordinary. With it, each socket, connect, bind
-and listen is handed to the monitor (see :mod:`.egress_filter`), and, if agents run as the job's own
-user, each change of a mode, owner, time or extended attribute (see :mod:`.attributes`).
+It has two variants. Without ``notify`` sockets are ordinary. With it, the monitor handles each call
+of socket, connect, bind and listen (:mod:`.egress_filter`), and, if agents run as the job's own
+user, each change of a mode, owner, time or extended attribute (:mod:`.attributes`).
 
 A filter is a program in classic BPF: a list of instructions. Every *body* below returns on all its
 paths, so bodies can simply follow one another.
@@ -40,8 +40,8 @@ Program = list[bytes]
 
 
 def _encode_instruction(code: int, value: int, skip_if: int = 0, skip_unless: int = 0) -> bytes:
-    """An instruction. A comparison skips so many of the next ones if it holds, or if it does
-    not."""
+    """An instruction. A comparison skips ``skip_if`` of the next ones if it holds, and
+    ``skip_unless`` if it does not."""
     # At most 255: one byte in struct sock_filter.
     return struct.pack("=HBBI", code, skip_if, skip_unless, value & 0xFFFFFFFF)
 
@@ -90,9 +90,9 @@ def branch_when_in(values: list[int], body: Program) -> Program:
     return [*tests, _encode_instruction(JUMP, len(body)), *body]
 
 
-def assemble(program: Program) -> bytes:
-    """The program as the kernel takes it."""
-    return b"".join(program)
+def assemble(*parts: Program) -> bytes:
+    """The parts as one program for the kernel, which allows a call that no part answers."""
+    return b"".join(instruction for part in (*parts, answer(ALLOW)) for instruction in part)
 
 
 # --- the filter -----------------------------------------------------------------------------------
@@ -175,19 +175,19 @@ def build_filter(options: FilterOptions) -> bytes:
     """The bytes of a filter.
 
     ``own_network``: the tree has its own namespaces, so all UNIX sockets and System V IPC are
-    harmless. Without it and without ``notify``, UNIX sockets exist only as pairs: nobody could
+    harmless. Without it and without ``notify``, UNIX sockets exist only as pairs, as nobody could
     check where they connect. ``guard_signals``: this Landlock does not confine signals, so the
-    monitor does, or at least ``kill(-1)`` is refused. ``deny_truncate``: this Landlock does not
-    check ``truncate``. ``notify_attributes`` (only with ``notify``): the monitor changes modes,
+    monitor does; without one, only ``kill(-1)`` is refused. ``deny_truncate``: this Landlock does
+    not check ``truncate``. ``notify_attributes`` (only with ``notify``): the monitor changes modes,
     owners, times and extended attributes. Without ``sockets`` there are none at all.
 
-    ``own_process``: a process of this program, which may not slow down others, and looks up names
-    if it may send ``datagrams``. ``lone_pid`` is its pid if it may neither start nor signal other
-    processes (else 0), ``serves`` whether it may listen. ``deny_attributes``: no change of modes,
+    ``own_process``: a process of this program, which may not slow down others. It may send
+    ``datagrams`` to look up names, and listen if it ``serves``. ``lone_pid`` is its pid if it may
+    neither start nor signal other processes, else 0. ``deny_attributes``: no change of modes,
     owners, times and extended attributes.
     """
-    parts = [
-        check_abi(),  # first: the numbers of all others mean something only in this ABI
+    return assemble(
+        check_abi(),  # first: all system call numbers below are of this ABI
         _deny_calls(options),
         _restrict_processes(options),
         _restrict_requests(options),
@@ -198,8 +198,7 @@ def build_filter(options: FilterOptions) -> bytes:
         _restrict_options(),
         _notify_addresses(options),
         _notify_attributes(options),
-    ]
-    return assemble([instruction for part in parts for instruction in part] + answer(ALLOW))
+    )
 
 
 def build_attribute_filter() -> bytes:
@@ -213,46 +212,45 @@ def build_attribute_filter() -> bytes:
         deny_truncate=False,
         notify_attributes=True,
     )
-    parts = [
+    return assemble(
         check_abi(),
         branch_when_in(find_numbers(MOUNTING), fail(EPERM)),
         _restrict_namespaces(options),
         _restrict_requests(options),
         _notify_attributes(options),
-    ]
-    return assemble([instruction for part in parts for instruction in part] + answer(ALLOW))
+    )
 
 
 def install_shared_filter() -> None:
     """Install the filter of a process that starts confined ones: no other process's memory,
     keyring, io_uring or machine state.
 
-    They inherit it, so it refuses only what none of them needs, and has no listener: a process can
-    have one filter with a listener at most (seccomp(2), EBUSY), which is left to their monitor.
+    The confined ones inherit it, so it refuses only what none of them needs, and has no listener: a
+    process can have only one filter with a listener (seccomp(2), EBUSY), that of their monitor.
     Needs no_new_privs. Raises OSError.
     """
     closed = branch_when_in(find_numbers(CLOSED), fail(EPERM))
-    install(assemble([*check_abi(), *closed, *answer(ALLOW)]), listening=False)
+    install(assemble(check_abi(), closed), listening=False)
 
 
-def install(data: bytes, *, listening: bool) -> int | None:
+def install(program: bytes, *, listening: bool) -> int | None:
     """Install a filter on this process; returns its listener, if any. Needs no_new_privs.
 
     Raises OSError: EBUSY if a filter above already has a listener, EINVAL if the kernel is too old.
     Without WAIT_KILLABLE (Linux 5.19) a signal interrupts and repeats the call being handled.
     """
     # struct sock_fprog: a length, padding, a pointer to bytes that must live until the call.
-    filters = Buffer(data)
-    pointer = struct.pack("=HxxxxxxQ", len(data) // 8, filters.address)
+    buffer = Buffer(program)
+    fprog = struct.pack("=HxxxxxxQ", len(program) // 8, buffer.address)
     if not listening:
-        make_syscall("seccomp", SET_MODE_FILTER, 0, pointer)
+        make_syscall("seccomp", SET_MODE_FILTER, 0, fprog)
         return None
     try:
-        return make_syscall("seccomp", SET_MODE_FILTER, NEW_LISTENER | WAIT_KILLABLE, pointer)
+        return make_syscall("seccomp", SET_MODE_FILTER, NEW_LISTENER | WAIT_KILLABLE, fprog)
     except OSError as error:
         if error.errno != EINVAL:
             raise
-    return make_syscall("seccomp", SET_MODE_FILTER, NEW_LISTENER, pointer)
+    return make_syscall("seccomp", SET_MODE_FILTER, NEW_LISTENER, fprog)
 
 
 def _branch_on_call(name: str, body: Program) -> Program:
@@ -260,39 +258,40 @@ def _branch_on_call(name: str, body: Program) -> Program:
 
 
 def find_numbers(names: tuple[str, ...]) -> list[int]:
+    """The numbers of those calls that this machine has."""
     return [NUMBERS[name] for name in names if name in NUMBERS]
 
 
 def check_abi() -> Program:
-    """Kill calls of another ABI (32 bit), which has other numbers; ENOSYS for unknown calls."""
+    """Kill a process that uses another ABI (32 bit), which has other numbers; ENOSYS for unknown
+    calls. Leaves the call's number loaded."""
     # x32 has x86_64's AUDIT_ARCH, but sets bit 30 of the number (seccomp(2)): above LAST_KNOWN.
     foreign = [load(ARCH_AT), *branch_unless(EQUAL, AUDIT_ARCH, answer(KILL)), load(NUMBER_AT)]
     return foreign + branch_when(GREATER, LAST_KNOWN, fail(ENOSYS))
 
 
 def _deny_calls(options: FilterOptions) -> Program:
+    denied: tuple[str, ...] = DENIED
+    if options.deny_truncate:
+        denied += ("truncate",)
+    if options.deny_attributes:
+        denied += (*ATTRIBUTES, *NEWER_ATTRIBUTES)
+    if options.own_process:
+        denied += OTHERS_SCHEDULING
+    if options.lone_pid:
+        denied += NEW_PROCESSES
+    if not options.serves:
+        denied += ("listen",)
     ipc = [] if options.own_network else branch_when_in(find_numbers(SYSV), fail(ENOSYS))
-    length = ("truncate",) if options.deny_truncate else ()
-    attributes = (*ATTRIBUTES, *NEWER_ATTRIBUTES) if options.deny_attributes else ()
-    scheduling = OTHERS_SCHEDULING if options.own_process else ()
-    processes, serving = (
-        NEW_PROCESSES if options.lone_pid else (),
-        () if options.serves else ("listen",),
-    )
-    denied = (*DENIED, *length, *attributes, *scheduling, *processes, *serving)
     return branch_when_in(find_numbers(denied), fail(EPERM)) + ipc
 
 
 def _restrict_processes(options: FilterOptions) -> Program:
     # PER_LINUX and a query: other personalities switch protections off (personality(2)).
     personality = [load_argument(0), *branch_when_in([0, 0xFFFFFFFF], answer(ALLOW)), *fail(EPERM)]
-    # Only pid 0, itself: another process's limits decide whether it dies and dumps core.
-    own_limits = [
-        *[load_argument(0), *branch_when(ANY_BIT, 0xFFFFFFFF, fail(EPERM))],
-        *answer(ALLOW),
-    ]
     return [
-        *_branch_on_call("prlimit64", own_limits),
+        # Only pid 0, itself: another process's limits decide whether it dies and dumps core.
+        *_branch_on_call("prlimit64", _deny_bits(0, 0xFFFFFFFF)),
         *_restrict_namespaces(options),
         *_branch_on_call("personality", personality),
     ]
@@ -339,32 +338,32 @@ def _restrict_signals(options: FilterOptions) -> Program:
         *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)),
         *answer(ALLOW),
     ]
-    others = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
+    indirect = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
     if options.lone_pid:
-        to_self = [
-            load_argument(0),
-            *branch_when(EQUAL, options.lone_pid, answer(ALLOW)),
-            *fail(EPERM),
-        ]
-        return others + branch_when_in(find_numbers(SIGNALS), to_self)
+        only_self = branch_when(EQUAL, options.lone_pid, answer(ALLOW))
+        to_self = [load_argument(0), *only_self, *fail(EPERM)]
+        return indirect + branch_when_in(find_numbers(SIGNALS), to_self)
     if options.notify:
-        return others + branch_when_in(find_numbers(SIGNALS), answer(NOTIFY))
-    # Without a monitor nobody knows who else runs: -1 is every process of this user (kill(2)).
-    everybody = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *answer(ALLOW)]
-    return others + _branch_on_call("kill", everybody)
+        return indirect + branch_when_in(find_numbers(SIGNALS), answer(NOTIFY))
+    # Without a monitor at least not to -1, which is every process of this user (kill(2)).
+    not_all = [load_argument(0), *branch_when(EQUAL, 0xFFFFFFFF, fail(EPERM)), *answer(ALLOW)]
+    return indirect + _branch_on_call("kill", not_all)
 
 
 def _restrict_sockets(options: FilterOptions) -> Program:
     if not options.sockets:
         return _branch_on_call("socket", fail(EAFNOSUPPORT))
     allowed = answer(NOTIFY if options.notify else ALLOW)
-    streams = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], allowed)]
-    unix = answer(ALLOW) if options.own_network else streams if options.notify else []
+    unix: Program = []
+    if options.own_network:
+        unix = answer(ALLOW)
+    elif options.notify:
+        unix = [load_argument(1), mask(TYPE_BITS), *branch_when_in([STREAM, SEQPACKET], allowed)]
     refused = fail(EAFNOSUPPORT)
     tcp = [load_argument(2), *branch_when_in([0, TCP], allowed), *refused]
     udp = [load_argument(2), *branch_when_in([0, UDP], allowed), *refused]
     internet = [load_argument(1), mask(TYPE_BITS), *branch_when(EQUAL, STREAM, tcp)]
-    # UDP leads nowhere in a namespace, the monitor mutes it, and our own processes look up names.
+    # UDP reaches nobody in a namespace, with a monitor it cannot send; ours look up names.
     if options.own_network or options.notify or (options.own_process and options.datagrams):
         internet += branch_when(EQUAL, DATAGRAM, udp)
     families = branch_when(EQUAL, AF_UNIX, unix + refused)
@@ -392,8 +391,8 @@ def _restrict_sending(options: FilterOptions) -> Program:
         *_branch_on_call(
             "sendto", no_fast_open if options.own_network else no_address + no_fast_open
         ),
-        # Their addresses lie in memory. Only datagrams heed them (send(2)), and those are muted, or
-        # lead nowhere in a namespace.
+        # Their addresses lie in memory. Only datagrams use them (send(2)), which cannot be sent, or
+        # reach nobody in a namespace.
         *_branch_on_call("sendmsg", _deny_bits(2, MSG_FASTOPEN)),
         *_branch_on_call("sendmmsg", _deny_bits(3, MSG_FASTOPEN)),
     ]
@@ -417,6 +416,6 @@ def _notify_addresses(options: FilterOptions) -> Program:
 def _notify_attributes(options: FilterOptions) -> Program:
     if not options.notify_attributes:
         return []
-    # As if the kernel were older: their arguments are not understood, those of the others are.
+    # ENOSYS, as from an older kernel: the monitor does not understand their arguments.
     newer = branch_when_in(find_numbers(NEWER_ATTRIBUTES), fail(ENOSYS))
     return newer + branch_when_in(find_numbers(ATTRIBUTES), answer(NOTIFY))

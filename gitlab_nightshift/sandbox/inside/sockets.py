@@ -19,8 +19,8 @@ MAPPED = bytes(10) + b"\xff\xff"
 """The beginning of an IPv6 address that contains an IPv4 one (RFC 4291, 2.5.5.2)."""
 LOCALHOST4, LOCALHOST6 = b"\x7f\0\0\1", bytes(15) + b"\1"
 LOOPBACK = (LOCALHOST4, LOCALHOST6, bytes(4), bytes(16))
-"""Addresses that connect to loopback, as the wildcards do. Not all of 127/8: 127.0.0.11 is Docker's
-DNS server."""
+"""Addresses that connect to loopback, which include the wildcards. Not all of 127/8: 127.0.0.11 is
+Docker's DNS server."""
 
 
 def read_address_family(raw: bytes) -> int:
@@ -29,7 +29,7 @@ def read_address_family(raw: bytes) -> int:
 
 
 def parse_host_and_port(raw: bytes) -> tuple[bytes, int]:
-    """The IP address (IPv4 in IPv6 unwrapped) and the port. Raises OSError."""
+    """The IP address (IPv4 if it is mapped to IPv6) and the port. Raises OSError."""
     port = int.from_bytes(raw[2:4], "big")
     if read_address_family(raw) == AF_INET and len(raw) >= 16:
         return raw[4:8], port
@@ -40,7 +40,7 @@ def parse_host_and_port(raw: bytes) -> tuple[bytes, int]:
 
 
 def format_address(host: bytes, port: int) -> str:
-    """``127.0.0.1 port 80``."""
+    """An address for a report: ``127.0.0.1 port 80``."""
     return f"{_socket.inet_ntop(AF_INET if len(host) == 4 else AF_INET6, host)} port {port}"
 
 
@@ -54,7 +54,7 @@ def build_bind_address(raw: bytes, *, only_v6: bool) -> bytes:
 
 
 def resolve_unix_path(raw: bytes, thread: int) -> str:
-    """The path of a UNIX address, "" for an abstract one. Raises OSError."""
+    """The path of a thread's UNIX address, "" for an abstract one. Raises OSError."""
     path = os.fsdecode(raw[2:].split(b"\0")[0])
     if path and not path.startswith("/"):
         path = f"{os.readlink(f'/proc/{thread}/cwd')}/{path}"
@@ -166,10 +166,10 @@ DATAGRAM = 2
 BIND_TO_DEVICE = 25
 
 _trial_results: list[bool] = []
-"""One entry once the trial is made: True if a silenced socket cannot send."""
+"""One entry once the trial is made: True if a socket that is shut down cannot send."""
 
 
-def silence(udp: _socket.socket) -> None:
+def disable_sending(udp: _socket.socket) -> None:
     """Shut down a UDP socket for sending: the kernel then refuses every send, to any address.
     Raises OSError if this kernel does not."""
     # shutdown of an unconnected socket reports ENOTCONN, but takes effect all the same: that is
@@ -182,7 +182,7 @@ def silence(udp: _socket.socket) -> None:
     if not _trial_results[0]:
         udp.close()
         raise OSError(EAFNOSUPPORT, "a UDP socket could send")
-    # Receiving stays possible: even if a race binds it to another address, only from loopback.
+    # It can still receive: only from loopback, even if a race binds it to another address.
     udp.setsockopt(_socket.SOL_SOCKET, BIND_TO_DEVICE, b"lo\0")
     _shut(udp)
 

@@ -1,5 +1,5 @@
-"""System calls: their numbers, the lists that a filter (:mod:`.seccomp`) refuses or checks, and how
-to make those for which Python has no function.
+"""System calls: their numbers, the lists that a filter (:mod:`.seccomp`) refuses or checks, and
+functions for those that Python does not offer.
 
 x86_64: ``arch/x86/entry/syscalls/syscall_64.tbl``; aarch64: ``include/uapi/asm-generic/unistd.h``.
 """
@@ -99,13 +99,13 @@ MOUNTING = (
     *("setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr"),
     *("move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr"),
 )
-"""Calls that set up a sandbox of namespaces."""
+"""Calls that set up the namespaces of a sandbox."""
 DENIED = (*CLOSED, *MOUNTING)
 SYSV = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl"),
     *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open"),
 )
-"""System V IPC: without an IPC namespace every process of the user shares it, and it outlives a
+"""System V IPC: all processes of the user share it, unless in an IPC namespace, and it outlives a
 bead."""
 SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 ATTRIBUTES = (

@@ -122,7 +122,7 @@ def run_bead(
     ledger.check()
     # What earlier agents wrote is already deleted: a disk that is still full will stay full.
     bead_context.disks.check()
-    bead_context.work.logs.reserve.hold()
+    bead_context.work.logs.reserve.allocate()
     name = f"{len(ledger.results) + 1:02}-{bead}-{category}-{attempt}"
     folder = boundary.scratch / name
     try:

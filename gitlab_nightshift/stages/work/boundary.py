@@ -22,7 +22,7 @@ from gitlab_nightshift.repository.git import list_setting_files, with_machine_co
 from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.confinement import ConfinementMode
-from gitlab_nightshift.sandbox.credential_files import SETTINGS as TOOL_SETTINGS
+from gitlab_nightshift.sandbox.credential_files import TOOL_SETTINGS
 from gitlab_nightshift.sandbox.launch import ProcessBoundary, Sandbox
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import judge_guarantees, prove, refuse_weaker
@@ -32,11 +32,16 @@ from gitlab_nightshift.sandbox.self_confinement import (
     try_own_access,
     weaken_sandbox,
 )
-from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SETTINGS
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
 from gitlab_nightshift.sandbox.uid_tier import give
-from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, is_within, look_at_system
+from gitlab_nightshift.sandbox.visible_system import (
+    LookAtSystem,
+    System,
+    is_within_any,
+    look_at_system,
+)
 from gitlab_nightshift.settings.allowed_hosts import parse_egress_host
 from gitlab_nightshift.stages.work.work_context import WorkContext
 from gitlab_nightshift.system.private_folders import open_scratch_folder
@@ -109,7 +114,7 @@ class Boundary:
     def build_git_env(self) -> dict[str, str]:
         """The variable by which git ignores the machine's settings, if these are hidden."""
         private = self.sandbox.machine.private
-        hidden = [path for path in GIT_FILES if is_within(os.path.realpath(path), private)]
+        hidden = [path for path in GIT_FILES if is_within_any(os.path.realpath(path), private)]
         # git skips a missing /etc/gitconfig, but dies if it may not read one (git's config.c).
         unreadable = any(not self.is_readable(Path(path)) for path in hidden)
         return {"GIT_CONFIG_NOSYSTEM": "1"} if unreadable else {}
@@ -300,7 +305,7 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
     """Notes on private paths that a build may need; below ``/etc`` only on settings of tools."""
     others = (path for path in machine.private if path not in machine.own)
     hidden = [path for path in others if not _is_below(Path(path), shown)]
-    for path in machine.cut:
+    for path in machine.unscanned:
         if path in hidden:
             yield Note(
                 f"{path} is hidden from agents: it is too large to search for private files."
@@ -310,8 +315,8 @@ def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[N
     listed = [
         f"{path} ({machine.credentials[path]})" if path in machine.credentials else path
         for path in hidden
-        if path not in machine.cut
-        and (path in machine.credentials or not is_within(path, (SETTINGS,)))
+        if path not in machine.unscanned
+        and (path in machine.credentials or not is_within_any(path, (SYSTEM_SETTINGS,)))
     ]
     if listed:
         names = join_some(listed, MOST_NAMED)
@@ -358,6 +363,6 @@ def _list_targets(checkout: Checkout, work: WorkContext) -> ProbeTargets:
     return ProbeTargets(
         secrets=tuple(path for path in secrets if path.exists()),
         outside=(private / "logs",),
-        written=tuple(dict.fromkeys((checkout.path, *work.named_folders))),
+        named=tuple(dict.fromkeys((checkout.path, *work.named_folders))),
         list_setting_files=functools.partial(list_setting_files, machine_git),
     )

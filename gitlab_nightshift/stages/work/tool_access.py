@@ -18,7 +18,7 @@ from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.repository.git import Git, list_ignored
 from gitlab_nightshift.repository.state_folder import list_adjacent_paths
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES
-from gitlab_nightshift.sandbox.system_paths import FOLDERS, HOME_FILES
+from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_FOLDERS
 from gitlab_nightshift.sandbox.visible_home import MOST_LINKS, find_installation, find_tool_caches
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.environment import build_search_path
@@ -291,6 +291,6 @@ def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> 
         for link in sorted(links)[:MOST_LINKS]:
             for target in (Path(os.path.normpath(folder / link.readlink())), link.resolve()):
                 in_checkout = target.is_relative_to(job_folders.checkout)
-                in_system = any(within(str(target), folder) for folder in FOLDERS)
+                in_system = any(within(str(target), folder) for folder in SYSTEM_FOLDERS)
                 if not in_checkout and not in_system and target.exists():
                     yield find_installation(target, job_folders.home)

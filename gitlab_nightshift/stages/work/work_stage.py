@@ -64,7 +64,7 @@ def work(
     """
     started_s = read_clock()
     ledger = open_ledger(plan, work_context.time_limit_s, earlier_beads)
-    work_context.logs.reserve.hold()
+    work_context.logs.reserve.allocate()
 
     def write(ending: Ending) -> Bundle:
         # The bundle must fit on the disk even if an agent has filled it.

@@ -99,6 +99,6 @@ def _confine_work(work_context: WorkContext, inputs: Inputs) -> WorkContext:
         forward_signals()
         return work_context
     # Once this byte is written, the supervisor will not start this process again.
-    close_latch = functools.partial(os.write, inputs["latch"], b".")
-    own_confinement = self_confinement.confine(inputs["confined"], forward_signals, close_latch)
+    announce_agents = functools.partial(os.write, inputs["latch"], b".")
+    own_confinement = self_confinement.confine(inputs["confined"], forward_signals, announce_agents)
     return dataclasses.replace(work_context, own_confinement=own_confinement)

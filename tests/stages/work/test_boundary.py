@@ -51,7 +51,7 @@ def test_the_search_path_has_only_readable_folders(boundary: Boundary, tmp_path:
 def private(*paths: str, opened: tuple[str, ...] = (), cut: tuple[str, ...] = ()) -> Boundary:
     """A boundary on a machine with these private paths."""
     none = choose(Tier.NONE, Path("/nowhere"))
-    machine = System(("/etc", "/opt"), paths, credentials={"/etc/pip.conf": "pip"}, cut=cut)
+    machine = System(("/etc", "/opt"), paths, credentials={"/etc/pip.conf": "pip"}, unscanned=cut)
     sandbox = Sandbox(Tier.LANDLOCK, none.guarantees, none.features, machine)
     return Boundary(sandbox, Path("/nowhere"), tuple(map(Path, opened)))
 

@@ -40,7 +40,12 @@ from gitlab_nightshift.stages.work.delegation.delegation_context import (
     Failure,
     Phase,
 )
-from gitlab_nightshift.system.raw_logs import LARGE, LEFT_OUT, find_stored_log, open_log
+from gitlab_nightshift.system.raw_logs import (
+    GZIP_MEMBER_BYTES,
+    OMISSION_MARK,
+    find_stored_log,
+    open_log,
+)
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.printable_text import make_printable, pluralize
@@ -216,7 +221,7 @@ def _write_test_log(outlet: OutputChannel, logs: Path) -> str:
     number = outlet.open_logs("test.txt")
     for kind in ("out", "err"):
         with open_log(find_stored_log(logs / f"{last}.{kind}")) as file:
-            while part := file.read(LARGE):
+            while part := file.read(GZIP_MEMBER_BYTES):
                 outlet.log(number, part)
     outlet.close_logs(number)
     return "logs/test.txt"
@@ -287,10 +292,10 @@ def _is_log_cut(path: Path) -> bool:
     """True if a log says that part of it was left out."""
     end = b""
     with open_log(path) as file:
-        while part := file.read(LARGE):
-            if LEFT_OUT in end + part:
+        while part := file.read(GZIP_MEMBER_BYTES):
+            if OMISSION_MARK in end + part:
                 return True
-            end = part[-len(LEFT_OUT) :]  # the note may lie across two parts
+            end = part[-len(OMISSION_MARK) :]  # the note may lie across two parts
     return False
 
 
