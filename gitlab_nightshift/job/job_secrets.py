@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
-    IN_ADDRESS,
-    LARGEST,
+    URL_PASSWORD,
+    LARGEST_FILE,
     SHORTEST_IN_FILE,
     find_secrets,
     is_secret_name,
@@ -67,7 +67,7 @@ def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
     for name, path in sorted(_find_file_variables(env).items()):
         if name == TRIGGER_PAYLOAD:
             continue
-        data = read_plain_file(path, LARGEST) or b""
+        data = read_plain_file(path, LARGEST_FILE) or b""
         text = remove_public_parts(data.decode("utf-8", "replace"))
         if is_secret_name(name) and len(text) <= _LARGEST_WHOLE:
             found[text] = None
@@ -101,7 +101,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     plain = {name: value for name, value in env.items() if name not in files}
     named = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     named |= {each for name, value in plain.items() for each in _find_addresses(name, value)}
-    in_urls = set(IN_ADDRESS.findall("\n".join(plain.values())))
+    in_urls = set(URL_PASSWORD.findall("\n".join(plain.values())))
     guessed = {value for value in named | in_urls if len(value) >= SHORTEST_IN_VARIABLE}
     model = {name: env[name] for name in MODEL_KEYS if env.get(name, "").strip()}
     known = {*guessed, *in_files, *(key.strip() for key in model.values()), token} - {""}
