@@ -94,7 +94,7 @@ def mend(
     """Repair what a killed run left in the checkout, and recover its results; True if there was
     something to repair. ``ending`` is why the run ended, and its id, if it has ended just now."""
     path = build_search_path(env, checkout)
-    mended = repair(checkout, private=private, search_path=path, just_now=bool(ending))
+    mended = repair(checkout, private=private, search_path=path, unused_since_run=bool(ending))
     for place in {private.parent, choose_short_parent(private.parent)}:
         remove_leftovers(place, checkout, lambda folder: _recover_results(folder, *ending))
     return mended

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
-    URL_PASSWORD,
     LARGEST_FILE,
     SHORTEST_IN_FILE,
+    URL_PASSWORD,
     find_secrets,
     is_secret_name,
     read_plain_file,

@@ -104,11 +104,9 @@ class Finder:
         return found
 
 
-def list_search_keys(
-    needles: Iterable[Needle], first_pairs: Iterable[bytes] = ()
-) -> Iterator[SearchKey]:
-    """The keys of needles; ``first_pairs`` are those of other needles' keys."""
-    stops = set(first_pairs)  # the search stops there anyway: a key that begins with one is cheap
+def list_search_keys(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[SearchKey]:
+    """The keys of needles; ``pairs`` are the first pairs of other needles' keys."""
+    stops = set(pairs)  # the search stops there anyway: a key that begins with one is cheap
     for needle in needles:
         for anchor in needle.anchors:
             for offset, key in find_windows(anchor, stops):
@@ -157,7 +155,6 @@ def _measure_window(window: bytes) -> tuple[float, float]:
 
 @cache
 def _estimate_frequency(pair: bytes) -> float:
-    """How often a pair occurs in typical text, per byte."""
     first, second = pair
     by_bytes = _BYTE_COUNTS[first] * _BYTE_COUNTS[second] / len(_SAMPLE)
     return max(_PAIR_COUNTS[pair], by_bytes / 4, _LEAST_COUNT) / len(_SAMPLE)
@@ -211,8 +208,7 @@ def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
 
 
 def build_charset(codes: Iterable[int], *, negated: bool = False) -> str:
-    """A set of these pairs, or with ``negated`` of all others, for a regular expression; "" for
-    no pairs."""
+    """A regular expression's set of these pairs, if ``negated`` of all others; "" for no pairs."""
     ordered = sorted(codes)
     if not ordered:
         return ""

@@ -88,8 +88,7 @@ _BASE_LINES = (b" ", b"-", b"@@ ")
 
 
 def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
-    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in its lines or
-    headers."""
+    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in lines or headers."""
     lines = patch.split(b"\n")
     added = [line[1:] for line in lines if line.startswith(b"+")]
     headers = [line for line in lines if not line.startswith((b"+", *_BASE_LINES))]

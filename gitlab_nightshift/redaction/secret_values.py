@@ -82,13 +82,9 @@ def _to_bytes(text: str) -> bytes:
 
 def _list_spellings(value: str) -> list[_SpellingNeedle]:
     """Every form of a secret value, each with one anchor or more."""
-    data = _to_bytes(value)
+    raw, data = _list_raw_spellings(value), _to_bytes(value)
     in_base64 = (_list_shifted_base64(data, shift) for shift in range(3))
-    return [
-        *_list_raw_spellings(value),
-        *chain.from_iterable(in_base64),
-        *_list_hex_spellings(data),
-    ]
+    return [*raw, *chain.from_iterable(in_base64), *_list_hex_spellings(data)]
 
 
 def _list_raw_spellings(value: str) -> list[_SpellingNeedle]:
@@ -151,8 +147,7 @@ def _list_encodings(value: str) -> list[bytes]:
 def _find_best_run(
     text: bytes, pattern: re.Pattern[bytes], after: int = 0
 ) -> list[tuple[bytes, int]]:
-    """The run that makes the cheapest anchor, with its position; an empty list if there is no
-    run."""
+    """The run that makes the cheapest anchor, with its position; [] if there is no run."""
     matches = pattern.finditer(text, after, _ANCHOR_RANGE)
     runs = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in matches]
     costs = [sum(estimate_cost(key) for _, key in find_windows(run)) for run, _ in runs]
@@ -175,8 +170,7 @@ def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:
     lead = 1 if shift else 0  # the character before the core
     urlsafe = core.translate(bytes.maketrans(b"+/", b"-_"))
     beginnings = [(code[:_LONGEST_ANCHOR], 0) for code in dict.fromkeys((core, urlsafe))]
-    # Two anchors, as a line break may be in one. The second begins after the first half, or after
-    # 60 characters.
+    # Two anchors, as a line break may be in one: the second begins after half, or 60 characters.
     runs = [
         *_find_best_run(core, _LONG_RUN),
         *_find_best_run(core, _LONG_RUN, min(len(core) // 2, 60)),

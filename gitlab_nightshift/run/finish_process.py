@@ -41,8 +41,8 @@ from gitlab_nightshift.repository.private_repository import (
 from gitlab_nightshift.repository.rebuilt_change import (
     ReaderInput,
     RebuiltBundle,
-    make_change,
     rebuild_patch,
+    write_change,
 )
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import Places, find_rights, list_unenforceable
@@ -304,7 +304,7 @@ def rebuild_on_base(
         context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
     place = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
     repository = create_private_repository(source.git, place / "repository.git", parts, config)
-    make_change(repository, inputs, base)
+    write_change(repository, inputs, base)
     trees = (repository, base, inputs.tree)
     captured = CapturedChange(inputs.tree, list_diff_files(*trees), build_diff_patch(*trees))
     return RebasedChange(repository, base, captured), inputs

@@ -55,8 +55,7 @@ class ChatCalls:
     left_out: int = 0
 
     def add(self, tool_calls: object) -> int:
-        """Add the ``tool_calls`` of a message, or of a piece of one. Returns how many characters
-        and calls were added."""
+        """Add a message's ``tool_calls``, or a piece's; returns the added characters and calls."""
         before = self._measure()
         for piece in filter_objects(tool_calls):
             self._add_piece(piece)
@@ -149,9 +148,7 @@ _EMPTY_ACCOUNT = compile_lazily(
     re.IGNORECASE,
 )
 # Gemini words a limit per minute like an empty account, but adds a RetryInfo with retryDelay.
-_RATE_LIMIT = compile_lazily(
-    r"retry[_ ]?(in|after|delay)|try again in|per (minute|second)|RPM|TPM", re.I
-)
+_RATE = compile_lazily(r"retry[_ ]?(in|after|delay)|try again in|per (minute|second)|RPM|TPM", re.I)
 _PAUSE = compile_lazily(
     r'"retryDelay":\s*"(\d{1,6}(?:\.\d+)?)s"|(?:try again|retry) in (\d{1,6}(?:\.\d+)?) ?s', re.I
 )
@@ -174,9 +171,7 @@ _TOO_LONG = compile_lazily(
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_CONTEXT_TOKENS = compile_lazily(
-    r"context (?:length|size|window)\D{0,40}?(\d{3,9})\b", re.IGNORECASE
-)
+_CONTEXT = compile_lazily(r"context (?:length|size|window)\D{0,40}?(\d{3,9})\b", re.IGNORECASE)
 
 
 def parse_error(body: bytes | str) -> tuple[dict[str, Any], str]:
@@ -213,14 +208,13 @@ def is_too_long(text: str) -> bool:
 def find_context_tokens(error: Mapping[str, Any], text: str) -> int:
     """The size of the model's context in tokens, from the results of :func:`parse_error`; 0 if
     unknown. llama.cpp has the key ``n_ctx``; others state it in the message."""
-    match = _CONTEXT_TOKENS.search(text)
+    match = _CONTEXT.search(text)
     context = error.get("n_ctx") or (int(match[1]) if match else 0)
     return context if type(context) is int else 0
 
 
 def find_pause_s(body: bytes) -> float:
-    """Seconds to wait, as an overloaded endpoint asks in its body (Gemini, OpenAI); 0 if it does
-    not."""
+    """Seconds to wait that an overloaded endpoint (Gemini, OpenAI) states in its body, else 0."""
     match = _PAUSE.search(body.decode("utf-8", "replace"))
     return float(match[1] or match[2]) if match else 0.0
 
@@ -228,4 +222,4 @@ def find_pause_s(body: bytes) -> float:
 def is_empty_account(body: bytes | str) -> bool:
     """True if a refusal (429) is about money, so that no waiting helps."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    return bool(_EMPTY_ACCOUNT.search(text)) and not _RATE_LIMIT.search(text)
+    return bool(_EMPTY_ACCOUNT.search(text)) and not _RATE.search(text)

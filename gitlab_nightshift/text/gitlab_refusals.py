@@ -15,10 +15,10 @@ _SIGN_IN = "have somebody sign in to GitLab as the token's user"
 
 @dataclass(frozen=True)
 class Remedy:
-    """The help for a refusal; ``can_retry``: afterwards the same change can be published."""
+    """The help for a refusal; ``retry``: the same change can then be published."""
 
     text: str
-    can_retry: bool = True
+    retry: bool = True
 
 
 AS_DEVELOPER = Remedy("give the token's user the role Developer")
@@ -37,10 +37,10 @@ _REMEDIES = {
         "GitLab accepts changes again when an administrator ends that"
     ),
     "push blocked|secrets? detected|secret push protection": Remedy(
-        "GitLab found a secret in the change: look at the bundle", can_retry=False
+        "GitLab found a secret in the change: look at the bundle", retry=False
     ),
     r"larger than the allowed size|exceed the \S+ limit|entity too large|error: 413": Remedy(
-        "the change adds a file that is larger than GitLab allows", can_retry=False
+        "the change adds a file that is larger than GitLab allows", retry=False
     ),
     "size limit|storage|quota": Remedy(
         "free storage of the project or its group, or ask an administrator for a higher limit"
@@ -52,9 +52,7 @@ _REMEDIES = {
         "set commit_author to one that the push rule allows"
     ),
     "must be signed": Remedy("lift that push rule for the token's user"),
-    "file name|path name": Remedy(
-        "the push rule forbids a file that the change adds", can_retry=False
-    ),
+    "file name|path name": Remedy("the push rule forbids a file that the change adds", retry=False),
     "granular": Remedy("give the token the permission that GitLab names"),
     r"insufficient_scope|higher privileges|upload code|improperly scoped|invalid_token"
     r"|401 unauthorized": Remedy(f"make a token with {TOKEN_RIGHTS}"),

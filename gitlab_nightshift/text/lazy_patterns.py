@@ -9,8 +9,7 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """A proxy for a ``re.Pattern`` that is compiled on first use. The functions of ``re`` do not
-    accept it."""
+    """A proxy for a ``re.Pattern``, compiled on first use. Functions of ``re`` do not accept it."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern = pattern

@@ -60,9 +60,4 @@ def join_some(names: Sequence[str], most: int) -> str:
 
 def count_words(count: int, word: str) -> str:
     """``1 project``, ``3 projects``."""
-    return f"{count:,} {pluralize(word, count)}"
-
-
-def pluralize(word: str, count: int) -> str:
-    """The singular for one, else the plural."""
-    return word if count == 1 else f"{word}s"
+    return f"{count:,} {word if count == 1 else f'{word}s'}"

@@ -10,7 +10,7 @@ NEVER = False
 
 
 @each(
-    ("message", "help_text", "can_retry"),
+    ("message", "help_text", "retry"),
     [
         ("You (@b) must accept the Terms of Service in order to perform", "accept them", AGAIN),
         ("Your password expired. Please access GitLab from a web", "set a new one", AGAIN),
@@ -45,10 +45,10 @@ NEVER = False
         ("You are not allowed to push code to this project.", "role Developer", AGAIN),
     ],
 )
-def test_a_refusal_has_its_remedy(message: str, help_text: str, can_retry: bool) -> None:
+def test_a_refusal_has_its_remedy(message: str, help_text: str, retry: bool) -> None:
     remedy = find_remedy(message)
     assert remedy and help_text in remedy.text
-    assert remedy.can_retry is can_retry
+    assert remedy.retry is retry
 
 
 @pytest.mark.parametrize("message", ["", "403 Forbidden", "pre-receive hook declined"])

@@ -254,7 +254,7 @@ class _Run:
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
-        self._unrestored = tuple(ended.restored.trouble)
+        self._unrestored = tuple(ended.restored.problems)
         self._notes += ended.restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
         if not (ended.answer and bundle):
@@ -295,7 +295,7 @@ class _Run:
         def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
             ended = ask_notary(self._workers, sender, order, gateway, task)
             # Of files with new owners or times nothing is said: that was reported after work.
-            for line in ended.restored.trouble:
+            for line in ended.restored.problems:
                 self._warn(line)
             return ended.answer
 

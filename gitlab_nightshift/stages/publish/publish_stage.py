@@ -304,7 +304,7 @@ def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None
         if isinstance(error, ApiError) and error.status in (401, 403):
             remedy = remedy or AS_DEVELOPER
         help_text = f" ({remedy.text})" if remedy else ""
-        then = f" Go on with: {context.resume}" if remedy is None or remedy.can_retry else ""
+        then = f" Go on with: {context.resume}" if remedy is None or remedy.retry else ""
         text = f"{prefix}{error.message.rstrip('.')}{help_text}.{then}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 

@@ -49,7 +49,7 @@ MOST_NAMED = 8
 _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 Opener = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""``open_checkout`` for this run, without its arguments ``identity`` and ``mounting``."""
+"""``open_checkout`` for this run, without its arguments ``identity`` and ``use_mounts``."""
 
 
 class SandboxUnavailable(BaseException):
@@ -170,7 +170,7 @@ def open_boundary(
                 sandbox.machine,
                 tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
                 identity=sandbox.identity,
-                keep_owners=sandbox.identity is not None or not checkout.is_own,
+                keep_owners=sandbox.identity is not None or not checkout.belongs_to_process,
                 monitored=sandbox.features.notify,
             )
             sandbox = replace(sandbox, broker=work.own.complete(needs))
@@ -234,7 +234,7 @@ def choose_sandbox(
 
 
 def _open(opener: Opener, sandbox: Sandbox) -> contextlib.AbstractContextManager[Checkout]:
-    return opener(identity=sandbox.identity, mounting=sandbox.tier is Tier.NAMESPACES)
+    return opener(identity=sandbox.identity, use_mounts=sandbox.tier is Tier.NAMESPACES)
 
 
 def _build_boundary(
