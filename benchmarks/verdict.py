@@ -33,7 +33,7 @@ from gitlab_nightshift.proof.running.gathering import gather_evidence
 from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_tree_with_files
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.raw_logs import build_logs
@@ -103,7 +103,7 @@ def judge_cheat(
             text = path.read_text(encoding="utf-8") if path.exists() else ""
             edits = [edit for edit in cheat.edits if edit.file == name]
             files[name] = apply_edits(text, edits).encode()
-        tree = write_modified_tree(checkout.repository, checkout.base_sha, files)
+        tree = write_tree_with_files(checkout.repository, checkout.base_sha, files)
         return judge_tree(checkout, runner, tree, commands, cheat.name, cheat.kind, people)
 
 

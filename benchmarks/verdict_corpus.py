@@ -183,7 +183,7 @@ def run_suite(runner: SuiteRunner, rev: str, edits: Sequence[Edit] = ()) -> str:
     """Run the commands on a new tree: "green", "red", or "hung" after ``runner.limit`` seconds."""
     with tempfile.TemporaryDirectory(dir=runner.folder, ignore_cleanup_errors=True) as folder:
         top = Path(folder)
-        make_tree(runner.clone, rev, top)
+        write_checked_tree(runner.clone, rev, top)
         for name in {edit.file for edit in edits}:
             _edit_file(top / name, [edit for edit in edits if edit.file == name])
         for command in runner.commands:
@@ -192,7 +192,7 @@ def run_suite(runner: SuiteRunner, rev: str, edits: Sequence[Edit] = ()) -> str:
     return "green"
 
 
-def make_tree(clone: Path, rev: str, top: Path) -> None:
+def write_checked_tree(clone: Path, rev: str, top: Path) -> None:
     """Check a commit out without a repository, what the clone has installed linked in."""
     env = {**os.environ, "GIT_INDEX_FILE": str(top.with_suffix(".index"))}
     for argv in (("read-tree", rev), ("checkout-index", "-a", f"--prefix={top}/")):

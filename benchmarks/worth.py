@@ -33,7 +33,7 @@ from gitlab_nightshift.proof.reviewed_change import Context, RuleViolation, read
 from gitlab_nightshift.records.verdicts import Finding
 from gitlab_nightshift.repository.git import build_isolated_git
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.tree_objects import read_tree_file, write_modified_tree
+from gitlab_nightshift.repository.tree_objects import read_tree_file, write_tree_with_files
 from gitlab_nightshift.settings.model import Settings
 from tests.support.changes import corpus_repository, judged, read_corpus
 
@@ -153,7 +153,7 @@ def judge_injected(clone: Path, places: int) -> Iterator[Seen]:
 def judge_edit(repository: Repository, rev: str, files: Mapping[str, bytes]) -> tuple[Finding, ...]:
     """A commit with some files replaced, as a night's change."""
     base = repository.run("rev-parse", f"{rev}^{{tree}}").decode().strip()
-    tree = write_modified_tree(repository, base, files)
+    tree = write_tree_with_files(repository, base, files)
     return find_red_flags(read_change(repository, base, tree), Context(Settings(), "tests"))
 
 

@@ -95,7 +95,7 @@ def clean_up_killed_runs(
         recover_results(folder, *(killed_now or ()))
 
     path, just_now = build_search_path(env, checkout), killed_now is not None
-    repaired = repair(checkout, private=private, search_path=path, just_now=just_now)
+    repaired = repair(checkout, private=private, search_path=path, unused_since_run=just_now)
     for parent in {private.parent, choose_short_parent(private.parent)}:
         remove_leftovers(parent, checkout, recover)
     return repaired

@@ -1,4 +1,4 @@
-"""No secret leaves, in whatever form and however it is cut; what is no secret stays as it is."""
+"""Secrets are redacted in any form and however a stream is cut; other text stays as it is."""
 
 import base64
 import html
@@ -23,12 +23,12 @@ from gitlab_nightshift.redaction import token_patterns
 from gitlab_nightshift.redaction.needle_finder import Finder, find_windows
 from gitlab_nightshift.redaction.redactor import (
     REDACTED,
+    RedactedStream,
     Redactor,
-    Stream,
     find_escaped_spans,
     refuse_secrets,
 )
-from gitlab_nightshift.redaction.token_patterns import TokenKind, list_lookaheads, list_token_places
+from gitlab_nightshift.redaction.token_patterns import TokenKind, list_lookaheads, list_token_keys
 
 X = REDACTED
 ALNUM = string.ascii_letters + string.digits
@@ -44,20 +44,20 @@ VALUES = (
     "line one of it\nline two of it\n",
 )
 REDACT = Redactor(VALUES)
-TOKENS_ALONE = Redactor(())
-FEW = 40  # examples of what needs a redactor of its own
+TOKENS_ONLY = Redactor(())
+FEW_EXAMPLES = 40  # examples of what needs a redactor of its own
 SAFE = "A line of a log, as it is: 100% done (3 of 3)."
 
 
-def wrong(redact: Redactor, cases: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The texts of which something else than expected is left, and what."""
+def find_wrong(redact: Redactor, cases: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The texts that are not redacted as expected, with the result."""
     return [(text, left) for text, expected in cases if (left := redact(text)) != expected]
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-IN_A_TEXT: tuple[tuple[tuple[str, ...], str, str], ...] = (
+VALUES_IN_TEXTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ((), "a secret", "a secret"),
     (("",), "a secret", "a secret"),
     (("", "secret7"), "a secret7", "a X"),
@@ -80,20 +80,20 @@ IN_A_TEXT: tuple[tuple[tuple[str, ...], str, str], ...] = (
 def test_values_in_a_text() -> None:
     failures = [
         (values, text, left)
-        for values, text, expected in IN_A_TEXT
+        for values, text, expected in VALUES_IN_TEXTS
         if (left := Redactor(values)(text)) != expected.replace("X", X)
     ]
     assert failures == []
 
 
-def test_values_that_say_nothing_stay_and_the_shortest_others_go() -> None:
+def test_only_distinctive_values_are_redacted() -> None:
     stay = ("", "abcde", "1234567", "postgres", "MASTER", "Password", "true")
     go = ("abcdef", "12345678", "postgres1", "------")
     assert [v for v in stay if Redactor((v,))(f"a {v} b") != f"a {v} b"] == []
     assert [v for v in go if Redactor((v,))(f"a {v} b") != f"a {X} b"] == []
 
 
-def test_lines_of_a_value_go_one_by_one() -> None:
+def test_each_line_of_a_value_is_redacted() -> None:
     redact = Redactor(
         ("-----BEGIN THING-----\nfirst line\n  second=line\nshort\n-----END THING-----",)
     )
@@ -151,7 +151,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [text[at : at + width] for at in range(0, len(text), width)]
 
 
-def test_every_form_goes_whole() -> None:
+def test_every_form_of_a_value_is_redacted() -> None:
     around = (("", ""), ("a ", " b"), ('{"x": "', '"}'), ("x=", "&y=1"), ("«", "»"))
     failures = [
         (form, value, before)
@@ -163,7 +163,7 @@ def test_every_form_goes_whole() -> None:
 
 
 def test_base64_of_a_longer_text() -> None:
-    """Of what is left, no three characters can be decoded to a part of the value."""
+    """No three characters of the result can be decoded to a part of the value."""
     cases = itertools.product(
         map(str.strip, VALUES),
         ("", "u", "us", "use", "gitlab-ci-token"),
@@ -182,7 +182,7 @@ def _leaves_a_part(value: str, user: str, rest: str, encode: Callable[[bytes], b
     return not found or len(before) * 6 > secret_at or end < secret_at + len(value.encode()) * 8
 
 
-def test_letters_that_no_encoder_escapes() -> None:
+def test_unnecessary_escapes_hide_nothing() -> None:
     texts = (
         "%68unter2",
         "h%75nter%32",
@@ -191,7 +191,7 @@ def test_letters_that_no_encoder_escapes() -> None:
         "glp%61t%2DAb3dEf9hIjKl%4dnOpQrSt",
         "k%239%24vL%212@%78Q&",
     )
-    assert wrong(REDACT, ((f"a {text} b", f"a {X} b") for text in texts)) == []
+    assert find_wrong(REDACT, ((f"a {text} b", f"a {X} b") for text in texts)) == []
 
 
 # --- tokens ---------------------------------------------------------------------------------------
@@ -218,12 +218,12 @@ TOKENS = (
 )
 
 
-def test_what_is_no_password_stays() -> None:
+def test_a_placeholder_for_a_password_stays() -> None:
     for name, pattern, text in token_patterns.PLACEHOLDERS:
         url = b"https://u:" + text + b"@host/x"
         known = [kind for kind, each, _ in token_patterns.PLACEHOLDERS if re.fullmatch(each, text)]
-        assert (TOKENS_ALONE(url), known) == (url, [name]), pattern
-        assert TOKENS_ALONE(url.replace(b"@", b"!@")) == f"https://u:{X}@host/x".encode(), name
+        assert (TOKENS_ONLY(url), known) == (url, [name]), pattern
+        assert TOKENS_ONLY(url.replace(b"@", b"!@")) == f"https://u:{X}@host/x".encode(), name
 
 
 AROUND = (
@@ -240,16 +240,16 @@ def test_each_kind_of_token_finds_its_own_example() -> None:
         start = min((at for a in kind.anchors if (at := kind.example.find(a)) >= 0), default=0)
         [(first, last)] = kind.find_spans(kind.example, start)
         assert last == len(kind.example), kind.name
-        assert TOKENS_ALONE(kind.example) == kind.example[:first] + X.encode(), kind.name
+        assert TOKENS_ONLY(kind.example) == kind.example[:first] + X.encode(), kind.name
 
 
-def test_tokens_go_whatever_their_value() -> None:
+def test_each_token_is_redacted_between_any_neighbours() -> None:
     places = itertools.product(TOKENS, AROUND)
     cases = ((f"{start}{token}{end}", f"{start}{X}{end}") for token, (start, end) in places)
-    assert wrong(TOKENS_ALONE, cases) == []
+    assert find_wrong(TOKENS_ONLY, cases) == []
 
 
-BY_THEIR_PLACE = (
+CONTEXTS = (
     ("https://user:hunter2@example.com/x", "https://user:X@example.com/x"),
     ("https://:hunter2@example.com", "https://:X@example.com"),
     ("git+ssh://user:a@b", "git+ssh://user:X@b"),
@@ -267,17 +267,17 @@ BY_THEIR_PLACE = (
 )
 
 
-def test_values_that_are_secret_by_their_place() -> None:
-    cases = [(text, expected.replace("X", X)) for text, expected in BY_THEIR_PLACE]
-    assert wrong(TOKENS_ALONE, cases) == []
-    assert wrong(TOKENS_ALONE, ((f" {text}", f" {expected}") for text, expected in cases)) == []
+def test_values_are_secret_by_their_context() -> None:
+    cases = [(text, expected.replace("X", X)) for text, expected in CONTEXTS]
+    assert find_wrong(TOKENS_ONLY, cases) == []
+    assert find_wrong(TOKENS_ONLY, ((f" {text}", f" {expected}") for text, expected in cases)) == []
 
 
 def test_private_keys() -> None:
     kinds = ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ")
     newlines = ("\n", "\r\n", "\\n", "\\\\n", "\n10:02 key: ")
     keys = itertools.starmap(_private_key, itertools.product(kinds, newlines))
-    assert wrong(TOKENS_ALONE, ((f"a {key} b", f"a {X} b") for key in keys)) == []
+    assert find_wrong(TOKENS_ONLY, ((f"a {key} b", f"a {X} b") for key in keys)) == []
 
 
 def _private_key(kind: str, newline: str) -> str:
@@ -287,9 +287,9 @@ def _private_key(kind: str, newline: str) -> str:
 
 def test_a_private_key_without_an_end() -> None:
     text = f"-----BEGIN PRIVATE KEY-----\n{BODY}{BODY[:24]}\n{BODY}{BODY[:24]}\nand more text"
-    assert TOKENS_ALONE(text) == f"{X}\nand more text"
+    assert TOKENS_ONLY(text) == f"{X}\nand more text"
     begin = "-----BEGIN PRIVATE KEY-----\n"
-    assert TOKENS_ALONE(f"{begin}{begin}x") == f"{X}\n{X}\nx"
+    assert TOKENS_ONLY(f"{begin}{begin}x") == f"{X}\n{X}\nx"
 
 
 HONEST = (
@@ -317,13 +317,13 @@ HONEST = (
 )
 
 
-def test_no_false_alarm() -> None:
-    assert wrong(REDACT, ((text, text) for text in HONEST)) == []
+def test_honest_text_stays() -> None:
+    assert find_wrong(REDACT, ((text, text) for text in HONEST)) == []
     raw = [text.encode() for text in HONEST]
     assert [text for text in raw if REDACT(text) != text] == []
 
 
-def test_noise_is_no_secret() -> None:
+def test_random_bytes_are_no_secret() -> None:
     for seed in range(5):
         noise = random.Random(seed).randbytes(200_000)
         hexed = noise.hex().encode(), noise[:3000].hex(":").encode()
@@ -335,7 +335,7 @@ def test_redacting_twice_changes_nothing() -> None:
     texts = [*TOKENS, *VALUES, "https://a:b@c", "Authorization: Bearer abcdefgh"]
     once = [REDACT(f"x {text} y") for text in texts]
     assert [text for text, left in zip(texts, once, strict=True) if X not in left] == []
-    assert wrong(REDACT, zip(once, once, strict=True)) == []
+    assert find_wrong(REDACT, zip(once, once, strict=True)) == []
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -353,8 +353,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.redaction.redactor._LONGEST_TOKEN", 250)
 
 
-def _wrongly_cut(redact: Redactor, secret: str, expected: str) -> list[int]:
-    """The places or sizes at which a cut changes what leaves."""
+def _find_wrong_cuts(redact: Redactor, secret: str, expected: str) -> list[int]:
+    """The positions or chunk sizes at which a cut changes the output."""
     text = f"{SAFE * 12} {secret} {SAFE * 12}".encode()
     whole = f"{SAFE * 12} {expected} {SAFE * 12}".encode()
     edge = len(SAFE) * 12 - 2
@@ -366,19 +366,19 @@ def _wrongly_cut(redact: Redactor, secret: str, expected: str) -> list[int]:
 @pytest.mark.usefixtures("small")
 def test_a_value_is_caught_wherever_it_is_cut() -> None:
     redact = Redactor((VALUES[2],))
-    failures = {form: _wrongly_cut(redact, w(VALUES[2]), X) for form, w in FORMS.items()}
+    failures = {form: _find_wrong_cuts(redact, w(VALUES[2]), X) for form, w in FORMS.items()}
     assert {form: cuts for form, cuts in failures.items() if cuts} == {}
 
 
 @pytest.mark.usefixtures("small")
-def test_what_is_held_back_is_enough() -> None:
+def test_a_stream_holds_back_enough() -> None:
     def find(text: bytes) -> list[tuple[int, int]]:
         return [match.span() for match in re.finditer(b"abcdefgh", text)]
 
     text = b"abcdefghabcdefgh-abcdefg-bcdefghabcdefgh"
     expected = text.replace(b"abcdefgh", X.encode())
     for first, second in itertools.combinations(range(len(text)), 2):
-        stream = Stream(find, 8)
+        stream = RedactedStream(find, 8)
         chunks = (text[:first], text[first:second], text[second:])
         out = [stream.feed(chunk) for chunk in chunks]
         assert b"".join((*out, stream.finish())) == expected
@@ -387,14 +387,14 @@ def test_what_is_held_back_is_enough() -> None:
 @pytest.mark.usefixtures("small")
 def test_a_token_is_caught_wherever_it_is_cut() -> None:
     failures = {
-        token: _wrongly_cut(TOKENS_ALONE, token, TOKENS_ALONE(token))
+        token: _find_wrong_cuts(TOKENS_ONLY, token, TOKENS_ONLY(token))
         for token in ("https://u:hunter3@h", *TOKENS)
     }
     assert {token: cuts for token, cuts in failures.items() if cuts} == {}
 
 
 @pytest.mark.usefixtures("small")
-def test_a_token_longer_than_what_is_held_back() -> None:
+def test_a_token_may_be_longer_than_what_is_held_back() -> None:
     text = f"a sk-ant-{BODY * 100} b".encode()
     for size in (1, 13, 300, 5000):
         chunks = [text[at : at + size] for at in range(0, len(text), size)]
@@ -402,11 +402,10 @@ def test_a_token_longer_than_what_is_held_back() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_what_left_before_still_counts() -> None:
-    """A cut does not make a word begin where none begins."""
+def test_a_cut_begins_no_word() -> None:
     for word, shift in itertools.product(("risk-", "xAKIA", "_eyJ"), range(110)):
         text = f"{'.' * shift}{word}{BODY[:16].upper()}{BODY}.eyJ{BODY} ".encode()
-        stream = Stream(TOKENS_ALONE.find_spans, 100)
+        stream = RedactedStream(TOKENS_ONLY.find_spans, 100)
         out = [stream.feed(text[at : at + 1]) for at in range(len(text))]
         assert b"".join((*out, stream.finish())) == text, (word, shift)
 
@@ -437,7 +436,9 @@ def _cut(data: bytes, sizes: list[int]) -> Iterator[bytes]:
     st.lists(st.tuples(NOISE, PIECES), max_size=6),
     st.lists(st.integers(1, 200), min_size=1, max_size=5),
 )
-def test_whatever_is_planted_and_cut(planted: list[tuple[str, str]], sizes: list[int]) -> None:
+def test_a_stream_redacts_like_a_single_call(
+    planted: list[tuple[str, str]], sizes: list[int]
+) -> None:
     text = "".join(f"{noise} {piece} " for noise, piece in planted)
     data = text.encode()
     chunks = list(_cut(data, sizes))
@@ -451,8 +452,8 @@ def test_whatever_is_planted_and_cut(planted: list[tuple[str, str]], sizes: list
 
 
 @given(st.sampled_from(VALUES), st.data())
-def test_any_mixture_of_escapes(value: str, data: st.DataObject) -> None:
-    """Each character as it is, URL-encoded or escaped as JSON may."""
+def test_escapes_may_be_mixed(value: str, data: st.DataObject) -> None:
+    """Each character may be plain, URL-encoded or escaped as in JSON."""
     value = value.strip()
     ways = (str, _upper_escapes, lambda c: _upper_escapes(c).lower(), _unicode)
     written = "".join(
@@ -476,9 +477,9 @@ def test_text_without_secrets_stays(text: str) -> None:
     assert ANOTHER(text) == text
 
 
-@settings(max_examples=FEW)
+@settings(max_examples=FEW_EXAMPLES)
 @given(st.binary(max_size=300), st.lists(st.text(max_size=12), max_size=4))
-def test_nothing_is_too_odd(data: bytes, values: list[str]) -> None:
+def test_any_bytes_and_values_are_accepted(data: bytes, values: list[str]) -> None:
     redact = Redactor(tuple(values))
     assert isinstance(redact(data), bytes)
     assert _streamed(redact, data) == redact(data)
@@ -488,10 +489,10 @@ def test_nothing_is_too_odd(data: bytes, values: list[str]) -> None:
 SMALL_VALUES = st.lists(st.text("ab", min_size=6, max_size=7), max_size=4).map(tuple)
 
 
-@settings(max_examples=FEW)
+@settings(max_examples=FEW_EXAMPLES)
 @given(SMALL_VALUES, st.text("ab", max_size=80))
 @example(("aababa", "abaaab"), "aababaaab")
-def test_of_no_value_a_part_is_left(values: tuple[str, ...], text: str) -> None:
+def test_overlapping_values_leave_no_part(values: tuple[str, ...], text: str) -> None:
     secret = [False] * len(text)
     for value in (value.strip() for value in values):
         for start in range(len(text)):
@@ -504,7 +505,7 @@ def test_of_no_value_a_part_is_left(values: tuple[str, ...], text: str) -> None:
 # --- work, memory -------------------------------------------------------------------------------
 
 
-def test_a_value_stands_in_a_change() -> None:
+def test_holds_value_finds_any_spelling_but_no_tokens() -> None:
     assert REDACT.holds_value(b"+ x = " + base64.b64encode(b"user:hunter2"))
     assert REDACT.holds_value(b"%68unter2")
     assert not REDACT.holds_value(TOKENS[0].encode())
@@ -523,7 +524,7 @@ def test_memory_is_bounded() -> None:
         tracemalloc.stop()
 
 
-HOSTILE = (
+HOSTILE_TEXTS = (
     *(
         "glpat-",
         "sk-ant-",
@@ -538,11 +539,10 @@ HOSTILE = (
 )
 
 
-def test_nothing_is_looked_at_again_and_again() -> None:
-    """Work grows with the text, not with its square: a hostile agent prints what it likes."""
-    finder = Finder((), list_lookaheads(), list_token_places())
+def test_work_grows_with_the_text_not_with_its_square() -> None:
+    finder = Finder((), list_lookaheads(), list_token_keys())
     failures = {}
-    for text in HOSTILE:
+    for text in HOSTILE_TEXTS:
         data = (text * (20_000 // len(text))).encode()
         found = sum(end - start for start, end in finder.find_spans(data))
         if found > 2 * len(data):
@@ -555,7 +555,7 @@ class Literal:
     """A needle that is its own anchor."""
 
     anchors: tuple[bytes]
-    once: bool = False
+    skips_inside: bool = False
 
     def find_spans(self, text: bytes, at: int) -> list[tuple[int, int]]:
         (anchor,) = self.anchors
@@ -588,15 +588,15 @@ def test_a_window_around_an_escape_does_not_begin_a_word() -> None:
 
 
 @given(st.binary(min_size=3, max_size=40))
-def test_an_anchor_has_a_window_at_even_and_odd_places(anchor: bytes) -> None:
+def test_an_anchor_has_a_window_at_even_and_odd_offsets(anchor: bytes) -> None:
     for odd, (offset, key) in enumerate(find_windows(anchor)):
         assert offset % 2 == odd
         assert len(key) in {2, 4, 6}
         assert anchor[offset : offset + len(key)] == key
 
 
-def test_a_patch_holds_no_secret_but_in_lines_of_its_base() -> None:
-    """What was there before is no news; text beside the change would be published as well."""
+def test_a_secret_is_refused_unless_the_base_has_it() -> None:
+    """Headers and text beside the change would be published as well."""
     secret = "correct-horse-battery"
     known = (f" {secret}", f"-{secret}", f"@@ -1 +1 @@ {secret}")
     for line in (f"+{secret}", secret, f"diff --git a/{secret} b/x", f"\t{secret}", *known):

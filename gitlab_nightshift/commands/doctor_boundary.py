@@ -192,8 +192,8 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
     """
     run_folder = RunFolder(session.checkout, session.private)
     with (
-        prepared_checkout.prepare(run_folder.checkout, run_folder.private) as prepared,
-        find_confinement_paths(session.env, run_folder, prepared.places) as places,
+        prepared_checkout.prepare_folders(run_folder.checkout, run_folder.private) as prepared,
+        find_confinement_paths(session.env, run_folder, prepared.writable) as places,
     ):
         env = {"PATH": build_search_path(session.env, session.checkout)}
         for _ in range(MOST_STARTS):

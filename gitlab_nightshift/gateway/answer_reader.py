@@ -75,7 +75,7 @@ class CallReader:
         if not self._chat.calls:
             for name, arguments in find_written_calls(self._text):
                 self._log.add(build_tool_call(name, arguments))
-        self._log.more += self._chat.more
+        self._log.more += self._chat.left_out
         self._chat, self._text = ChatCalls(MOST_CALLS), ""
 
     def _read_chat(self, choices: list[Any]) -> None:

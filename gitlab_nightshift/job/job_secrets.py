@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
-    IN_ADDRESS,
-    LARGEST,
+    LARGEST_FILE,
     SHORTEST_IN_FILE,
+    URL_PASSWORD,
     find_secrets,
     is_secret_name,
     read_plain_file,
@@ -67,7 +67,7 @@ def _read_file_secrets(env: Mapping[str, str]) -> list[str]:
     for name, path in sorted(_find_file_variables(env).items()):
         if name == TRIGGER_PAYLOAD:
             continue
-        data = read_plain_file(path, LARGEST) or b""
+        data = read_plain_file(path, LARGEST_FILE) or b""
         text = remove_public_parts(data.decode("utf-8", "replace"))
         if is_secret_name(name) and len(text) <= _LARGEST_WHOLE_SECRET:
             secrets[text] = None
@@ -101,7 +101,7 @@ def read_secrets(env: Mapping[str, str]) -> Secrets:
     guessed = {value.strip() for name, value in plain.items() if is_secret_name(name)}
     for name, value in plain.items():
         guessed.update(_find_addresses(name, value))
-    guessed.update(IN_ADDRESS.findall("\n".join(plain.values())))
+    guessed.update(URL_PASSWORD.findall("\n".join(plain.values())))
     secrets = {value for value in guessed if len(value) >= SHORTEST_IN_VARIABLE}
     secrets.update(_read_file_secrets(env), (env.get(name, "").strip() for name in MODEL_KEYS))
     secrets = (secrets | {token}) - {""}

@@ -33,36 +33,36 @@ def test_user_name(self, args): assert result == expected, "should have been Tru
 """
 _PAIR_COUNTS = Counter(_SAMPLE[at : at + 2] for at in range(len(_SAMPLE) - 1))
 _BYTE_COUNTS = Counter(_SAMPLE)
-_LEAST_COUNT = 0.2  # of a pair that is not in the sample, nor likely by its bytes
-_SIZES = (6, 4, 2)  # bytes of a key: three pairs, two or one
+_LEAST_COUNT = 0.2  # of a pair that is not in the sample and not likely by its bytes
+_KEY_SIZES = (6, 4, 2)  # bytes: three pairs, two or one
 
 # Surrogates would not decode to one character for two bytes. Only the first pass sees the change.
 _FOLD = bytes(byte - 16 if 0xD8 <= byte <= 0xDF else byte for byte in range(256))
 
 
 class Needle(Protocol):
-    """A string or a kind of strings to be found in a text."""
+    """A string, or a kind of strings, to find in a text."""
 
     @property
     def anchors(self) -> Iterable[bytes]:
         """Strings of at least 3 bytes; every occurrence contains one of them."""
 
     @property
-    def once(self) -> bool:
-        """True if anchors inside a found span need no look: they cannot extend it."""
+    def skips_inside(self) -> bool:
+        """True if anchors inside a span that was found can be skipped: they cannot extend it."""
 
     def find_spans(self, text: bytes, at: int) -> Sequence[Span]:
         """Occurrences around an anchor that may begin at ``at``."""
 
 
-Place = tuple[bytes, int, Needle]
-"""A key of 2, 4 or 6 bytes, its offset in an anchor, and the needle with that anchor."""
+SearchKey = tuple[bytes, int, Needle]
+"""2, 4 or 6 bytes of an anchor, their offset in it, and the needle that has the anchor."""
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """A key of one pair, ``offset`` bytes into a needle, that is too common to stop at unless the
-    pattern ``follows`` matches the pairs after it."""
+    """A key of one pair, ``offset`` bytes into a needle, that is too common: the search stops at it
+    only if the pattern ``follows`` matches the pairs after it."""
 
     key: bytes
     offset: int
@@ -71,42 +71,42 @@ class Lookahead:
 
 
 class Finder:
-    """Needles prepared for one pass; building it takes at most some tens of milliseconds.
-    ``listed`` are the places of further needles, which were computed before."""
+    """Needles prepared for one pass, which takes up to some tens of milliseconds. ``prepared`` are
+    the keys of further needles, computed before."""
 
     def __init__(
         self,
         needles: Iterable[Needle],
         lookaheads: Sequence[Lookahead] = (),
-        listed: Sequence[Place] = (),
+        prepared: Sequence[SearchKey] = (),
     ) -> None:
-        places = [*listed, *list_places(needles, (key[:2] for key, _, _ in listed))]
-        self._candidate = _build_candidate_pattern({key for key, _, _ in places}, lookaheads)
-        places += [(lookahead.key, lookahead.offset, lookahead.needle) for lookahead in lookaheads]
-        self._table = _build_table(places)
+        keys = [*prepared, *list_search_keys(needles, (key[:2] for key, _, _ in prepared))]
+        self._candidate = _build_candidate_pattern({key for key, _, _ in keys}, lookaheads)
+        keys += [(lookahead.key, lookahead.offset, lookahead.needle) for lookahead in lookaheads]
+        self._table = _build_table(keys)
 
     def find_spans(self, text: bytes) -> list[Span]:
         """All occurrences of all needles, in any order; they may overlap."""
         found: list[Span] = []
-        until: dict[Needle, int] = {}  # the end of the last span of a needle that is found ``once``
+        ends: dict[Needle, int] = {}  # of the last span of each needle that ``skips_inside``
         table = self._table
-        for hit in self._candidate.finditer(_decode_pairs(text)):
+        for match in self._candidate.finditer(_decode_pairs(text)):
             # A longer key's match includes the second pair, which may be another key's first.
-            for at in range(2 * hit.start(), 2 * hit.end(), 2):
+            for at in range(2 * match.start(), 2 * match.end(), 2):
                 candidates = table.get(text[at : at + 4]) or table.get(text[at : at + 2]) or ()
                 for offset, needle in candidates:
                     start = at - offset
-                    if start >= until.get(needle, 0):
+                    if start >= ends.get(needle, 0):
                         spans = needle.find_spans(text, start)
                         found += spans
-                        if needle.once and spans:
-                            until[needle] = spans[-1][1]
+                        if needle.skips_inside and spans:
+                            ends[needle] = spans[-1][1]
         return found
 
 
-def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[Place]:
-    """The keys of needles; ``pairs`` are first pairs of other needles' keys."""
-    stops = set(pairs)  # the search stops at these anyway, so a key that begins with one is cheap
+def list_search_keys(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[SearchKey]:
+    """The keys of needles; ``pairs`` are the first pairs of other needles' keys."""
+    stops = set(pairs)  # the search stops there anyway: a key that begins with one is cheap
     for needle in needles:
         for anchor in needle.anchors:
             for offset, key in find_windows(anchor, stops):
@@ -114,12 +114,12 @@ def list_places(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Itera
                 yield key, offset, needle
 
 
-def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]]]:
+def _build_table(keys: Iterable[SearchKey]) -> dict[bytes, list[tuple[int, Needle]]]:
     """The needles to try after the first two pairs of a key, or after its only one."""
     table: dict[bytes, list[tuple[int, Needle]]] = {}
     # The short keys first: an entry of two pairs contains the needles of its first pair alone, so
     # that one look-up finds all.
-    for key, offset, needle in sorted(places, key=lambda place: len(place[0])):
+    for key, offset, needle in sorted(keys, key=lambda search_key: len(search_key[0])):
         entries = table.setdefault(key[:4], list(table.get(key[:2], ())))
         if (offset, needle) not in entries:
             entries.append((offset, needle))
@@ -127,28 +127,27 @@ def _build_table(places: Iterable[Place]) -> dict[bytes, list[tuple[int, Needle]
 
 
 def find_windows(anchor: bytes, stops: Container[bytes] = ()) -> list[tuple[int, bytes]]:
-    """The cheapest parts of an anchor to search for at even and at odd offsets, as ``(offset,
-    bytes)``."""
-    # Both, as the anchor may be at an even or an odd position of the text.
+    """The cheapest part of an anchor to search for at an even offset, and the one at an odd offset,
+    as ``(offset, bytes)``: the anchor may be at an even or an odd position of the text."""
     return [_find_rarest_window(anchor, start, stops) for start in (0, 1)]
 
 
 def _find_rarest_window(anchor: bytes, start: int, stops: Container[bytes]) -> tuple[int, bytes]:
     end = len(anchor) - (len(anchor) - start) % 2
-    windows = [(at, anchor[at : min(at + _SIZES[0], end)]) for at in range(start, end, 2)]
+    windows = [(at, anchor[at : min(at + _KEY_SIZES[0], end)]) for at in range(start, end, 2)]
     return min(windows, key=lambda window: estimate_cost(window[1], stops))
 
 
 def estimate_cost(window: bytes, stops: Container[bytes] = ()) -> float:
-    """The cost of searching for a window: how often its first pair stops the search (for nothing if
-    it is one of the ``stops``), and how often all of it matches."""
+    """The cost of searching for a window: how often its first pair stops the search (which costs
+    nothing if it is one of the ``stops``), and how often all of it matches."""
     first, others = _measure_window(window)
     return first * ((window[:2] not in stops) + others)
 
 
 @cache
 def _measure_window(window: bytes) -> tuple[float, float]:
-    """The frequency of its first pair, and the cost of comparing the others."""
+    """The frequency of a window's first pair, and the cost of comparing the others."""
     first, *others = (_estimate_frequency(window[at : at + 2]) for at in range(0, len(window), 2))
     # An estimate: it decides how fast the search is, not what it finds.
     return first, 20 * math.prod(others) ** 0.6
@@ -171,8 +170,8 @@ def _build_candidate_pattern(
 ) -> re.Pattern[str]:
     """A pattern that matches at every key, and at few other positions.
 
-    It begins with a set of pairs, for which ``re`` searches fast: of the pairs to stop at. The rest
-    looks back at that pair, and ahead at the pairs after it.
+    It begins with the set of pairs to stop at, for which ``re`` searches fast. Its branches look
+    back at that pair, and ahead at the pairs after it.
     """
     # By the size of a key, the sets of its first, second and third pairs.
     columns = {
@@ -180,12 +179,12 @@ def _build_candidate_pattern(
             {_encode_pair(key[at : at + 2]) for key in keys if len(key) == size}
             for at in range(0, size, 2)
         ]
-        for size in _SIZES
+        for size in _KEY_SIZES
     }
     # Keys of one pair: any text may follow some, a pattern has to follow the others.
     single = [("", columns[2][0])]
     single += [(lookahead.follows, {_encode_pair(lookahead.key)}) for lookahead in lookaheads]
-    all_single = set().union(*(pairs for _, pairs in single))
+    all_single = set().union(*(codes for _, codes in single))
     branches = []
     if columns[6][0]:
         one, two, three = map(build_charset, columns[6])
@@ -194,22 +193,22 @@ def _build_candidate_pattern(
         one, two = map(build_charset, columns[4])
         branches.append(f"{two}(?<={one}.)")
     if all_single:
-        each = (f"(?<={build_charset(pairs)})(?={follows})" for follows, pairs in single if pairs)
-        branches.append(f"(?<={build_charset(all_single)})(?:{'|'.join(each)})")
+        options = (f"(?<={build_charset(codes)})(?={tail})" for tail, codes in single if codes)
+        branches.append(f"(?<={build_charset(all_single)})(?:{'|'.join(options)})")
     first = all_single | columns[4][0] | columns[6][0]
-    # "(?!)" never matches: there is nothing to find.
+    # "(?!)" never matches.
     pattern = f"{build_charset(first)}(?:{'|'.join(branches)})" if first else "(?!)"
     return re.compile(pattern, re.DOTALL)
 
 
 def combine_pairs(first: Iterable[int], second: Iterable[int]) -> set[int]:
-    """All pairs of a first and a second byte."""
+    """The codes of all pairs of a first and a second byte."""
     seconds = tuple(second)
     return {a << 8 | b for a in first for b in seconds}
 
 
-def build_charset(codes: Iterable[int], but: bool = False) -> str:
-    """A regular expression's set of these pairs, with ``but`` of all others; "" for none."""
+def build_charset(codes: Iterable[int], *, negated: bool = False) -> str:
+    """A regular expression's set of these pairs, if ``negated`` of all others; "" for no pairs."""
     ordered = sorted(codes)
     if not ordered:
         return ""
@@ -219,7 +218,7 @@ def build_charset(codes: Iterable[int], but: bool = False) -> str:
         f"{re.escape(chr(ordered[start]))}-{re.escape(chr(ordered[end - 1]))}"
         for start, end in pairwise(edges)
     )
-    return f"[{'^' if but else ''}{ranges}]"
+    return f"[{'^' if negated else ''}{ranges}]"
 
 
 def _encode_pair(key: bytes) -> int:

@@ -14,7 +14,7 @@ from gitlab_nightshift.redaction.secret_values import (
     build_needles,
     measure_longest_form,
 )
-from gitlab_nightshift.redaction.token_patterns import list_lookaheads, list_token_places
+from gitlab_nightshift.redaction.token_patterns import list_lookaheads, list_token_keys
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
@@ -24,8 +24,8 @@ _LONGEST_TOKEN = 40_000  # bytes: a private key of 32 KiB and its frame
 class Redactor:
     """Removes secrets from text, bytes and streams; never raises for their content.
 
-    ``values`` are the job's secrets, without those that are not distinctive
-    (``secret_values.select_usable``). ``token_patterns`` lists other secrets.
+    ``values`` are the job's secrets; those that are not distinctive stay
+    (``secret_values.select_usable``). ``token_patterns`` lists the other secrets.
     """
 
     values: tuple[str, ...]
@@ -50,9 +50,9 @@ class Redactor:
         find = _build_value_finder(self.values).find_spans
         return bool(find(text)) or any(find_escaped_spans(text, find, self._longest))
 
-    def build_stream(self) -> "Stream":
-        """A stream through this redactor, which holds back what may begin a secret."""
-        return Stream(self.find_spans, max(self._longest, _LONGEST_TOKEN))
+    def build_stream(self) -> "RedactedStream":
+        """A stream through this redactor, which delays what may be the beginning of a secret."""
+        return RedactedStream(self.find_spans, max(self._longest, _LONGEST_TOKEN))
 
     @cached_property
     def _longest(self) -> int:
@@ -61,9 +61,9 @@ class Redactor:
 
 @cache
 def _build_finder(values: tuple[str, ...]) -> Finder:
-    """Cached, as building it takes longer than to search most texts."""
-    of_values = [*build_needles(values), *build_line_needles(values)]
-    return Finder(of_values, list_lookaheads(), list_token_places())
+    """Cached, as building it takes longer than searching most texts."""
+    needles = [*build_needles(values), *build_line_needles(values)]
+    return Finder(needles, list_lookaheads(), list_token_keys())
 
 
 @cache
@@ -74,7 +74,7 @@ def _build_value_finder(values: tuple[str, ...]) -> Finder:
 def _decode_text(data: bytes) -> str:
     try:
         return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:  # a value of invalid UTF-8 was cut out of a character
+    except UnicodeDecodeError:  # a value of invalid UTF-8 was part of a character
         return data.decode("utf-8", "replace")
 
 
@@ -83,17 +83,16 @@ def _decode_text(data: bytes) -> str:
 
 _SHORTEST_LEAK = 12
 """Characters. Shorter values, such as ``postgres``, are too often ordinary words."""
-_OF_THE_BASE = (b" ", b"-", b"@@ ")
+_BASE_LINES = (b" ", b"-", b"@@ ")
 """Beginnings of the lines of a patch that only repeat the base: no secret in them is new."""
 
 
 def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
-    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in its lines or
-    headers."""
+    """Raise ``E_POLICY_DENY`` if a patch adds a secret, in any spelling, in lines or headers."""
     lines = patch.split(b"\n")
     added = [line[1:] for line in lines if line.startswith(b"+")]
-    others = [line for line in lines if not line.startswith((b"+", *_OF_THE_BASE))]
-    if holds_secret(b"\n".join((*added, *others)), secrets):
+    headers = [line for line in lines if not line.startswith((b"+", *_BASE_LINES))]
+    if holds_secret(b"\n".join((*added, *headers)), secrets):
         raise NightshiftError(
             Code.POLICY_DENY, "not published: the change contains the value of a secret variable"
         )
@@ -101,16 +100,15 @@ def refuse_secrets(patch: bytes, secrets: Collection[str]) -> None:
 
 def holds_secret(data: bytes, secrets: Collection[str]) -> bool:
     """True if data contains one of the values that are long enough not to be words."""
-    return Redactor(tuple(each for each in secrets if len(each) >= _SHORTEST_LEAK)).holds_value(
-        data
-    )
+    long_values = tuple(value for value in secrets if len(value) >= _SHORTEST_LEAK)
+    return Redactor(long_values).holds_value(data)
 
 
 # --- unnecessary escapes --------------------------------------------------------------------------
 
 
 # Hex codes of the unreserved characters (RFC 3986, 2.3).
-_CODE = (
+_HEX_CODE = (
     rb"(2[dDeE]"  # - .
     rb"|3[0-9]"  # digits
     rb"|4[1-9a-fA-F]|5[0-9aA]"  # A to Z
@@ -118,9 +116,9 @@ _CODE = (
     rb"|6[1-9a-fA-F]|7[0-9aA]"  # a to z
     rb"|7[eE])"  # ~
 )
-_PERCENT = compile_lazily(rb"%" + _CODE)
+_PERCENT_ESCAPE = compile_lazily(rb"%" + _HEX_CODE)
 # Up to eight backslashes: JSON in JSON doubles them, three times over.
-_IN_JSON = compile_lazily(rb"\\{1,8}u00" + _CODE)
+_JSON_ESCAPE = compile_lazily(rb"\\{1,8}u00" + _HEX_CODE)
 _ASCII_ESCAPE = compile_lazily(rb"(?:%|\\{1,8}u00)([0-7][0-9a-fA-F])")
 
 Find = Callable[[bytes], Iterable[Span]]
@@ -134,14 +132,15 @@ def find_escaped_spans(text: bytes, find: Find, distance: int) -> Iterator[Span]
     text: only the text within ``distance`` bytes of one is searched again.
     """
     for start, end in _find_regions(text, distance):
-        plain, origin = _unescape_text(text[start:end])
-        for first, last in find(plain):
-            # What begins at a region's edge may be the rest of a longer word.
-            if first > 0 or start == 0:
-                yield start + origin(first), start + origin(last)
+        plain, find_origin = _unescape_text(text[start:end])
+        for plain_start, plain_end in find(plain):
+            # What begins at a region's edge may be the end of a longer word.
+            if plain_start > 0 or start == 0:
+                yield start + find_origin(plain_start), start + find_origin(plain_end)
 
 
 def _find_regions(text: bytes, distance: int) -> Iterator[Span]:
+    """The parts of a text within ``distance`` bytes of an unnecessary escape."""
     start, end = 0, 0
     for at in sorted(chain.from_iterable(_find_escapes(text))):
         if at - distance > end:
@@ -155,30 +154,30 @@ def _find_regions(text: bytes, distance: int) -> Iterator[Span]:
 
 def _find_escapes(text: bytes) -> Iterator[Iterable[int]]:
     if b"%" in text:
-        yield (match.start() for match in _PERCENT.finditer(text))
+        yield (match.start() for match in _PERCENT_ESCAPE.finditer(text))
     if b"\\u00" in text:
-        yield (match.start() for match in _IN_JSON.finditer(text))
+        yield (match.start() for match in _JSON_ESCAPE.finditer(text))
 
 
 def _unescape_text(text: bytes) -> tuple[bytes, Callable[[int], int]]:
     """The text without escapes of ASCII, and a function from its positions to the original's."""
     parts: list[bytes] = []
-    # Where each escape begins and ends, in the result and in the text; between these, positions
-    # differ by a constant.
-    places, origins = [0], [0]
+    # The start and end of each escape, in the result and in the text; between two of them,
+    # positions differ by a constant.
+    positions, origins = [0], [0]
     at, length = 0, 0
     for match in _ASCII_ESCAPE.finditer(text):
         parts += [text[at : match.start()], bytes((int(match[1], 16),))]
         length += match.start() - at
         at = match.end()
-        places += [length, length + 1]
+        positions += [length, length + 1]
         origins += [match.start(), at]
         length += 1
     parts.append(text[at:])
 
-    def find_origin(place: int) -> int:
-        before = bisect_right(places, place) - 1
-        return origins[before] + place - places[before]
+    def find_origin(position: int) -> int:
+        before = bisect_right(positions, position) - 1
+        return origins[before] + position - positions[before]
 
     return b"".join(parts), find_origin
 
@@ -192,24 +191,24 @@ _CONTEXT = 64  # bytes before a position that may decide whether a token begins 
 _REST_OF_TOKEN = compile_lazily(rb"[\w+/=.~%-]*")
 
 
-class Stream:
+class RedactedStream:
     """Removes secrets from a stream of bytes, in bounded memory, wherever its chunks are cut. The
     output is delayed by up to some hundred kilobytes.
 
-    ``keep`` is the length in bytes of the longest secret. An even longer token extends to the first
-    character that no token contains.
+    ``longest`` is the length in bytes of the longest secret. An even longer token extends to the
+    first character that no token contains.
     """
 
-    def __init__(self, find: Callable[[bytes], list[Span]], keep: int) -> None:
+    def __init__(self, find: Callable[[bytes], list[Span]], longest: int) -> None:
         self._find = find
-        self._keep = keep
+        self._longest = longest
         self._waiting: list[bytes] = []
         self._size = 0
-        # ``_held`` is input that may begin a secret, after ``_seen`` bytes of context that have
-        # been output already.
+        # ``_held`` is input that may be the beginning of a secret, after ``_seen`` bytes of
+        # context, whose output was returned already.
         self._held, self._seen = b"", 0
-        # Where output goes on: beyond ``_seen`` if a secret that began before was longer, perhaps
-        # beyond the end of ``_held``. ``_open``: a token ended there, and may continue.
+        # Where in ``_held`` the output goes on: beyond ``_seen`` if a secret in the context was
+        # longer, perhaps beyond the end. ``_open``: the input ended in a token, which may continue.
         self._done, self._open = 0, False
 
     def feed(self, chunk: bytes | str) -> bytes:
@@ -217,7 +216,7 @@ class Stream:
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else bytes(chunk)
         self._waiting.append(data)
         self._size += len(data)
-        return self._flush(last=False) if self._size >= max(_BLOCK, self._keep) else b""
+        return self._flush(last=False) if self._size >= max(_BLOCK, self._longest) else b""
 
     def finish(self) -> bytes:
         """The rest of the output; afterwards the stream is empty and may be used again."""
@@ -229,7 +228,7 @@ class Stream:
         text = b"".join((self._held, *self._waiting))
         self._waiting, self._size = [], 0
         spans = self._find_spans(text)
-        cut = len(text) if last else max(len(text) - self._keep, self._seen)
+        cut = len(text) if last else max(len(text) - self._longest, self._seen)
         ready, end = _replace_spans(text, spans, self._done, cut)
         self._open = end == len(text) > cut
         context = max(cut - _CONTEXT, 0)
@@ -246,7 +245,8 @@ class Stream:
 def _replace_spans(
     text: bytes, spans: Iterable[Span], done: int = 0, cut: int | None = None
 ) -> tuple[bytes, int]:
-    """The output from ``done`` to ``cut``, and the end of the last span that began there."""
+    """The output for the text from ``done`` to ``cut``, and where the next output begins: at
+    ``cut``, or behind a span that ends later."""
     cut = len(text) if cut is None else cut
     parts = []
     for start, end in spans:

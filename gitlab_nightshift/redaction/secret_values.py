@@ -1,4 +1,4 @@
-"""The secret values of a job: which are distinctive, and all ways in which they may be written."""
+"""The secret values of a job: which are distinctive, and how each may be spelled."""
 
 import base64
 import html
@@ -14,16 +14,16 @@ from urllib.parse import quote, quote_plus
 from gitlab_nightshift.redaction.needle_finder import Span, estimate_cost, find_windows
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-# Characters that no encoder changes: anchors are taken from such runs, in base64 from long ones.
+# Runs of characters that no encoder changes: for anchors, in base64 the long ones.
 _RUN = compile_lazily(rb"[0-9A-Za-z]{7,}")
 _LONG_RUN = compile_lazily(rb"[0-9A-Za-z]{10,}")
 _UNRESERVED_RUN = compile_lazily(rb"[0-9A-Za-z_.~-]{5,}")  # RFC 3986, 2.3: never URL-encoded
-_NEAR = 256  # bytes from the beginning in which an anchor is chosen
+_ANCHOR_RANGE = 256  # bytes from the beginning in which an anchor is chosen
 _LONGEST_ANCHOR = 32
 _LETTERS_OF_ESCAPES = {"\b": b"b", "\t": b"t", "\n": b"n", "\f": b"f", "\r": b"r"}
 _QUOTED_IN_SHELL = rb"""'(?:\\'|"'")'"""
-# Python's quote, its default, JavaScript's encodeURIComponent, encodeURI
-_LEFT_IN_URLS = ("", "/", "!'()*", "!#$&'()*+,/:;=?@")
+# What URL encoders leave: Python's quote with safe="", quote, encodeURIComponent, encodeURI.
+_SAFE_IN_URLS = ("", "/", "!'()*", "!#$&'()*+,/:;=?@")
 _B64 = rb"[0-9A-Za-z+/_-]"
 # base64 and PEM break lines, after 76 or 64 characters (RFC 2045, RFC 7468); in JSON as \\r\\n.
 _LINE_BREAK = rb"(?:\s|\\{1,4}[rn]){0,4}"
@@ -32,7 +32,7 @@ _LONGEST_ESCAPE = 13
 
 
 class _SpellingForm:
-    """A way to write a secret: its pattern, compiled when the first anchor is found, and the length
+    """A way to spell a secret: its pattern, compiled when the first anchor is found, and the length
     of its ``longest`` spelling in bytes."""
 
     def __init__(self, source: bytes, longest: int) -> None:
@@ -53,8 +53,8 @@ class _SpellingNeedle:
     form: _SpellingForm
     anchor: bytes
     offset: int
-    once: bool = False
-    strict: bool = True  # the anchor is written as it is, never broken over two lines
+    skips_inside: bool = False
+    unbroken: bool = True  # the anchor is never broken over two lines
 
     @property
     def anchors(self) -> tuple[bytes, ...]:
@@ -62,19 +62,18 @@ class _SpellingNeedle:
         return (self.anchor,)
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
-        """The occurrence around the anchor, even if what precedes it is longer than usual."""
-        if self.strict and not text.startswith(self.anchor, at):
+        """The spelling around the anchor, even if what precedes the anchor is longer than usual."""
+        if self.unbroken and not text.startswith(self.anchor, at):
             return []
         pattern, distance = self.form.pattern, self.form.longest
-        usual = pattern.match(text, at - self.offset) if at >= self.offset else None
-        if usual:
-            return [usual.span()]
-        near = pattern.finditer(text, max(at - distance, 0), at + distance)
-        return [match.span() for match in near]
+        if at >= self.offset and (match := pattern.match(text, at - self.offset)):
+            return [match.span()]
+        matches = pattern.finditer(text, max(at - distance, 0), at + distance)
+        return [match.span() for match in matches]
 
 
 def _to_bytes(text: str) -> bytes:
-    """The text in UTF-8, with the invalid bytes that came from the environment (PEP 383)."""
+    """The text in UTF-8; surrogate escapes, as in ``os.environ``, become their bytes (PEP 383)."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -82,9 +81,8 @@ def _to_bytes(text: str) -> bytes:
 
 
 def _list_spellings(value: str) -> list[_SpellingNeedle]:
-    """Every form of a secret value."""
-    raw = _list_raw_spellings(value)
-    data = _to_bytes(value)
+    """Every form of a secret value, each with one anchor or more."""
+    raw, data = _list_raw_spellings(value), _to_bytes(value)
     in_base64 = (_list_shifted_base64(data, shift) for shift in range(3))
     return [*raw, *chain.from_iterable(in_base64), *_list_hex_spellings(data)]
 
@@ -95,7 +93,7 @@ def _list_raw_spellings(value: str) -> list[_SpellingNeedle]:
     form = _SpellingForm(b"".join(parts), max(_LONGEST_ESCAPE * len(value), 16))
     plain = _to_bytes(value)
     runs = _find_best_run(plain, _RUN) or _find_best_run(plain, _UNRESERVED_RUN)
-    anchors = runs or [(each, 0) for each in _list_encodings(value)]
+    anchors = runs or [(spelling, 0) for spelling in _list_encodings(value)]
     return [_SpellingNeedle(form, anchor, offset) for anchor, offset in anchors]
 
 
@@ -106,9 +104,9 @@ def _build_char_pattern(char: str) -> bytes:
     percent = b"".join(b"%%(?:25){0,2}(?i:%02x)" % byte for byte in raw)
     units = char.encode("utf-16-be", "surrogatepass").hex(":", 2).split(":")
     unicode = b"".join(rb"\\{1,8}u(?i:%s)" % unit.encode() for unit in units)
-    encoded = char.encode("utf-8", "surrogatepass")  # of a lone surrogate, as the redactor does
-    plain = [rb"\\{0,8}" + re.escape(each) for each in dict.fromkeys((raw, encoded))]
-    # The longer ones first: re takes the first that matches, and would leave the rest behind.
+    encoded = char.encode("utf-8", "surrogatepass")  # as the redactor encodes a lone surrogate
+    plain = [rb"\\{0,8}" + re.escape(code) for code in dict.fromkeys((raw, encoded))]
+    # The longer ones first: re takes the first alternative that matches.
     spellings = [*_list_special_spellings(char), percent, unicode, *plain]
     return b"(?:%s)" % b"|".join(spellings)
 
@@ -131,13 +129,13 @@ def _list_special_spellings(char: str) -> list[bytes]:
 
 
 def _list_encodings(value: str) -> list[bytes]:
-    """The output of the usual encoders, for a value without a run of letters as an anchor."""
+    """The output of the usual encoders: the anchors of a value without a run of letters."""
     in_json = [json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False)]
     twice = [json.dumps(each)[1:-1] for each in in_json]
     slashes = [each.replace("/", "\\/") for each in (value, *in_json)]
     texts = [value, *in_json, *twice, *slashes, html.escape(value), shlex.quote(value)[1:-1]]
     data = _to_bytes(value)
-    encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _LEFT_IN_URLS)]
+    encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _SAFE_IN_URLS)]
     lower = [re.sub("%..", lambda match: match[0].lower(), each) for each in encoded]
     forms = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
     with_surrogates = value.encode("utf-8", "surrogatepass")
@@ -149,21 +147,20 @@ def _list_encodings(value: str) -> list[bytes]:
 def _find_best_run(
     text: bytes, pattern: re.Pattern[bytes], after: int = 0
 ) -> list[tuple[bytes, int]]:
-    """The run that makes the cheapest anchor, with its position; an empty list if there is no
-    run."""
-    near = pattern.finditer(text, after, _NEAR)
-    runs = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in near]
+    """The run that makes the cheapest anchor, with its position; [] if there is no run."""
+    matches = pattern.finditer(text, after, _ANCHOR_RANGE)
+    runs = [(match[0][:_LONGEST_ANCHOR], match.start()) for match in matches]
     costs = [sum(estimate_cost(key) for _, key in find_windows(run)) for run, _ in runs]
     return [runs[costs.index(min(costs))]] if runs else []
 
 
 def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:
-    """Base64 of a text that contains the secret ``shift`` bytes after a multiple of three.
+    """Base64 of a text in which the secret begins ``shift`` bytes after a multiple of three.
 
     One character on each side may encode bits of the secret and of other bytes: it belongs to the
     spelling, as does the padding.
     """
-    # A character encodes six bits: the core are those of the secret alone.
+    # A character encodes six bits. The core are the characters with bits of the secret alone.
     bits = 8 * (shift + len(data))
     core = base64.b64encode(bytes(shift) + data)[(shift * 8 + 5) // 6 : bits // 6]
     before = _B64 + b"?" if shift else b""
@@ -172,15 +169,15 @@ def _list_shifted_base64(data: bytes, shift: int) -> list[_SpellingNeedle]:
     form = _SpellingForm(before + body + after, len(core) + 8 * (len(core) // 32 + 4))
     lead = 1 if shift else 0  # the character before the core
     urlsafe = core.translate(bytes.maketrans(b"+/", b"-_"))
-    whole = [(each[:_LONGEST_ANCHOR], 0) for each in dict.fromkeys((core, urlsafe))]
-    # Two anchors, as a line break may be in one: the second begins in the second half, or after 60.
+    beginnings = [(code[:_LONGEST_ANCHOR], 0) for code in dict.fromkeys((core, urlsafe))]
+    # Two anchors, as a line break may be in one: the second begins after half, or 60 characters.
     runs = [
         *_find_best_run(core, _LONG_RUN),
         *_find_best_run(core, _LONG_RUN, min(len(core) // 2, 60)),
     ]
-    anchors = dict.fromkeys(runs or whole)
+    anchors = dict.fromkeys(runs or beginnings)
     return [
-        _SpellingNeedle(form, anchor, offset + lead, strict=False) for anchor, offset in anchors
+        _SpellingNeedle(form, anchor, offset + lead, unbroken=False) for anchor, offset in anchors
     ]
 
 
@@ -224,7 +221,7 @@ def select_usable(values: Iterable[str]) -> list[str]:
     value. GitLab masks values of 8 characters or more.
     """
     stripped = {value.strip() for value in values}
-    return sorted((each for each in stripped if _is_distinctive(each)), key=len, reverse=True)
+    return sorted(filter(_is_distinctive, stripped), key=len, reverse=True)
 
 
 def _is_distinctive(value: str) -> bool:
@@ -235,13 +232,13 @@ def _is_distinctive(value: str) -> bool:
 
 def build_needles(values: Iterable[str]) -> list[_SpellingNeedle]:
     """All spellings of all usable values."""
-    return [each for value in select_usable(values) for each in _list_spellings(value)]
+    return list(chain.from_iterable(map(_list_spellings, select_usable(values))))
 
 
 def build_line_needles(values: Iterable[str]) -> list[_SpellingNeedle]:
     """Raw spellings of the lines, of at least 8 characters, of multi-line values."""
-    lines = dict.fromkeys(line for value in select_usable(values) for line in _split_lines(value))
-    return [each for line in lines for each in _list_raw_spellings(line)]
+    lines = dict.fromkeys(chain.from_iterable(map(_split_lines, select_usable(values))))
+    return list(chain.from_iterable(map(_list_raw_spellings, lines)))
 
 
 def _split_lines(value: str) -> list[str]:

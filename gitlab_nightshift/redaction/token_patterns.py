@@ -14,16 +14,16 @@ from functools import cache
 from gitlab_nightshift.redaction.needle_finder import (
     Lookahead,
     Needle,
-    Place,
+    SearchKey,
     Span,
     build_charset,
     combine_pairs,
-    list_places,
+    list_search_keys,
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 _ALNUM = string.ascii_letters + string.digits
-_FEWEST_CHARACTERS = 5  # different ones, of a token that is no placeholder
+_FEWEST_CHARACTERS = 5  # different ones in a token; a placeholder has fewer
 _LONGEST_PEM = 32_768  # bytes
 
 # The beginning of a word, which may follow an escape (``\n`` in JSON, ``%3D``).
@@ -31,35 +31,35 @@ _ESCAPED = rb"(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=u00[0-9a-fA-F]{2})"
 _START = rb"(?:(?<![0-9A-Za-z_])|" + _ESCAPED + rb")"
 _JWT_START = rb"(?:(?<![\w-])|" + _ESCAPED + rb")"
 _QUOTE = rb"""(?:\\{0,8}["'])?"""
-# Between a name and its value: in JSON, YAML, headers, assignments, Ruby's hashes and URLs.
-_IS = _QUOTE + rb"[ \t]{0,8}(?:=>|[=:,]|%3[aAdD])[ \t]{0,8}" + _QUOTE
+# What is between a name and its value in JSON, YAML, headers, assignments, Ruby hashes and URLs.
+_SEP = _QUOTE + rb"[ \t]{0,8}(?:=>|[=:,]|%3[aAdD])[ \t]{0,8}" + _QUOTE
 _VALUE = rb"[\w+/=.~%-]"
-# A value of letters alone is rather a word: "private-token: your-personal-access-token".
+# A value without a digit is rather words: "private-token: your-personal-access-token".
 _WITH_DIGIT = rb"(?=[\w+/=.~%-]{0,40}[0-9])"
 
 
 @dataclass(frozen=True, eq=False)
 class TokenKind:
-    """A kind of token: the ``head``, of bounded length, and the ``tail`` of any length. Needles
-    without ``anchors`` are found by ``_build_lookaheads``; for ``once`` see ``needle_finder``."""
+    """A kind of token: a ``head`` of bounded length, and a ``tail`` of any length. Without
+    ``anchors`` it is found by its lookaheads (``_build_lookaheads``)."""
 
     name: str
     anchors: tuple[bytes, ...]
     head: re.Pattern[bytes]
     tail: re.Pattern[bytes]
     example: bytes
-    once: bool = True
+    skips_inside: bool = True
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
-        """The token at the anchor; if the head's pattern has a group, the token begins there."""
-        found = self.head.match(text, at)
-        if not found:
+        """The token at ``at``; if the head's pattern has a group, the token begins at the group."""
+        head = self.head.match(text, at)
+        if not head:
             return []
-        start, end = found.start(found.lastindex or 0), found.end()
+        start, end = head.start(head.lastindex or 0), head.end()
         if len(set(text[max(start, end - 20) : end])) < _FEWEST_CHARACTERS:
             return []
-        more = self.tail.match(text, end)
-        return [(start, more.end() if more else end)]
+        tail = self.tail.match(text, end)
+        return [(start, tail.end() if tail else end)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ class UrlPassword:
     """The password in ``https://user:password@host``, unless it is a placeholder."""
 
     anchors: tuple[bytes, ...] = ()
-    once: bool = True
+    skips_inside: bool = True
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
         """The password of the URL whose ``://`` begins at ``at``."""
-        found = _URL.match(text, at)
-        return [found.span(1)] if found else []
+        match = _URL.match(text, at)
+        return [match.span(1)] if match else []
 
 
 PLACEHOLDERS = (
@@ -92,10 +92,10 @@ _URL = compile_lazily(
 
 @dataclass(frozen=True, eq=False)
 class PrivateKey:
-    """A PEM block of a private key; if the end line is missing, as far as it looks like base64."""
+    """A PEM block of a private key; without an end line, all that looks like base64."""
 
     anchors: tuple[bytes, ...] = (b"-----BEGIN ",)
-    once: bool = True
+    skips_inside: bool = True
 
     def find_spans(self, text: bytes, at: int) -> list[Span]:
         """The block that begins at ``at``."""
@@ -136,7 +136,7 @@ _OPENAI = "proj svcacct admin".split()
 _HEADERS = ("private-token", "feed_token")
 _URL_PASSWORD = UrlPassword()
 _FILL = string.digits + string.ascii_uppercase + string.ascii_lowercase
-"""For the examples, so that secret scanners find none of them here."""
+"""Fills up the examples, so that secret scanners find none of them in this file."""
 
 # "sk-" and 48 letters or digits, without a middle: what OpenAI issued before it had projects.
 _OLD_OPENAI = _build_token(
@@ -210,7 +210,7 @@ TOKENS: tuple[Needle, ...] = (
     _build_token(
         "AWS, secret",
         ["secret_access_key", "SECRET_ACCESS_KEY", "ecretAccessKey"],
-        rb"(?i:s?ecret_?access_?key)" + _IS + rb"([0-9A-Za-z/+]{40})(?![0-9A-Za-z/+])",
+        rb"(?i:s?ecret_?access_?key)" + _SEP + rb"([0-9A-Za-z/+]{40})(?![0-9A-Za-z/+])",
         b"",
         f"aws_secret_access_key = {_FILL[:40]}",
     ),
@@ -228,7 +228,7 @@ TOKENS: tuple[Needle, ...] = (
     _build_token(
         "Authorization",
         _list_case_variants("authorization"),
-        rb"(?i:authorization)" + _IS + rb"(?i:bearer|basic|token)[ +]{1,8}(" + _VALUE + rb"{8})",
+        rb"(?i:authorization)" + _SEP + rb"(?i:bearer|basic|token)[ +]{1,8}(" + _VALUE + rb"{8})",
         _VALUE + rb"*",
         f"Authorization: Bearer {_FILL[:20]}",
     ),
@@ -236,7 +236,7 @@ TOKENS: tuple[Needle, ...] = (
     _build_token(
         "GitLab, by its place",
         _list_case_variants(*_HEADERS),
-        rb"(?i:%s)" % "|".join(_HEADERS).encode() + _IS + _WITH_DIGIT + rb"(" + _VALUE + rb"{20})",
+        rb"(?i:%s)" % "|".join(_HEADERS).encode() + _SEP + _WITH_DIGIT + rb"(" + _VALUE + rb"{20})",
         _VALUE + rb"*",
         f"PRIVATE-TOKEN: {_FILL[:20]}",
     ),
@@ -245,30 +245,30 @@ TOKENS: tuple[Needle, ...] = (
 
 
 @cache
-def list_token_places() -> tuple[Place, ...]:
-    """The places of all tokens: the same for every job."""
-    return tuple(list_places(TOKENS))
+def list_token_keys() -> tuple[SearchKey, ...]:
+    """The search keys of all tokens, which are the same for every job."""
+    return tuple(list_search_keys(TOKENS))
 
 
 @cache
 def list_lookaheads() -> tuple[Lookahead, ...]:
-    """Anchors that are too common to be found by their pairs alone."""
+    """The lookaheads of the needles without anchors."""
     return tuple(_build_lookaheads())
 
 
 def _build_lookaheads() -> Iterator[Lookahead]:
-    # In pairs: {15} pairs are 30 of the 32 characters that a token of _OLD_OPENAI has at least.
+    # {15} pairs are 30 of the 32 characters or more of a token of _OLD_OPENAI.
     alnum = _ALNUM.encode()
     words = build_charset(combine_pairs(alnum, alnum))
     dashed = build_charset(combine_pairs(b"-", alnum))
     yield Lookahead(b"sk", 0, _OLD_OPENAI, f"{dashed}{words}{{15}}")
     yield Lookahead(b"k-", 1, _OLD_OPENAI, f"{words}{{15}}")
-    # The same as _URL, roughly: user and password without these bytes, then an "@". 4,500 pairs are
-    # more than the 256 and 8,192 bytes that both may have.
+    # Roughly _URL: user and password without these bytes, then an "@". 4,500 pairs are more than
+    # the 256 and 8,192 bytes that they may have.
     stop = b"\"'/<>@\\ \t\r\n"
     at = combine_pairs(b"@", range(128)) | combine_pairs(set(range(128)) - set(stop), b"@")
     within = build_charset(
-        combine_pairs(stop, range(256)) | combine_pairs(range(256), stop), but=True
+        combine_pairs(stop, range(256)) | combine_pairs(range(256), stop), negated=True
     )
     userinfo = f"{within}{{0,4500}}{build_charset(at)}"
     yield Lookahead(b":/", 0, _URL_PASSWORD, f".{userinfo}")

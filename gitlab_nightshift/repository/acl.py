@@ -13,56 +13,53 @@ from pathlib import Path
 
 from gitlab_nightshift.repository.tree_snapshot import TreeSnapshot
 
-NAMES = ("system.posix_acl_access", "system.posix_acl_default")
+ATTRIBUTE_NAMES = ("system.posix_acl_access", "system.posix_acl_default")
 """The extended attributes in which Linux keeps the lists; a folder's default is for new files."""
 
-Lists = Mapping[str, bytes]
+Acls = Mapping[str, bytes]
+"""The lists of one file or folder, by the names of their attributes."""
 
 
-def read_lists(root: Path, entries: TreeSnapshot) -> dict[str, Lists]:
-    """The lists by path, of the files and folders that have any, in a tree that no agent has
-    touched."""
-    lists_by_path: dict[str, Lists] = {}
+def read_acls(root: Path, entries: TreeSnapshot) -> dict[str, Acls]:
+    """The lists of files and folders that have any, by path. No agent may have changed the tree."""
+    acls_by_path: dict[str, Acls] = {}
     with contextlib.suppress(NotImplementedError):
         for path, mode in entries.read_modes():
             # A string: to make a Path for each of half a million files takes longer than the call.
-            if (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and (
-                lists := _read_acls(f"{root}/{path}")
-            ):
-                lists_by_path[path] = lists
-    return lists_by_path
+            is_file_or_folder = stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+            if is_file_or_folder and (acls := _read_file_acls(f"{root}/{path}")):
+                acls_by_path[path] = acls
+    return acls_by_path
 
 
-def _read_acls(path: str) -> Lists:
+def _read_file_acls(path: str) -> Acls:
     try:
         names = os.listxattr(path, follow_symlinks=False)
-        return {name: os.getxattr(path, name) for name in names if name in NAMES}
+        return {name: os.getxattr(path, name) for name in names if name in ATTRIBUTE_NAMES}
     except OSError as error:
-        if error.errno == errno.ENOTSUP:  # this file system has no lists: ask about no more files
+        if error.errno == errno.ENOTSUP:  # the file system has no lists: ask about no more files
             raise NotImplementedError from None
         return {}  # nobody can reach the file, so nobody can change its lists
 
 
-def _set_list(file: int | str, name: str, value: bytes) -> None:
+def _set_acl(file: int | str, name: str, value: bytes) -> None:
     try:
         os.setxattr(file, name, value)
     except OSError as error:
-        if (
-            error.errno == errno.EINVAL
-        ):  # the list names a user that this user namespace does not map
+        if error.errno == errno.EINVAL:  # a user of the list is not mapped in this user namespace
             raise PermissionError(errno.EPERM, "its user is unknown here", name) from None
         raise
 
 
-def give_lists(file: int | str, lists: Lists) -> None:
-    """Give a file exactly these lists, once its mode is set. ``file`` is its descriptor, or the
-    link that ``pin_file`` yields. Raises PermissionError."""
+def set_acls(file: int | str, acls: Acls) -> None:
+    """Give a file exactly these lists; call it after setting the mode. ``file`` is its descriptor,
+    or the link that ``pin_file`` yields. Raises PermissionError."""
     present: list[str] = []
     with contextlib.suppress(OSError):  # the file system has no lists
         present = os.listxattr(file)
-    for name in NAMES:
-        if name in lists:
-            _set_list(file, name, lists[name])
+    for name in ATTRIBUTE_NAMES:
+        if name in acls:
+            _set_acl(file, name, acls[name])
         elif name in present:  # a new file inherits the default list of its folder (acl(5))
             with contextlib.suppress(OSError):  # the file is another user's
                 os.removexattr(file, name)

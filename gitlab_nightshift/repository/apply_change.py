@@ -1,21 +1,22 @@
-"""Applies a captured change, or any tree, to a restored checkout, exactly as ``git checkout`` would
-write it."""
+"""Applies a captured change, or any tree, to a restored checkout, as ``git checkout`` would."""
 
 import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.git_formats import LINK, PROGRAM, SUBMODULE, Row
+from gitlab_nightshift.repository.git_formats import LINK, PROGRAM, SUBMODULE, join_names
 from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES
 from gitlab_nightshift.repository.tree_objects import (
-    format_row,
+    EntryChanges,
+    GitEntries,
+    format_index_entry,
     list_differences,
-    read_folders_above,
+    read_ancestor_folders,
 )
 from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot
 from gitlab_nightshift.system.openat import (
@@ -39,30 +40,27 @@ def apply_captured_change(
     those that git would write for the captured tree, so the files that are verified are those that
     are published, even if attributes convert line ends.
     """
-    rows = {f.path: None if f.status == "D" else (f.mode, f.blob) for f in captured.files}
-    _apply(root, before, repository, captured.tree_id, rows)
+    changes = {f.path: None if f.status == "D" else (f.mode, f.blob) for f in captured.files}
+    _apply(root, before, repository, captured.tree_id, changes)
 
 
 def apply_difference(
     root: Path, before: Snapshot, repository: Repository, base: str, tree: str
 ) -> None:
-    """Write and delete the files in which ``tree`` differs from ``base``, which is checked out. The
-    rest is as in :func:`apply_captured_change`."""
+    """Write and delete the files in which ``tree`` differs from ``base``, which is checked out, as
+    :func:`apply_captured_change` does."""
     _apply(root, before, repository, tree, list_differences(repository, base, tree))
 
 
 def _apply(
-    root: Path, before: Snapshot, repository: Repository, tree: str, rows: Mapping[str, Row | None]
+    root: Path, before: Snapshot, repository: Repository, tree: str, changes: EntryChanges
 ) -> None:
-    if not rows:
-        return
     # Deletions first: a deleted file's name may now be a folder.
-    for path in (path for path, row in rows.items() if row is None):
+    for path in (path for path, entry in changes.items() if entry is None):
         _delete(root, path)
-    wanted = {path: row for path, row in rows.items() if row and row[0] != SUBMODULE}
-    paths = list(wanted)
-    for at in range(0, len(paths), FILES_PER_BATCH):
-        batch = {path: wanted[path] for path in paths[at : at + FILES_PER_BATCH]}
+    written = [(path, entry) for path, entry in changes.items() if entry and entry[0] != SUBMODULE]
+    for start in range(0, len(written), FILES_PER_BATCH):
+        batch = dict(written[start : start + FILES_PER_BATCH])
         data = _read_as_checked_out(repository, tree, batch)
         for path, (mode, _) in batch.items():
             if mode == LINK:
@@ -71,49 +69,48 @@ def _apply(
                 _write(root, path, data[path], before, executable=mode == PROGRAM)
 
 
-def _read_as_checked_out(
-    repository: Repository, tree: str, rows: Mapping[str, Row]
-) -> dict[str, bytes]:
+def _read_as_checked_out(repository: Repository, tree: str, files: GitEntries) -> dict[str, bytes]:
     """The bytes that a checkout writes for these files of a tree. Raises GitError."""
-    if repository.converts_files or _find_attributes(repository, tree, rows):
-        return _check_out(repository, tree, rows)
-    blobs = read_blobs(repository, (blob for _, blob in rows.values()))
-    for _, blob in rows.values():
+    if repository.converts_files or _find_attribute_files(repository, tree, files):
+        return _check_out(repository, tree, files)
+    blobs = read_blobs(repository, (blob for _, blob in files.values()))
+    for _, blob in files.values():
         if blob not in blobs:  # it is missing or damaged: git's error says which
             blobs[blob] = repository.run("cat-file", "blob", blob)
-    return {path: blobs[blob] for path, (_, blob) in rows.items()}
+    return {path: blobs[blob] for path, (_, blob) in files.items()}
 
 
-def _find_attributes(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Row]:
+def _find_attribute_files(repository: Repository, tree: str, paths: Iterable[str]) -> GitEntries:
     """The attribute files of a tree that apply to these paths, by path."""
-    folders = read_folders_above(repository, tree, paths)
-    named = (
-        (f"{folder}/" * bool(folder), rows.get(ATTRIBUTES)) for folder, rows in folders.items()
-    )
-    return {f"{start}{ATTRIBUTES}": row for start, row in named if row}
+    folders = read_ancestor_folders(repository, tree, paths)
+    return {
+        f"{folder}/{ATTRIBUTES}" if folder else ATTRIBUTES: entries[ATTRIBUTES]
+        for folder, entries in folders.items()
+        if ATTRIBUTES in entries
+    }
 
 
-def _check_out(repository: Repository, tree: str, rows: Mapping[str, Row]) -> dict[str, bytes]:
-    """Have git write the files into a private folder, and read them there. Its index has only these
+def _check_out(repository: Repository, tree: str, files: GitEntries) -> dict[str, bytes]:
+    """Have git write the files into a private folder, and read them there. The index has only these
     files and their attribute files: a checkout reads attributes from the index
     (gitattributes(5))."""
-    listed = {**_find_attributes(repository, tree, rows), **rows}
-    info = b"".join(format_row(path, row) for path, row in listed.items())
-    names = b"".join(os.fsencode(path) + b"\0" for path in rows)
+    indexed = {**_find_attribute_files(repository, tree, files), **files}
+    info = b"".join(format_index_entry(path, entry) for path, entry in indexed.items())
     with tempfile.TemporaryDirectory(prefix="applied-", dir=repository.folder) as folder:
-        files, index = Path(folder, "files"), Path(folder, "index")
-        files.mkdir()
+        work_tree, index = Path(folder, "files"), Path(folder, "index")
+        work_tree.mkdir()
         repository.run("update-index", "-z", "--index-info", stdin=info, index=index)
-        repository.run_in(files, index, "checkout-index", "-z", "--stdin", stdin=names)
-        return {path: _read(files / path) for path in rows}
+        stdin = join_names(files)
+        repository.run_in(work_tree, index, "checkout-index", "-z", "--stdin", stdin=stdin)
+        return {path: _read_file_or_link(work_tree / path) for path in files}
 
 
-def _read(path: Path) -> bytes:
+def _read_file_or_link(path: Path) -> bytes:
     return os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
 
 
 def _delete(root: Path, path: str) -> None:
-    """Delete a file, and the folders that this leaves empty, as git does."""
+    """Delete a file, and the folders above it that are then empty, as git does."""
     with contextlib.suppress(FileNotFoundError):
         with open_parent(root, path) as (fd, name):
             remove(name, fd)
@@ -131,8 +128,7 @@ def _remove_if_empty(root: Path, path: str) -> bool:
 
 
 def _write(root: Path, path: str, data: bytes, before: Snapshot, *, executable: bool) -> None:
-    """Write a file. A new one, and new folders for it, get the owner of the checkout's top
-    folder."""
+    """Write a file. A new one, and new folders for it, get the owner of the top folder."""
     top = before[TOP]
     old = before.get(path, top)
     owner = (top.uid, top.gid)
@@ -169,7 +165,7 @@ def _compute_mode(before: Snapshot, path: str, executable: bool) -> int:
     old = before.get(path)
     if old is None or old.kind is not EntryKind.FILE:
         return (0o777 if executable else 0o666) & ~_read_umask()
-    kept = old.mode & ~(stat.S_ISUID | stat.S_ISGID)  # the content is an agent's
+    mode = old.mode & ~(stat.S_ISUID | stat.S_ISGID)  # the content is an agent's
     if executable:
-        return kept | (kept & 0o444) >> 2  # executable for everyone who may read it
-    return kept & ~0o111
+        return mode | (mode & 0o444) >> 2  # executable for everyone who may read it
+    return mode & ~0o111

@@ -8,7 +8,7 @@ from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git_formats import list_object_folders
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-# Git's English messages: it runs with LC_ALL=C (git.py). With these no command works: the
+# Git's messages are English: it runs with LC_ALL=C (git.py). After these, no command works: the
 # configuration or the index cannot be read, or git refuses the owner of the folder.
 _BROKEN = compile_lazily(
     r"^fatal: (bad [a-z ]*config.*"
@@ -17,7 +17,7 @@ _BROKEN = compile_lazily(
     r"|detected dubious ownership.*)",
     re.MULTILINE,
 )
-# The repository has a format that this git does not know.
+# Messages about a repository format that this git does not know.
 _NEWER = compile_lazily(
     r"^(?:fatal|warning): ((?:unknown repository extension|repo version is).*found:(?:\n\t.*)+"
     r"|expected git repo version.*)",
@@ -26,7 +26,7 @@ _NEWER = compile_lazily(
 _NO_REVISION = "Needed a single revision"
 # The filter of a partial clone, in its configuration.
 _FILTER = compile_lazily(r"^\s*partialclonefilter\s*=\s*([\w:.,=+-]{1,60})\s*$", re.M | re.I)
-# An object is missing or unreadable.
+# Messages about an object that is missing or unreadable.
 _DAMAGED = compile_lazily(
     r"""^(?:error|fatal):[ ](
         (?P<head>bad[ ]object[ ]HEAD)                                   # fatal: bad object HEAD
@@ -48,11 +48,11 @@ def refuse_broken_repository(stderr: bytes) -> None:
     """Raise ``E_CONFIG`` if a git command failed because of its configuration, its index or the
     folder's owner, or because this git does not know the repository's format (reftable)."""
     text = stderr.decode("utf-8", "replace")
-    if found := _NEWER.search(text):
-        why = " ".join(found[1].split())
+    if match := _NEWER.search(text):
+        why = " ".join(match[1].split())
         raise build_config_error(f"this repository needs a newer git: {why}: install one")
-    if found := _BROKEN.search(text):
-        why = " ".join(found[1].split())
+    if match := _BROKEN.search(text):
+        why = " ".join(match[1].split())
         raise build_config_error(f"git cannot work here: {why}: repair that file, or clone anew")
 
 
@@ -60,15 +60,16 @@ def describe_damage(stderr: bytes, folder: Path) -> str:
     """The message for the user if git could not read an object of a checkout or bare repository;
     "" for any other failure."""
     text = stderr.decode("utf-8", "replace")
-    if found := _DAMAGED.search(text):
-        return render_damage(found[1], folder)
-    # Of a partial clone, git may miss a tree without naming it.
-    unnamed = _NO_REVISION in text and _find_partial_clone(folder)
-    return render_damage(_NO_REVISION, folder) if unnamed else ""
+    if match := _DAMAGED.search(text):
+        return render_damage(match[1], folder)
+    # If a partial clone lacks a tree, git may not name it.
+    if _NO_REVISION in text and _find_partial_clone(folder):
+        return render_damage(_NO_REVISION, folder)
+    return ""
 
 
 def render_damage(what: str, folder: Path) -> str:
-    """The message for damage; ``what`` names what is damaged or missing, in a few words."""
+    """The message for a damaged or missing object, which ``what`` names in a few words."""
     if not (clone := _find_partial_clone(folder)):
         return f"the git repository is damaged or lacks a part ({what}): clone it anew"
     return (
@@ -81,15 +82,15 @@ def render_damage(what: str, folder: Path) -> str:
 def _find_partial_clone(folder: Path) -> str:
     """A description of a partial clone, "" for any other repository. A repository that borrows
     objects from a partial clone counts as one."""
-    tops = (folder / ".git/objects", folder / "objects")
-    objects = [path for top in tops if top.is_dir() for path in list_object_folders(top)]
+    own = (folder / ".git/objects", folder / "objects")
+    objects = [path for top in own if top.is_dir() for path in list_object_folders(top)]
     # A pack of a partial clone has a .promisor file (Documentation/technical/partial-clone).
     if not any(next(path.glob("pack/*.promisor"), None) for path in objects):
         return ""
     for path in objects:
         with contextlib.suppress(OSError):
-            if found := _FILTER.search((path.parent / "config").read_text(errors="replace")):
-                return f"this clone (--filter={found[1]})"
+            if match := _FILTER.search((path.parent / "config").read_text(errors="replace")):
+                return f"this clone (--filter={match[1]})"
     return "this partial clone (--filter)"
 
 

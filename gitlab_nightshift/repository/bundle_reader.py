@@ -1,6 +1,6 @@
 """The process that reads a bundle: it rebuilds the tree from base and patch, and describes it.
 
-It holds no secret and decides nothing. On stdin, after the task (from ``stage_process.py``), it
+It has no secrets and decides nothing. On stdin, after the task (from ``stage_process.py``), it
 gets the bytes of ``bundle.json`` and ``change.patch``. Its answer has three parts:
 
 1. a line of JSON: the files that GitLab reads as pipeline configuration in the base. It is written
@@ -32,7 +32,7 @@ from gitlab_nightshift.repository.private_repository import (
     share_reader,
 )
 from gitlab_nightshift.repository.tree_objects import (
-    find_rows,
+    find_entries,
     list_differences,
     read_tree_file,
     resolve_tree,
@@ -74,8 +74,8 @@ def main(data: Mapping[str, Any]) -> int:
         objects=task.objects, object_format=task.object_format, attributes=task.attributes
     )
     repository = create_private_repository(git, task.folder / "repository.git", parts, task.config)
-    with share_reader(repository) as kept:
-        _answer(kept, task)
+    with share_reader(repository) as shared:
+        _answer(shared, task)
     return 0
 
 
@@ -104,8 +104,9 @@ def build_answer(
     """The second and the third part of the answer, as JSON and as the bytes of each new file."""
     try:
         data = json.loads(bundle)
-        # The answer repeats it in ASCII, where an escape is longer than its letter, on one line.
-        if len(json.dumps(data)) > task.largest[0]:
+        # The answer has it as a line of ASCII, where an escape is longer than the character.
+        largest_line, _, _ = task.largest
+        if len(json.dumps(data)) > largest_line:
             raise ValueError("it is larger than it looks")
     except (ValueError, RecursionError, MemoryError) as error:
         return {"unreadable": str(error)[:200] or "it is too large"}, []
@@ -113,8 +114,8 @@ def build_answer(
         return {"bundle": data}, []
     try:
         change, blobs = rebuild_change(repository, task, patch)
-    except _RebuildError as refused:
-        return {"bundle": data, "refused": str(refused)}, []
+    except _RebuildError as error:
+        return {"bundle": data, "refused": str(error)}, []
     return {"bundle": data, "change": change}, blobs
 
 
@@ -125,8 +126,7 @@ class _RebuildError(Exception):
 def rebuild_change(
     repository: Repository, task: RebuildTask, patch: bytes
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """The change that ``patch`` makes to the base, as JSON, and the bytes of its new blobs. Raises
-    _RebuildError."""
+    """The patch's change to the base, as JSON, and the bytes of new blobs. Raises _RebuildError."""
     before = _find_base_tree(repository, task)
     if not before:
         raise _RebuildError(f"the checkout does not hold the commit {task.base[:12]}")
@@ -134,32 +134,32 @@ def rebuild_change(
         tree = apply_patch(repository, task.base, patch, memory=None)
     except GitError:
         raise _RebuildError("change.patch does not apply to its base: it was edited") from None
-    _, most_of_file, most = task.largest
-    sizes = _read_sizes(repository, before, tree, most_of_file)
-    if max(sizes, default=0) > most_of_file or sum(sizes) > most:
-        text = f"a file of the change has more than {most_of_file} bytes, or all of it more"
-        raise _RebuildError(f"{text} than {most}")
+    _, largest_file, largest_change = task.largest
+    sizes = _read_sizes(repository, before, tree, largest_file)
+    if max(sizes, default=0) > largest_file or sum(sizes) > largest_change:
+        text = f"a file of the change has more than {largest_file} bytes, or all of it more"
+        raise _RebuildError(f"{text} than {largest_change}")
     changed = list_diff_files(repository, before, tree)
-    new = [file.blob for file in changed if _is_written_here(repository, file.blob)]
+    new = [file.blob for file in changed if _is_new_object(repository, file.blob)]
     blobs = list(read_blobs(repository, new).values())
     files = [(os.fsencode(path).hex(), *values) for path, *values in map(astuple, changed)]
-    paths = find_settings_files(file.path for file in changed)
     sides = (
-        (p, read_tree_file(repository, before, p), read_tree_file(repository, tree, p))
-        for p in paths
+        (path, read_tree_file(repository, before, path), read_tree_file(repository, tree, path))
+        for path in find_settings_files(file.path for file in changed)
     )
-    settings = [(os.fsencode(p).hex(), what) for p, what in list_changed_settings(sides).items()]
+    changed_settings = list_changed_settings(sides).items()
+    settings = [(os.fsencode(path).hex(), what) for path, what in changed_settings]
     answer = {"tree": tree, "files": files, "settings": settings}
     return {**answer, "sizes": [len(blob) for blob in blobs]}, blobs
 
 
 def _read_sizes(repository: Repository, old: str, new: str, largest: int) -> list[int]:
-    """The bytes of the files in which two trees differ, those of both trees; it ends with the first
-    file that is larger than ``largest``. Raises GitError, _RebuildError."""
+    """The sizes in bytes, in both trees, of the files in which they differ, up to the first one
+    larger than ``largest``. Raises GitError, _RebuildError."""
     after = list_differences(repository, old, new)
-    before = find_rows(repository, old, after)
-    rows = (*before.values(), *(row for row in after.values() if row))
-    blobs = [blob for mode, blob in rows if mode != SUBMODULE]
+    before = find_entries(repository, old, after)
+    entries = (*before.values(), *filter(None, after.values()))
+    blobs = [blob for mode, blob in entries if mode != SUBMODULE]
     try:
         with repository.open_reader() as reader:
             sizes = reader.measure(dict.fromkeys(blobs), largest)
@@ -176,6 +176,6 @@ def _find_base_tree(repository: Repository, task: RebuildTask) -> str:
         return ""
 
 
-def _is_written_here(repository: Repository, blob: str) -> bool:
+def _is_new_object(repository: Repository, blob: str) -> bool:
     """True for an object that this process wrote, not one of the checkout's."""
     return (repository.folder / "objects" / blob[:2] / blob[2:]).exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
-from gitlab_nightshift.repository.git_formats import Row, read_index, write_index
+from gitlab_nightshift.repository.git_formats import GitEntry, join_names, read_index, write_index
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
@@ -25,7 +25,11 @@ from gitlab_nightshift.repository.private_repository import (
     list_diff_files,
 )
 from gitlab_nightshift.repository.saved_state import ATTRIBUTES, SavedCheckout
-from gitlab_nightshift.repository.tree_objects import find_rows, resolve_tree, write_changed_tree
+from gitlab_nightshift.repository.tree_objects import (
+    find_entries,
+    resolve_tree,
+    write_tree_with_entries,
+)
 from gitlab_nightshift.repository.tree_snapshot import (
     ComparedTree,
     EntryKind,
@@ -44,8 +48,6 @@ from gitlab_nightshift.system.openat import (
 MAX_FILE_BYTES = 5_000_000
 MAX_CHANGE_BYTES = 20_000_000
 MAX_NEW_ENTRIES = 500_000
-
-
 _RULE_FILES = (".gitignore", ATTRIBUTES)
 _MAX_RULES_BYTES = 1_000_000
 _MAX_PATH_BYTES = 2_000
@@ -53,7 +55,7 @@ _MAX_PATH_BYTES = 2_000
 
 @dataclass(frozen=True)
 class _StagingTree:
-    """A new work tree for a change of the tree ``base_tree``."""
+    """A private work tree for a change to the tree ``base_tree``."""
 
     repository: Repository
     folder: Path
@@ -64,16 +66,16 @@ class _StagingTree:
         self, *args: str, paths: Iterable[str], env: Mapping[str, str] | None = None
     ) -> bytes:
         """Run a git command in this work tree, with the paths on its stdin. Raises GitError."""
-        listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        return self.repository.run_in(self.folder, self.index, *args, stdin=listed, env=env)
+        stdin = join_names(paths)
+        return self.repository.run_in(self.folder, self.index, *args, stdin=stdin, env=env)
 
-    def fill_index(self, paths: Iterable[str]) -> dict[str, Row]:
+    def fill_index(self, paths: Iterable[str]) -> dict[str, GitEntry]:
         """Fill the index with the base's versions of ``paths``, and return these. Git needs no
         others: it looks up only files that it stores, and attribute files that the work tree
         lacks."""
-        rows = find_rows(self.repository, self.base_tree, paths)
-        write_index(self.index, rows, len(self.base_tree))
-        return rows
+        entries = find_entries(self.repository, self.base_tree, paths)
+        write_index(self.index, entries, len(self.base_tree))
+        return entries
 
 
 @dataclass(frozen=True)
@@ -126,20 +128,20 @@ def compute_size(files: Collection[DiffFile]) -> ChangeSize:
 def capture_change(
     root: Path,
     saved: SavedCheckout,
-    look: Callable[[int], ComparedTree],
+    compare_now: Callable[[int], ComparedTree],
     repository: Repository,
     base: str,
     output_dir: str,
 ) -> CapturedChange:
-    """Capture what differs from the ``saved`` state as a tree based on ``base``. ``look`` compares
-    the checkout, up to so many entries, with its latest snapshot in that state: files that did not
-    change since are not read.
+    """Capture what differs from the ``saved`` state as a tree based on ``base``. ``compare_now``
+    compares the checkout, up to the given number of entries, with its latest snapshot in that
+    state: files that did not change since are not read.
 
     Untracked and ignored files that existed before are not part of it, nor is ``output_dir``. Call
-    it only after every process of the agent is gone.
+    it only after every process of the agent has ended.
     """
     try:
-        now = look(len(saved.entries) + MAX_NEW_ENTRIES)
+        now = compare_now(len(saved.entries) + MAX_NEW_ENTRIES)
         changed_paths = [
             path for path in _list_changed_paths(saved, now) if not within(path, output_dir)
         ]
@@ -167,17 +169,18 @@ def _build_refused_change(refusals: Iterable[ChangeRefusal]) -> CapturedChange:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A saved checkout and its tree now: ``find_old`` finds tracked paths only, ``find_new``
-    anything but folders."""
+    """A saved checkout and its tree ``now``."""
 
     root: Path
     saved: SavedCheckout
     now: ComparedTree
 
     def find_old(self, path: str) -> TreeEntry | None:
+        """The saved entry of a tracked path."""
         return self.saved.entries.get(path) if path in self.saved.tracked else None
 
     def find_new(self, path: str) -> TreeEntry | None:
+        """The present entry, unless it is a folder."""
         entry = self.now.get(path)
         return None if entry is None or entry.kind is EntryKind.FOLDER else entry
 
@@ -192,7 +195,7 @@ def _capture_paths(
     )
     if refusals:
         return _build_refused_change(refusals)
-    tree = _store(stage, comparison, changed, present)
+    tree = _store_change(stage, comparison, changed, present)
     patch = build_diff_patch(stage.repository, base, tree)
     return CapturedChange(tree, list_diff_files(stage.repository, base, tree), patch)
 
@@ -201,8 +204,8 @@ def _capture_paths(
 
 
 def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str]:
-    """Tracked paths that differ; new files, except in other repositories inside the checkout; and
-    all files that differ inside a submodule."""
+    """Tracked paths that differ; new files, except in other repositories inside the checkout; in
+    submodules, all files that differ."""
     nested_repositories = {path.removesuffix("/.git") for path in saved.entries.find_named(".git")}
     for path in now.list_changed():
         is_folder = path in now and now[path].kind is EntryKind.FOLDER
@@ -303,16 +306,15 @@ def _stage_files(
 ) -> Iterator[ChangeRefusal]:
     """Copy files into the stage, and refuse those that cannot be stored."""
     for path, name in _find_filtered(stage, comparison, paths).items():
-        # The LFS pointer alone would be a broken file: its object is in no LFS store.
-        lfs = "Git LFS keeps its content, which is not uploaded from here"
-        yield ChangeRefusal(
-            path, lfs if name == "lfs" else f"it needs the filter {format_path(name)}"
-        )
+        reason = f"it needs the filter {format_path(name)}"
+        if name == "lfs":  # the pointer alone would be a broken file: no LFS store has its object
+            reason = "Git LFS keeps its content, which is not uploaded from here"
+        yield ChangeRefusal(path, reason)
     for path in paths:
         try:
             data = read_regular(comparison.root, path, MAX_FILE_BYTES)
-        except RefusedFileError as refused:
-            yield ChangeRefusal(path, str(refused))
+        except RefusedFileError as error:
+            yield ChangeRefusal(path, str(error))
         else:
             executable = bool(comparison.now[path].mode & stat.S_IXUSR)
             _write_file(stage, path, data, executable=executable)
@@ -320,7 +322,7 @@ def _stage_files(
 
 @contextlib.contextmanager
 def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTree]:
-    """An empty work tree and index for a change of the commit ``base``."""
+    """An empty work tree and index for a change to the commit ``base``."""
     with tempfile.TemporaryDirectory(prefix="stage-", dir=repository.folder) as folder:
         files = Path(folder, "files")
         files.mkdir()
@@ -328,10 +330,8 @@ def _open_staging_tree(repository: Repository, base: str) -> Iterator[_StagingTr
 
 
 def _write_rules(stage: _StagingTree, root: Path, now: ComparedTree) -> None:
-    """Copy all ignore and attribute files as they are after the change. A file that cannot be read
-    has no effect, as in git."""
-    named = [path for name in _RULE_FILES for path in now.find_named(name)]
-    for path in named:
+    """Copy the tree's present ignore and attribute files; skips unreadable ones, as git does."""
+    for path in (path for name in _RULE_FILES for path in now.find_named(name)):
         if now[path].kind is EntryKind.FILE and len(os.fsencode(path)) <= _MAX_PATH_BYTES:
             with contextlib.suppress(RefusedFileError):
                 data = read_regular(root, path, _MAX_RULES_BYTES, allow_links=True)
@@ -370,27 +370,27 @@ def _find_filtered(
     stage: _StagingTree, comparison: _Comparison, paths: Collection[str]
 ) -> dict[str, str]:
     """The paths that have a filter (such as LFS), with the filter's name."""
-    attributes = comparison.saved.attribute_files
-    here = stage.repository.may_have_attributes or comparison.now.find_named(ATTRIBUTES)
-    if not (attributes or here):
+    old_files = comparison.saved.attribute_files
+    new_files = comparison.now.find_named(ATTRIBUTES)
+    if not (old_files or new_files or stage.repository.attributes_outside_tree):
         return {}
-    stage.fill_index(attributes)
+    stage.fill_index(old_files)
     parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
     values = zip(parts[::3], parts[2::3], strict=True)
     return {path: value for path, value in values if value not in ("unspecified", "unset")}
 
 
-def _store(
+def _store_change(
     stage: _StagingTree, comparison: _Comparison, changed: Iterable[str], present: Collection[str]
 ) -> str:
-    """Store the change; returns the id of the base's tree with the ``present`` paths as staged, and
-    without the other ``changed`` ones. Raises GitError."""
+    """Store the base's tree with the ``present`` paths as staged, and without the other ``changed``
+    ones; returns its id. Raises GitError."""
     gone = set(changed) - set(present)
-    rows: dict[str, Row | None] = dict.fromkeys(gone)
+    entries: dict[str, GitEntry | None] = dict.fromkeys(gone)
     if present:
         needed = [*present, *comparison.saved.attribute_files]
         stage.fill_index(path for path in needed if path not in gone)
         stage.run_git("update-index", "-z", "--add", "--stdin", paths=present)
         stored = read_index(stage.index, len(stage.base_tree))
-        rows |= {path: stored[path] for path in present if path in stored}
-    return write_changed_tree(stage.repository, stage.base_tree, rows)
+        entries |= {path: stored[path] for path in present if path in stored}
+    return write_tree_with_entries(stage.repository, stage.base_tree, entries)

@@ -14,32 +14,34 @@ from typing import NamedTuple
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.git import Git, GitError, split_names
+from gitlab_nightshift.repository.git_formats import join_names
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
+from gitlab_nightshift.text.printable_text import join_some
 
 BATCH_BYTES = 32_000_000
 """Bytes of files to compare at once."""
-LARGEST = 20_000_000
-"""Bytes of the largest file to compare; a larger one stays modified."""
-MOST_NAMED = 10
-"""Paths that a message names."""
+LARGEST_FILE = 20_000_000
+"""Bytes of the largest file to compare; a larger one counts as modified."""
+MOST_NAMED_PATHS = 10
+"""Paths in a message."""
 
 # What a checkout may have converted: line ends, another encoding, ``$Id$`` (gitattributes(5)).
 _CONVERTED = compile_lazily(rb"[\r\0\x80-\xff]|\$Id")
 
-Run = Callable[..., bytes]
+RunGit = Callable[..., bytes]
 """Runs a git command in a checkout, by its arguments and ``stdin``, and returns its stdout."""
 
 
-class _ModifiedFile(NamedTuple):
+class _ModifiedBlob(NamedTuple):
     path: str
-    blob: str
-    data: bytes
+    blob: str  # in the index
+    data: bytes  # in the checkout
 
 
 @dataclass(frozen=True)
-class LineEnds:
+class ModifiedFiles:
     """Two kinds of files that git calls modified: ``untouched`` have the bytes that a checkout
     writes, ``converted`` differ from those bytes only in line ends."""
 
@@ -72,47 +74,47 @@ def refuse_changed(git: Git, checkout: Path) -> None:
 
 def format_some_paths(paths: Sequence[str]) -> str:
     """Paths for a message: the first ones, and how many more there are."""
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
-    return f"{', '.join(paths[:MOST_NAMED])}{more}"
+    return join_some(paths, MOST_NAMED_PATHS)
 
 
 def _find_changed(git: Git, checkout: Path) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The changed tracked files, and those of the unstaged ones that differ only in line ends."""
-    asked = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
-    rows = split_names(git.run("status", *asked, cwd=checkout))
-    unstaged = {row[3:] for row in rows if row.startswith(" M")}
+    """The changed tracked files, and the unstaged ones among them that differ only in line ends."""
+    options = ("--porcelain=v1", "-z", "-uno", "--no-renames", "--ignore-submodules=all")
+    lines = split_names(git.run("status", *options, cwd=checkout))
+    changed = tuple(line[3:] for line in lines)
+    unstaged = {line[3:] for line in lines if line.startswith(" M")}
     if not unstaged:
-        return tuple(row[3:] for row in rows), frozenset()
-    ends = compare_line_ends(functools.partial(git.run, cwd=checkout), checkout)
-    untouched = ends.untouched & unstaged
-    return tuple(row[3:] for row in rows if row[3:] not in untouched), ends.converted & unstaged
+        return changed, frozenset()
+    modified = compare_line_ends(functools.partial(git.run, cwd=checkout), checkout)
+    untouched = modified.untouched & unstaged
+    return tuple(p for p in changed if p not in untouched), modified.converted & unstaged
 
 
-def list_untouched(run: Run, top: Path) -> frozenset[str]:
-    """The files that git calls modified although they have the bytes that a checkout writes. Git is
-    asked only about files with bytes that a checkout may have converted."""
+def list_untouched(run: RunGit, top: Path) -> frozenset[str]:
+    """The files that git calls modified although they have the bytes that a checkout writes. Only
+    files with bytes that a checkout may have converted are compared."""
     return compare_line_ends(run, top, _CONVERTED.search).untouched
 
 
 def compare_line_ends(
-    run: Run, top: Path, select: Callable[[bytes], object] = lambda _data: True
-) -> LineEnds:
+    run: RunGit, top: Path, select: Callable[[bytes], object] = lambda _data: True
+) -> ModifiedFiles:
     """Compare files that git calls modified with the bytes that a checkout would write. Skips files
-    whose bytes ``select`` does not accept, and files with a filter: running it could fetch."""
+    whose bytes ``select`` rejects, and files with a filter: running it could fetch."""
     untouched, converted = set[str](), set[str]()
-    for read in _read_batches(_list_modified(run), top):
-        batch = _drop_filtered(run, [row for row in read if select(row.data)])
+    for files in _read_batches(_list_modified(run), top):
+        batch = _drop_filtered(run, [file for file in files if select(file.data)])
         written = _read_as_checked_out(run, batch) if batch else []
         for (path, _, data), expected in zip(batch, written, strict=False):
             if data == expected:
                 untouched.add(path)
             elif data.replace(b"\r\n", b"\n") == expected.replace(b"\r\n", b"\n"):
                 converted.add(path)
-    return LineEnds(frozenset(untouched), frozenset(converted))
+    return ModifiedFiles(frozenset(untouched), frozenset(converted))
 
 
-def _list_modified(run: Run) -> dict[str, str]:
-    """The blobs in the index of regular files that may differ, in their content only, by path."""
+def _list_modified(run: RunGit) -> dict[str, str]:
+    """The index's blobs of regular files that may differ in content, but not in mode, by path."""
     out = split_names(run("diff-files", "-z", "--raw", "--ignore-submodules=all"))
     blobs = {}
     for meta, path in zip(out[::2], out[1::2], strict=True):
@@ -123,23 +125,23 @@ def _list_modified(run: Run) -> dict[str, str]:
     return blobs
 
 
-def _drop_filtered(run: Run, batch: list[_ModifiedFile]) -> list[_ModifiedFile]:
+def _drop_filtered(run: RunGit, batch: list[_ModifiedBlob]) -> list[_ModifiedBlob]:
     if not batch:
         return []
-    stdin = b"".join(os.fsencode(row.path) + b"\0" for row in batch)
+    stdin = join_names(file.path for file in batch)
     filters = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))[2::3]
-    rows = zip(batch, filters, strict=True)
-    return [row for row, value in rows if value in ("unspecified", "unset")]
+    pairs = zip(batch, filters, strict=True)
+    return [file for file, value in pairs if value in ("unspecified", "unset")]
 
 
-def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedFile]]:
-    batch, size = list[_ModifiedFile](), 0
+def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedBlob]]:
+    batch, size = list[_ModifiedBlob](), 0
     for path, blob in blobs.items():
         try:
-            data = read_regular(top, path, LARGEST, allow_links=True)
+            data = read_regular(top, path, LARGEST_FILE, allow_links=True)
         except RefusedFileError:
             continue
-        batch.append(_ModifiedFile(path, blob, data))
+        batch.append(_ModifiedBlob(path, blob, data))
         size += len(data)
         if size > BATCH_BYTES:
             yield batch
@@ -148,14 +150,14 @@ def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_Modifie
         yield batch
 
 
-def _read_as_checked_out(run: Run, batch: Sequence[_ModifiedFile]) -> list[bytes]:
+def _read_as_checked_out(run: RunGit, batch: Sequence[_ModifiedBlob]) -> list[bytes]:
     """The bytes that a checkout would write of each file; [] if a blob is missing."""
-    # With --filters, the reported size is that of the blob, so a random line separates the outputs.
-    mark = os.urandom(16).hex()
-    stdin = b"".join(f"{row.blob} ".encode() + os.fsencode(row.path) + b"\n" for row in batch)
+    # With --filters, the reported size is that of the blob: a random line separates the outputs.
+    separator = os.urandom(16).hex()
+    stdin = b"".join(f"{file.blob} ".encode() + os.fsencode(file.path) + b"\n" for file in batch)
     try:
-        out = run("cat-file", f"--batch={mark}", "--filters", stdin=stdin)
+        out = run("cat-file", f"--batch={separator}", "--filters", stdin=stdin)
     except GitError:
         return []
-    parts = out.split(f"{mark}\n".encode())[1:]
-    return [part[:-1] for part in parts] if len(parts) == len(batch) else []
+    outputs = out.split(f"{separator}\n".encode())[1:]
+    return [output[:-1] for output in outputs] if len(outputs) == len(batch) else []

@@ -17,7 +17,7 @@ from gitlab_nightshift.repository.checkout_restore import (
     restore_files,
 )
 from gitlab_nightshift.repository.git import Git, build_isolated_git, with_machine_config
-from gitlab_nightshift.repository.git_mask import THROWAWAY, build_moved_paths, mask_git, renew
+from gitlab_nightshift.repository.git_mask import build_moved_paths, mask_git, renew_throwaway
 from gitlab_nightshift.repository.owners import OwnershipError, give_checkout
 from gitlab_nightshift.repository.prepared_checkout import PreparedCheckout, prepare_checkout
 from gitlab_nightshift.repository.private_repository import (
@@ -25,8 +25,14 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     share_reader,
 )
-from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan, write_saved
-from gitlab_nightshift.repository.state_folder import GIVEN, SAVED, StateFolder, hold, release
+from gitlab_nightshift.repository.saved_state import SavedCheckout, rescan_checkout, write_saved
+from gitlab_nightshift.repository.state_folder import (
+    GIVEN,
+    SAVED,
+    StateFolder,
+    hold_state_folder,
+    release,
+)
 from gitlab_nightshift.repository.throwaway_git import (
     OWNER_IGNORED,
     build_throwaway,
@@ -61,31 +67,31 @@ class Checkout:
     _known: KnownTree = field(repr=False)
 
     @property
-    def is_own(self) -> bool:
-        """True if all files and folders belong to this process's user, and to groups of it."""
+    def belongs_to_process(self) -> bool:
+        """True if all files and folders belong to this process's user and its groups."""
         uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
         owners = self._known.entries.list_owners()
         return all(user == uid and group in groups for user, group in owners)
 
     def capture(self) -> CapturedChange:
-        """The change since the start, stored as a tree that nothing that runs later can alter."""
+        """The change since the start, stored as a tree that no later process can alter."""
         return capture_change(
             self.path,
             self.saved,
-            functools.partial(self._known.look, self.path),
+            functools.partial(self._known.compare_now, self.path),
             self.repository,
             self.base_sha,
             self.output_dir,
         )
 
-    def restore(self, *, keep_watched: bool = False, as_captured: bool = False) -> tuple[str, ...]:
+    def restore(self, *, keep_watched: bool = False, unchanged: bool = False) -> tuple[str, ...]:
         """Restore the tree and the throw-away ``.git`` to their state at the start.
 
         Returns the paths that could not be restored, printable: ignored files that were too many or
-        too large to copy beforehand. No result that depends on them counts as proven.
-        ``keep_watched`` accepts them as they are: for commands on the untouched checkout, before
-        any agent. ``as_captured``: nobody has written there since ``capture``; if a program has run
-        since, that does not count.
+        too large to copy. No result that depends on them counts as proven. ``keep_watched`` accepts
+        them as they are: for commands on the untouched checkout, before any agent.
+        ``unchanged``: nobody has written to the checkout since ``capture``; it has no effect if a
+        program was run since.
         """
         with defer_signals():
             restored = restore_files(
@@ -94,33 +100,24 @@ class Checkout:
                 self._known,
                 self.repository,
                 keep_watched=keep_watched,
-                looked=self._known.take_look() if as_captured else None,
+                compared=self._known.take_comparison() if unchanged else None,
             )
             self._known.entries = restored.known
             self._known.imperfect.update(restored.imperfect)
-            renew(self._state_folder)
+            renew_throwaway(self._state_folder)
             self._state_folder.reserve.allocate()
         return tuple(map(format_path, restored.failed))
 
-    def leave(self) -> tuple[str, ...]:
-        """Restore everything for good. Returns a line for each kind of failure."""
-        return tuple(
-            restore_checkout(self._state_folder, self.saved, self._known, self.repository).trouble
-        )
-
-    def apply_change(
-        self, captured: CapturedChange, *, as_captured: bool = False
-    ) -> tuple[str, ...]:
-        """Restore the tree, then apply exactly this change; for ``as_captured`` see ``restore``.
-        Returns the paths that could not be restored."""
+    def apply_change(self, captured: CapturedChange, *, unchanged: bool = False) -> tuple[str, ...]:
+        """Restore the tree, then apply exactly this change. Arguments and result are those of
+        ``restore``."""
         with defer_signals():
-            failed = self.restore(as_captured=as_captured)
+            failed = self.restore(unchanged=unchanged)
             apply_captured_change(self.path, self.saved.entries, self.repository, captured)
         return failed
 
     def apply_tree(self, tree: str) -> tuple[str, ...]:
-        """Restore the tree, then apply any tree in ``repository``. Returns the paths that could not
-        be restored."""
+        """Restore the tree, then apply any tree in ``repository``; the result is ``restore``'s."""
         with defer_signals():
             failed = self.restore()
             apply_difference(self.path, self.saved.entries, self.repository, self.base_sha, tree)
@@ -138,14 +135,13 @@ def open_checkout(
     warn: Warn,
     real_home: Path | None = None,
     identity: SandboxUser | None = None,
-    mounting: bool = False,
+    use_mounts: bool = False,
 ) -> Iterator[Checkout]:
     """Prepare a checkout and mask its real ``.git`` on enter; restore all on exit, always.
 
     First repairs what a killed run left. ``private`` is an existing folder that no agent can access
-    (0700); ``search_path`` comes from ``environment.build_search_path``. With ``real_home``, the
-    machine's own git settings decide whether the checkout is clean (LFS). The other arguments are
-    those of ``open_prepared`` and ``prepare_checkout``.
+    (0700). With ``real_home``, the machine's own git settings decide whether the checkout is clean
+    (LFS). The other arguments are those of ``open_prepared`` and ``prepare_checkout``.
     """
     checkout = path.resolve()
     repair(checkout, private=private, search_path=search_path)
@@ -153,7 +149,7 @@ def open_checkout(
     machine_git = (
         with_machine_config(private / "machine", search_path, real_home) if real_home else git
     )
-    held = hold(checkout, private.parent)
+    held = hold_state_folder(checkout, private.parent)
     try:
         prepared = prepare_checkout(
             held, checkout, git=git, machine_git=machine_git, output_dir=output_dir, run_id=run_id
@@ -164,8 +160,8 @@ def open_checkout(
             search_path=search_path,
             warn=warn,
             identity=identity,
-            mounting=mounting,
-            leaving=True,
+            use_mounts=use_mounts,
+            restore_on_exit=True,
         ) as opened:
             yield opened
     finally:
@@ -181,20 +177,20 @@ def open_prepared(
     search_path: str,
     warn: Warn,
     identity: SandboxUser | None = None,
-    mounting: bool = False,
-    leaving: bool = False,
+    use_mounts: bool = False,
+    restore_on_exit: bool = False,
 ) -> Iterator[Checkout]:
     """Mask the real ``.git`` of a prepared checkout.
 
-    With ``identity`` the checkout belongs to that user during the block. ``mounting``: processes in
-    the checkout get its ``mounts``. With ``leaving`` all is restored on exit, without raising:
-    ``warn`` gets a line for each failure. Otherwise the process that prepared the checkout restores
-    it. Raises NightshiftError E_CONFIG, and OwnershipError if the user cannot be given the
-    checkout.
+    With ``identity`` the checkout belongs to that user during the block. ``use_mounts``: processes
+    in the checkout get its ``mounts``. With ``restore_on_exit`` all is restored on exit, and
+    ``warn`` gets a line for each failure; otherwise the process that prepared the checkout restores
+    it. Raises NightshiftError E_CONFIG, and OwnershipError if the checkout cannot be given to the
+    user.
     """
     git_path = prepared.checkout / ".git"
     is_folder = git_path.is_dir() and not git_path.is_symlink()
-    mounted = mounting and not prepared.moved and is_folder
+    mounted = use_mounts and not prepared.moved and is_folder
     user = (identity.uid, identity.gid) if identity else None
     state = StateFolder(prepared.checkout, prepared.held.folder, prepared.held.lock, user, mounted)
     git = build_isolated_git(private / "home", search_path)
@@ -202,10 +198,10 @@ def open_prepared(
     with (
         tempfile.TemporaryDirectory(prefix="checkout-", dir=private) as folder,
         _rescan_if_refused(prepared, state),
-        give_checkout(state, identity, warn, leaving=leaving),
+        give_checkout(state, identity, warn, give_back=restore_on_exit),
     ):
         if identity:
-            saved = rescan(state.checkout, prepared.saved)
+            saved = rescan_checkout(state.checkout, prepared.saved)
             write_saved(state.folder / GIVEN, saved)
             prepared = replace(prepared, saved=saved)
         opened = _build_checkout(
@@ -213,25 +209,25 @@ def open_prepared(
         )
         with share_reader(opened.repository) as repository:
             opened = replace(opened, repository=repository)
-            with _keep_git_masked(state, opened, warn, leaving=leaving):
+            with _keep_git_masked(state, opened, warn, restore_on_exit=restore_on_exit):
                 yield opened
 
 
 @contextlib.contextmanager
 def _rescan_if_refused(prepared: PreparedCheckout, state: StateFolder) -> Iterator[None]:
-    """Save the tree's status anew if it could not be given to another user: giving the owners back
+    """Scan and save the tree again if it could not be given to another user: restoring the owners
     has changed every ctime, but no content."""
     try:
         yield
     except OwnershipError:
-        write_saved(state.folder / SAVED, rescan(state.checkout, prepared.saved))
+        write_saved(state.folder / SAVED, rescan_checkout(state.checkout, prepared.saved))
         raise
 
 
 def _build_checkout(
     prepared: PreparedCheckout, state: StateFolder, git: Git, folder: Path, *, owner_changed: bool
 ) -> Checkout:
-    # Where the parts of the repository are once .git is masked: without mounts, .git is moved.
+    # The paths once .git is masked: without mounts, .git is moved.
     masked_paths = (
         prepared.paths
         if state.mounted
@@ -242,10 +238,10 @@ def _build_checkout(
     repository = create_private_repository(git, folder / "git", source, prepared.config)
     state.reserve.allocate()
     sharing = plan_object_sharing(state, current_paths, masked_paths)
-    remove_path(state.own / THROWAWAY)
+    remove_path(state.template)
+    config = {**prepared.config, **(OWNER_IGNORED if owner_changed else {})}
     with _convert_sharing_errors(state):
-        config = {**prepared.config, **(OWNER_IGNORED if owner_changed else {})}
-        build_throwaway(state.own / THROWAWAY, current_paths, sharing, prepared.base_sha, config)
+        build_throwaway(state.template, current_paths, sharing, prepared.base_sha, config)
     git_mount = Mount(state.shown_git, state.checkout / ".git", writable=True)
     return Checkout(
         path=state.checkout,
@@ -274,14 +270,17 @@ def _convert_sharing_errors(state: StateFolder) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _keep_git_masked(
-    state: StateFolder, checkout: Checkout, warn: Warn, *, leaving: bool
+    state: StateFolder, checkout: Checkout, warn: Warn, *, restore_on_exit: bool
 ) -> Iterator[None]:
     try:
         with defer_signals():
             mask_git(state)
         yield
     finally:
-        if leaving:
+        if restore_on_exit:
             with defer_signals():
-                for line in checkout.leave():
+                report = restore_checkout(
+                    state, checkout.saved, checkout._known, checkout.repository
+                )
+                for line in report.problems:
                     warn(line)

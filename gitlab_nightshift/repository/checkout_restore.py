@@ -1,5 +1,5 @@
-"""Restores a checkout for good: at the end of a run or, after a kill, at the next start. Each part
-is tried even if another one fails."""
+"""The final restore of a checkout: at the end of a run or, after a kill, at the next start. Each
+part is tried even if another one fails."""
 
 import contextlib
 import functools
@@ -17,7 +17,7 @@ from gitlab_nightshift.repository.disk_space import Disks
 from gitlab_nightshift.repository.git import Git, RepositoryPaths, build_isolated_git
 from gitlab_nightshift.repository.git_mask import (
     build_moved_paths,
-    discard,
+    discard_throwaway,
     is_mask_unused,
     is_masked,
     unmask_git,
@@ -39,11 +39,11 @@ from gitlab_nightshift.repository.state_folder import (
     RunNote,
     StateFolder,
     identify_folder,
-    is_changed_since,
-    read_git_use,
+    read_git_state,
     read_note,
     release,
     take_over,
+    was_changed_after_run,
 )
 from gitlab_nightshift.repository.tree_snapshot import TOP, ComparedTree, TreeSnapshot, compare
 from gitlab_nightshift.sandbox.process import count_started_programs
@@ -63,39 +63,40 @@ class KnownTree:
 
     entries: TreeSnapshot
     imperfect: set[str] = field(default_factory=set)
-    _looked: tuple[int, ComparedTree] | None = None
+    _comparison: tuple[int, ComparedTree] | None = None
+    """The number of programs run before the latest comparison, and its result."""
 
-    def look(self, root: Path, limit: int) -> ComparedTree:
-        """The tree as it is now, and for ``take_look``. Raises TooManyEntriesError beyond
-        ``limit`` entries, OSError."""
+    def compare_now(self, root: Path, limit: int) -> ComparedTree:
+        """Compare the tree with this state, and keep the result for ``take_comparison``. Raises
+        TooManyEntriesError beyond ``limit`` entries, OSError."""
         runs = count_started_programs()
         tree = compare(root, self.entries, limit=limit)
-        self._looked = runs, tree
+        self._comparison = runs, tree
         return tree
 
-    def take_look(self) -> ComparedTree | None:
-        """The latest look, once; None if something has run since, or it is of another state."""
-        looked, self._looked = self._looked, None
-        if looked and looked[0] == count_started_programs() and looked[1].known is self.entries:
-            return looked[1]
-        return None
+    def take_comparison(self) -> ComparedTree | None:
+        """The latest comparison, once; None if a program ran or the state changed since."""
+        if self._comparison is None:
+            return None
+        (runs, tree), self._comparison = self._comparison, None
+        return tree if runs == count_started_programs() and tree.known is self.entries else None
 
 
 @dataclass
 class RestoreReport:
-    """What a restore for good left undone. ``failed`` are paths that could not be restored,
-    ``trouble`` has a line for each kind of failure; ``imperfect`` counts paths with a new owner or
-    time, which only root could restore. If there are none of these, ``saved`` is the saved state
-    with the status of the restored tree."""
+    """What a final restore could not restore: the paths ``failed``; ``problems``, a line for each
+    kind of failure; ``imperfect``, the number of paths with a new owner or time, which only root
+    could restore. If there are none of these, ``saved`` is the saved state with the entries of the
+    restored tree."""
 
     failed: tuple[str, ...] = ()
-    trouble: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     imperfect: int = 0
     saved: SavedCheckout | None = field(default=None, repr=False)
 
     def build_notes(self) -> list[Note]:
         """For the log: a warning for each kind of failure, and the number of imperfect paths."""
-        notes = [Note(line, warning=True) for line in self.trouble]
+        notes = [Note(line, warning=True) for line in self.problems]
         return [*notes, Note(IMPERFECT.format(self.imperfect))] if self.imperfect else notes
 
 
@@ -106,22 +107,21 @@ def restore_files(
     repository: Repository,
     *,
     keep_watched: bool = False,
-    looked: ComparedTree | None = None,
+    compared: ComparedTree | None = None,
 ) -> RestoredTree:
-    """Restore the files. If the disk is full, first remove the reserve and the throw-away. For the
-    rest see ``restore_tree``."""
+    """Call ``restore_tree``. If the disk is full, first remove the reserve and the throw-away."""
     # An agent may have filled the disk by files below the throw-away .git.
     if Disks((state.checkout,)).find_full():
-        for make_space in (state.reserve.release, functools.partial(discard, state)):
+        for free_space in (state.reserve.release, functools.partial(discard_throwaway, state)):
             with contextlib.suppress(OSError):  # an agent may have damaged one: try the other
-                make_space()
+                free_space()
     return restore_tree(
         state.checkout,
         saved,
         known.entries,
         repository,
         keep_watched=keep_watched,
-        looked=looked,
+        compared=compared,
     )
 
 
@@ -132,12 +132,12 @@ def restore_checkout(
     is in place, the saved state is removed: after that, the next start restores only owners."""
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
-        done = restore_files(state, saved, known, repository)
-        known.entries = done.known
-        known.imperfect.update(done.imperfect)
-        report.failed = tuple(map(format_path, done.failed))
+        restored = restore_files(state, saved, known, repository)
+        known.entries = restored.known
+        known.imperfect.update(restored.imperfect)
+        report.failed = tuple(map(format_path, restored.failed))
     if report.failed:
-        report.trouble.append(f"could not be restored: {format_some_paths(report.failed)}")
+        report.problems.append(f"could not be restored: {format_some_paths(report.failed)}")
     for reserve in (state.reserve, state.last_reserve):
         with contextlib.suppress(OSError):
             reserve.release()
@@ -151,7 +151,7 @@ def restore_checkout(
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
     report.imperfect = len(known.imperfect)
-    if not report.trouble and not report.imperfect:
+    if not report.problems and not report.imperfect:
         report.saved = replace(saved, entries=known.entries)
     return report
 
@@ -161,7 +161,7 @@ def _record_errors(report: RestoreReport, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        report.trouble.append(f"{what}: {error}")
+        report.problems.append(f"{what}: {error}")
 
 
 # --- after a kill ---------------------------------------------------------------------------------
@@ -172,28 +172,28 @@ def repair(
     *,
     private: Path,
     search_path: str,
-    just_now: bool = False,
-    tell: Callable[[RestoreReport], object] | None = None,
+    unused_since_run: bool = False,
+    receive_report: Callable[[RestoreReport], object] | None = None,
     held: LockedStateFolder | None = None,
     saved: SavedCheckout | None = None,
 ) -> bool:
     """Undo the changes of a killed run in ``path``; True if there was something to undo.
 
     Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
-    ``private`` is a folder that no agent can access, inside that for temporary files. ``just_now``:
-    nobody used the checkout since that run's end, so a commit in the throw-away ``.git`` is an
-    agent's. ``held`` is that run's state folder if the caller holds it, ``saved`` the state that
-    the run saved there; without them, both are looked for.
+    ``private`` is a folder that no agent can access, in the folder for temporary files.
+    ``unused_since_run``: nobody used the checkout since that run's end, so a commit in the
+    throw-away ``.git`` is an agent's. ``held`` is that run's state folder if the caller holds it,
+    ``saved`` the state that the run saved in it; without these, the next start looks for both.
 
-    The decision depends only on the state folder, without its part ``own``, which agents can reach,
-    and, at a later start, on whether something has used the checkout since.
+    What is undone depends only on the state folder, without its part that agents can reach
+    (``StateFolder.writable``), and, at a later start, on whether the checkout was used since.
 
-    Raises NightshiftError E_WORKSPACE_DIRTY if another night runs there, if not everything could be
-    undone (``tell``, if given, gets a report instead), or if somebody has since used the throw-away
-    ``.git``. In the last two cases the real ``.git`` is back in place.
+    Raises NightshiftError E_WORKSPACE_DIRTY if another night runs in the checkout, if not
+    everything could be undone (unless ``receive_report`` gets the report), or if the throw-away
+    ``.git`` was used since. In the last two cases the real ``.git`` is back in place.
     """
     remove_trial_folders(path.resolve())
-    state = held.take(path.resolve()) if held else take_over(path.resolve(), private.parent)
+    state = held.hand_over(path.resolve()) if held else take_over(path.resolve(), private.parent)
     if state is None:
         return False
     note, report = read_note(state.folder), RestoreReport()
@@ -202,34 +202,33 @@ def repair(
         git = build_isolated_git(private / "home", search_path)
         if not os.path.lexists(state.real_git):
             report = _undo_where_unused(state, note, saved, git, private)
-        elif not just_now and _is_another_checkout(state, note):
+        elif not unused_since_run and _is_another_checkout(state, note):
             _set_aside(state)
         elif (
             note
-            and (just_now or _is_as_killed(state, note))
+            and (unused_since_run or _is_as_killed(state, note))
             and (saved := _find_saved(state, saved))
         ):
             report = _undo(state, note, saved, git, private)
         else:
             raise _keep_throwaway(state)
-    if tell:
-        tell(report)
-    elif report.trouble:
+    if receive_report:
+        receive_report(report)
+    elif report.problems:
         text = _describe_left_changes(state.checkout, report)
         raise NightshiftError(Code.WORKSPACE_DIRTY, text)
     return True
 
 
 def _is_another_checkout(state: StateFolder, note: RunNote | None) -> bool:
-    """True if the folder was deleted since, and the project checked out anew."""
+    """True if the folder was deleted since the run, and the project checked out again."""
     return note is not None and note.top != identify_folder(state.checkout)
 
 
 def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
-    """True if nothing has used the throw-away since the kill: a runner would have fetched into
-    it."""
+    """True if nothing has used the throw-away since the kill, such as a runner's fetch."""
     git = state.checkout / ".git"
-    if not os.path.lexists(git) or not is_changed_since(state.folder, git):
+    if not os.path.lexists(git) or not was_changed_after_run(state.folder, git):
         return True
     return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
 
@@ -237,13 +236,16 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
 def _undo_where_unused(
     state: StateFolder, note: RunNote | None, saved: SavedCheckout | None, git: Git, private: Path
 ) -> RestoreReport:
-    """Undo a run whose real ``.git`` is in place, unless something has used that since, such as a
+    """Undo a run whose real ``.git`` is in place, unless something has used it since, such as a
     runner: then the tree is already right. While ``OWNERS`` exists, the files are restored and only
     owners are not."""
-    unused = note and note.use == read_git_use(state.checkout / ".git")
-    same = unused and not os.path.lexists(state.folder / OWNERS)
-    same = same and not _is_another_checkout(state, note)
-    if note and same and (saved := _find_saved(state, saved)):
+    if (
+        note
+        and note.use == read_git_state(state.checkout / ".git")
+        and not os.path.lexists(state.folder / OWNERS)
+        and not _is_another_checkout(state, note)
+        and (saved := _find_saved(state, saved))
+    ):
         return _undo(state, note, saved, git, private)
     restore_owners_after_kill(state)
     restore_modes(state.folder)
@@ -272,8 +274,8 @@ def _undo(
         source = build_moved_paths(source, state.checkout, state.folder)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=private) as folder:
         repository = create_private_repository(git, Path(folder) / "git", source)
-        with share_reader(repository) as kept:
-            report = restore_checkout(state, saved, KnownTree(saved.entries), kept)
+        with share_reader(repository) as shared:
+            report = restore_checkout(state, saved, KnownTree(saved.entries), shared)
     restore_owners_after_kill(state)
     release(state)
     return report
@@ -281,7 +283,7 @@ def _undo(
 
 def _describe_left_changes(checkout: Path, report: RestoreReport) -> str:
     if not report.failed:
-        return f"a killed night left {checkout} as it was: {'; '.join(report.trouble)}"
+        return f"a killed night left {checkout} as it was: {'; '.join(report.problems)}"
     return (
         f"a killed night left changes in {checkout} that cannot be undone"
         f" ({format_some_paths(report.failed)}): restore these files, then start the job again"
@@ -292,8 +294,8 @@ def _keep_throwaway(state: StateFolder) -> NightshiftError:
     """Move the real ``.git`` back; keep the throw-away and the copies beside the checkout. Returns
     the error to raise.
 
-    Leaves the tree alone: it no longer belongs to the night. A runner's next fetch into the real
-    ``.git`` repairs the tree; a person finds their work in the throw-away that is kept.
+    Leaves the tree alone: somebody uses it. A runner's next fetch into the real ``.git`` repairs
+    the tree; a person finds their work in the throw-away.
     """
     unmask_git(state)
     restore_owners_after_kill(state)
@@ -306,8 +308,7 @@ def _keep_throwaway(state: StateFolder) -> NightshiftError:
 
 
 def _set_aside(state: StateFolder) -> Path:
-    """Rename the state folder, in which somebody's work may be; replaces one that was set aside
-    before. Returns its new path."""
+    """Rename the state folder, which may contain somebody's work; returns its new path."""
     aside = state.folder.with_name(f"{state.folder.name}-left")
     remove_path(aside)  # rename fails if the target folder is not empty (rename(2))
     state.folder.rename(aside)

@@ -30,29 +30,28 @@ from gitlab_nightshift.repository.state_folder import (
     LockedStateFolder,
     build_another_night_error,
     find_state_folder,
-    hold,
+    hold_state_folder,
     read_note,
 )
 from gitlab_nightshift.system.signals import defer_signals
 
-MODES = "modes.json"
-"""The file with the modes of what ``restrict_access`` closed. The last run restores them, or after
-a kill the next start."""
+MODES_FILE = "modes.json"
+"""The file with the modes of what ``restrict_access`` closed. They are restored by the last run or,
+after a kill, by the next start."""
 _TRIES, _PAUSE_S = 600, 0.05
 """Attempts, and seconds between them, while another run makes or removes the folder."""
 
 
-def is_shared(checkout: Path, spare: Path) -> bool:
-    """True if runs that share the state folder hold the checkout, or have left the folder
-    behind."""
-    folder = find_state_folder(checkout, spare)
+def is_checkout_shared(checkout: Path, temporary_folder: Path) -> bool:
+    """True if the checkout's state folder is a shared one, even if left by a killed run."""
+    folder = find_state_folder(checkout, temporary_folder)
     return folder is not None and (folder / SHARED).exists()
 
 
 @contextlib.contextmanager
-def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
-    """Hold the state folder together with other runs. Raises what ``hold`` raises."""
-    held = _join_or_make(checkout, spare)
+def share_state_folder(checkout: Path, temporary_folder: Path) -> Iterator[LockedStateFolder]:
+    """Hold the state folder together with other runs. Raises what ``hold_state_folder`` raises."""
+    held = _join_or_make(checkout, temporary_folder)
     try:
         yield held
     finally:
@@ -61,18 +60,18 @@ def share(checkout: Path, spare: Path) -> Iterator[LockedStateFolder]:
 
 
 @contextlib.contextmanager
-def lock_leaving(folder: Path) -> Iterator[None]:
-    """During the block, no other run leaves the folder or changes ``MODES``; one may join."""
+def lock_for_leaving(folder: Path) -> Iterator[None]:
+    """During the block, no other run leaves the folder or changes ``MODES_FILE``; one may join."""
     with (folder / SHARED).open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def restrict_access(folder: Path, paths: Iterable[Path]) -> None:
-    """Remove everybody else's rights to these files and folders until the last run has left: an
-    agent that runs as another user could read them. Skips missing ones."""
-    modes_file = folder / MODES
-    with lock_leaving(folder), defer_signals():
+    """Remove other users' rights to these files and folders until the last run has ended: an agent
+    may run as another user. Skips missing ones."""
+    modes_file = folder / MODES_FILE
+    with lock_for_leaving(folder), defer_signals():
         if modes_file.exists():
             return
         modes = {str(path): stat.S_IMODE(path.stat().st_mode) for path in paths if path.exists()}
@@ -84,29 +83,29 @@ def restrict_access(folder: Path, paths: Iterable[Path]) -> None:
 
 
 def restore_modes(folder: Path) -> None:
-    """Undo ``restrict_access``, once no run is left."""
+    """Undo ``restrict_access``, when no run holds the folder."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        for name, mode in json.loads((folder / MODES).read_text()).items():
+        for name, mode in json.loads((folder / MODES_FILE).read_text()).items():
             with contextlib.suppress(FileNotFoundError):
                 os.chmod(name, mode)  # noqa: PTH101
 
 
-def _join_or_make(checkout: Path, spare: Path) -> LockedStateFolder:
+def _join_or_make(checkout: Path, temporary_folder: Path) -> LockedStateFolder:
     for _ in range(_TRIES):
-        if joined := _join(checkout, spare):
+        if joined := _join(checkout, temporary_folder):
             return joined
         try:
-            return hold(checkout, spare, shared=True)
+            return hold_state_folder(checkout, temporary_folder, shared=True)
         except NightshiftError:
-            if not is_shared(checkout, spare):
+            if not is_checkout_shared(checkout, temporary_folder):
                 raise
         time.sleep(_PAUSE_S)
-    folder = find_state_folder(checkout, spare)
+    folder = find_state_folder(checkout, temporary_folder)
     raise build_another_night_error(checkout, read_note(folder) if folder else None)
 
 
-def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
-    folder = find_state_folder(checkout, spare)
+def _join(checkout: Path, temporary_folder: Path) -> LockedStateFolder | None:
+    folder = find_state_folder(checkout, temporary_folder)
     if folder is None or not (folder / SHARED).exists():
         return None
     try:
@@ -115,7 +114,7 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
         return None
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        # If they differ, the last run has removed this folder, and a later one has made another.
+        # If they differ, the last run has removed this folder, and a later run has made another.
         if os.path.samestat(os.fstat(lock), (folder / LOCK).stat()):
             return LockedStateFolder(folder, lock)
     except OSError:  # the last run is about to remove the folder
@@ -125,7 +124,7 @@ def _join(checkout: Path, spare: Path) -> LockedStateFolder | None:
 
 
 def _leave(held: LockedStateFolder) -> None:
-    with lock_leaving(held.folder):
+    with lock_for_leaving(held.folder):
         try:
             fcntl.flock(held.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # another run still shares it: this is not the last one
@@ -145,7 +144,7 @@ class DelegationSource:
 
     ``git`` is isolated, ``machine_git`` has this machine's filters and identity. ``head`` is the
     checked-out commit, ``spare`` the folder for temporary files. ``fetched``: the checkout is a
-    private clone of a URL that this program made, and ``head`` the requested commit.
+    private clone that this program made of a URL, and ``head`` the requested commit.
     """
 
     top: Path
@@ -164,10 +163,12 @@ class DelegationSource:
 
 
 @contextlib.contextmanager
-def share_source(source: DelegationSource, run_id: str, secrets: Iterable[Path]) -> Iterator[None]:
-    """During the block, lock the checkout against runs that change it, and remove the rights of
-    other users to the files and folders ``secrets``. Raises what ``state_folder.hold`` does."""
-    with share(source.top, source.spare) as held:
+def share_checkout(
+    source: DelegationSource, run_id: str, secrets: Iterable[Path]
+) -> Iterator[None]:
+    """During the block, lock the checkout against runs that change it, and remove other users'
+    rights to ``secrets``. Raises what ``hold_state_folder`` raises."""
+    with share_state_folder(source.top, source.spare) as held:
         if not (held.folder / state_folder.NOTE).exists():
             state_folder.write_note(held, source.top, run_id, source.head, source.paths)
         restrict_access(held.folder, secrets)
@@ -175,10 +176,9 @@ def share_source(source: DelegationSource, run_id: str, secrets: Iterable[Path])
 
 
 @contextlib.contextmanager
-def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
-    """Lock the checkout against other runs during the block. Raises what ``state_folder.hold``
-    does."""
-    held = state_folder.hold(source.top, source.spare)
+def lock_checkout(source: DelegationSource, run_id: str) -> Iterator[None]:
+    """Lock the checkout against other runs during the block. Raises as ``hold_state_folder``."""
+    held = hold_state_folder(source.top, source.spare)
     try:
         state_folder.write_note(held, source.top, run_id, source.head, source.paths)
         yield
@@ -189,8 +189,7 @@ def claim_source(source: DelegationSource, run_id: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class SourceRecord:
-    """A source as another process gets it; ``search_path`` is git's PATH, ``home`` the folder
-    with the user's git settings."""
+    """A source as JSON for another process; ``search_path`` is for git, ``home`` the user's."""
 
     top: Path
     paths: RepositoryPaths
@@ -202,7 +201,7 @@ class SourceRecord:
 
 
 def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
-    """A source for another process; ``home`` is the user's home folder."""
+    """The record of a source; ``home`` is the user's home folder."""
     return SourceRecord(
         source.top,
         source.paths,
@@ -215,8 +214,7 @@ def build_source_record(source: DelegationSource, home: str) -> SourceRecord:
 
 
 def open_source_record(data: Any, private: Path) -> DelegationSource:
-    """The source in the JSON of a ``SourceRecord``. ``private`` is a folder of this process, for
-    git's settings."""
+    """The source in the JSON of a ``SourceRecord``; ``private`` is for git's settings."""
     record: SourceRecord = make_record(SourceRecord, data)
     return DelegationSource(
         top=record.top,

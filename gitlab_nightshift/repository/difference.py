@@ -1,6 +1,6 @@
 """The difference of two trees: its files, with both sides, hunks and changed lines."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -70,12 +70,12 @@ class ChangedFile:
 
     @property
     def deleted_numbers(self) -> tuple[int, ...]:
-        """The numbers of the deleted lines on the old side, from 1."""
+        """The old numbers of the deleted lines, from 1."""
         return tuple(n for h in self.hunks for n in range(h.old, h.old + h.old_count))
 
     @property
     def added_numbers(self) -> tuple[int, ...]:
-        """The numbers of the added lines on the new side, from 1."""
+        """The new numbers of the added lines, from 1."""
         return tuple(n for h in self.hunks for n in range(h.new, h.new + h.new_count))
 
     @cached_property
@@ -98,51 +98,50 @@ class ChangedFile:
         """The added lines, with their new numbers."""
         return [Line(n, self.new_lines[n - 1]) for n in self.added_numbers]
 
-    def find_line(self, marks: Iterable[str]) -> int:
-        """The number of the first changed line with one of the texts ``marks``; added lines come
-        before deleted ones. Without a match it is that of the first changed line, or 0."""
-        texts = [mark for mark in marks if len(mark) > 1]
-        sides = (self.added, self.deleted)
-        found = (line.number for s in sides for m in texts for line in s if m in line.text)
-        return next(found, next((line.number for side in sides for line in side), 0))
+    def find_first_line(self) -> int:
+        """The number of the first added line, or else of the first deleted one, or else 0."""
+        return next(iter((*self.added_numbers, *self.deleted_numbers)), 0)
 
 
 def _split_lines(data: bytes | None, binary: bool) -> list[str]:
     if data is None or binary:
         return []
     lines = data.decode("utf-8", "surrogateescape").split("\n")
-    return [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    if lines[-1] == "":
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
 
 
 def read_difference(repository: Repository, old: str, new: str) -> tuple[ChangedFile, ...]:
-    """What differs between two trees or commits, with renames found. Raises GitError."""
-    listed, patch = _get_cached(repository, old, new) or _read_with_renames(repository, old, new)
-    raw = list(_parse_raw(listed))
-    rows = list(zip(raw, _parse_patches(patch, [row.status == "T" for row in raw]), strict=True))
-    texts = [row for row, lines in rows if not lines.binary]
-    sides = {blob for row in texts for blob, mode in row.sides if _is_stored(blob, mode)}
+    """The files that differ between two trees or commits, renamed ones matched. Raises GitError."""
+    raw, patch = _find_cached(repository, old, new) or _read_with_renames(repository, old, new)
+    diffs = list(_parse_raw(raw))
+    hunks = list(_parse_patches(patch, [diff.status == "T" for diff in diffs]))
+    pairs = list(zip(diffs, hunks, strict=True))
+    texts = [diff for diff, file_hunks in pairs if not file_hunks.binary]
+    sides = {blob for diff in texts for blob, mode in diff.sides if _is_stored(blob, mode)}
     blobs = read_blobs(repository, sides)
-    return tuple(_build_file(row, blobs, lines) for row, lines in rows)
+    return tuple(_build_file(diff, blobs, file_hunks) for diff, file_hunks in pairs)
 
 
-def _get_cached(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
-    """The rows and the patch of a difference that was read before; None if it was not, or if it may
-    have renames: that was read without looking for them."""
-    known = repository.patches.get((old, new))
-    if known is None or {"A", "D"} <= {row.status for row in _parse_raw(known[0])}:
+def _find_cached(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
+    """The raw output and the patch of a difference that was read before; None if it was not, or if
+    it may have renames, as it was read without looking for them."""
+    cached = repository.patches.get((old, new))
+    if cached is None or {"A", "D"} <= {diff.status for diff in _parse_raw(cached[0])}:
         return None
-    return known
+    return cached
 
 
 def _read_with_renames(repository: Repository, old: str, new: str) -> tuple[bytes, bytes]:
-    asked = ("-r", "-z", "--raw", "--patch", "-U0")
-    listed, _, patch = repository.run("diff-tree", *asked, *_RENAMES, old, new).partition(b"\0\0")
-    return listed, patch
+    options = ("-r", "-z", "--raw", "--patch", "-U0", *_RENAMES)
+    raw, _, patch = repository.run("diff-tree", *options, old, new).partition(b"\0\0")
+    return raw, patch
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A path as ``git diff-tree --raw`` lists it."""
+class _RawDiff:
+    """A path as ``git diff-tree --raw`` lists it; ``old`` and ``new`` are ids of blobs."""
 
     path: str
     old_path: str
@@ -158,43 +157,46 @@ class _Row:
 
 
 @dataclass
-class _Lines:
+class _FileHunks:
     """The hunks of one file, without the unchanged lines that a patch may show around them.
 
-    While a patch is read, ``_at`` has the next line numbers of both sides, ``_left`` the lines of
-    the patch's hunk that are left, ``_run`` those of the present run of changed lines.
+    While a patch is read, the lists count on both sides: ``_next`` has the next line numbers,
+    ``_remaining`` the unread lines of the patch's hunk, ``_changed`` the changed lines since the
+    last unchanged one.
     """
 
     hunks: list[Hunk]
     binary: bool = False
-    _at: list[int] = field(default_factory=lambda: [0, 0])
-    _left: list[int] = field(default_factory=lambda: [0, 0])
-    _run: list[int] = field(default_factory=lambda: [0, 0])
+    _next: list[int] = field(default_factory=lambda: [0, 0])
+    _remaining: list[int] = field(default_factory=lambda: [0, 0])
+    _changed: list[int] = field(default_factory=lambda: [0, 0])
 
     def begin(self, old: int, new: int, old_count: int, new_count: int) -> None:
         """Begin a hunk of the patch: its first line numbers and its counts."""
-        self._at, self._left = [old, new], [old_count, new_count]
+        self._next, self._remaining = [old, new], [old_count, new_count]
 
     def take(self, sign: bytes) -> None:
-        """Count a line by its sign. Lines behind the last one of a hunk are no content."""
-        if sign not in _SIDES or not any(self._left):
+        """Count a line by its sign. Lines after the last one of a hunk are no content."""
+        if sign not in _SIDES or not any(self._remaining):
             return
-        sides = _SIDES[sign]
-        if len(sides) == 2:
+        if sign == b" ":
             self.end()
-        for side in sides:
-            self._at[side] += 1
-            self._left[side] -= 1
-            self._run[side] += len(sides) == 1
-        if not any(self._left):
+        for side in _SIDES[sign]:
+            self._next[side] += 1
+            self._remaining[side] -= 1
+            if sign != b" ":
+                self._changed[side] += 1
+        if not any(self._remaining):
             self.end()
 
-    def end(self) -> "_Lines":
-        """Make a hunk of the present run of changed lines, if there is one."""
-        if any(self._run):
-            old, new = (at - (run or 1) for at, run in zip(self._at, self._run, strict=True))
-            self.hunks.append(Hunk(old, self._run[0], new, self._run[1]))
-            self._run = [0, 0]
+    def end(self) -> "_FileHunks":
+        """Make a hunk of the changed lines since the last unchanged one, if there are any."""
+        if any(self._changed):
+            old_count, new_count = self._changed
+            # An empty side has the number of the line before.
+            old, new = self._next[0] - (old_count or 1), self._next[1] - (new_count or 1)
+            self.hunks.append(Hunk(old, old_count, new, new_count))
+            self._changed = [0, 0]
         return self
 
 
@@ -202,65 +204,67 @@ def _is_stored(blob: str, mode: str) -> bool:
     return mode != SUBMODULE and bool(blob.strip("0"))
 
 
-def _parse_raw(out: bytes) -> Iterator[_Row]:
+def _parse_raw(out: bytes) -> Iterator[_RawDiff]:
     parts = iter(split_names(out))
     for meta in parts:
         old_mode, new_mode, old, new, status = meta.removeprefix(":").split(" ")
         old_path = next(parts)
         path = next(parts) if status[0] in "RC" else old_path
-        yield _Row(path, old_path, status[0], old_mode, new_mode, old, new)
+        yield _RawDiff(path, old_path, status[0], old_mode, new_mode, old, new)
 
 
-def _parse_patches(patch: bytes, type_changes: list[bool]) -> Iterator[_Lines]:
-    """The changed lines of each file, in the order of the raw rows: paths in a patch are not
-    parsed. ``type_changes``: whether each row is one."""
-    found = list(_split_patch(patch.split(b"\n")))
-    at = 0
+def _parse_patches(patch: bytes, type_changes: list[bool]) -> Iterator[_FileHunks]:
+    """The hunks of each file, in the order of the raw output: paths in a patch are not parsed.
+    ``type_changes``: for each file, whether its type changed."""
+    parsed = list(_split_patch(patch.split(b"\n")))
+    index = 0
     for type_change in type_changes:
-        lines = found[at]
+        hunks = parsed[index]
         if type_change:  # git writes two files, a deleted and a new one (its diff.c)
-            both = (lines, found[at + 1])
-            binary = any(part.binary for part in both)
-            lines = _Lines([h for part in both for h in part.hunks if not binary], binary)
-        at += 2 if type_change else 1
-        yield lines
+            index += 1
+            binary = hunks.binary or parsed[index].binary
+            hunks = _FileHunks([] if binary else hunks.hunks + parsed[index].hunks, binary)
+        index += 1
+        yield hunks
 
 
-def _split_patch(lines: list[bytes]) -> Iterator[_Lines]:
+def _split_patch(lines: list[bytes]) -> Iterator[_FileHunks]:
     """Split at ``diff --git``: every line of a file's content begins with a space, + or -."""
-    current: _Lines | None = None
+    current: _FileHunks | None = None
     for line in lines:
         if line.startswith(b"diff --git "):
             if current:
                 yield current.end()
-            current = _Lines([])
+            current = _FileHunks([])
         elif current and line.startswith((b"Binary files ", b"GIT binary patch")):
             current.binary = True
-        elif current and (hunk := _HUNK.match(line)):
-            start, count, new_start, new_count = (int(n) if n else 1 for n in hunk.groups())
-            # A hunk without lines on a side has the number of the line before it there.
-            current.begin(start + (not count), new_start + (not new_count), count, new_count)
+        elif current and (header := _HUNK.match(line)):
+            old, old_count, new, new_count = (int(n) if n else 1 for n in header.groups())
+            # An empty side has the number of the line before.
+            current.begin(
+                old if old_count else old + 1, new if new_count else new + 1, old_count, new_count
+            )
         elif current:
             current.take(line[:1])
     if current:
         yield current.end()
 
 
-def _build_file(row: _Row, blobs: dict[str, bytes], lines: _Lines) -> ChangedFile:
+def _build_file(diff: _RawDiff, blobs: dict[str, bytes], hunks: _FileHunks) -> ChangedFile:
     return ChangedFile(
-        raw_path=row.path,
-        raw_old_path=row.old_path,
-        status=row.status,
-        old_mode=row.old_mode,
-        new_mode=row.new_mode,
-        old=_read_content(row.old, row.old_mode, blobs),
-        new=_read_content(row.new, row.new_mode, blobs),
-        hunks=tuple(lines.hunks),
-        binary=lines.binary,
+        raw_path=diff.path,
+        raw_old_path=diff.old_path,
+        status=diff.status,
+        old_mode=diff.old_mode,
+        new_mode=diff.new_mode,
+        old=_find_content(diff.old, diff.old_mode, blobs),
+        new=_find_content(diff.new, diff.new_mode, blobs),
+        hunks=tuple(hunks.hunks),
+        binary=hunks.binary,
     )
 
 
-def _read_content(blob: str, mode: str, blobs: dict[str, bytes]) -> bytes | None:
+def _find_content(blob: str, mode: str, blobs: dict[str, bytes]) -> bytes | None:
     if not blob.strip("0"):
         return None
     return b"Subproject commit %s\n" % blob.encode() if mode == SUBMODULE else blobs.get(blob, b"")

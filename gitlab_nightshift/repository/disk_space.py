@@ -14,7 +14,7 @@ from gitlab_nightshift.system.disk_reserve import FULL_BYTES
 
 QUOTA_S = 0.2
 """Seconds between two checks of quotas."""
-FULL_FILES = 8
+FEWEST_INODES = 8
 """A disk with fewer free inodes is full."""
 _NO_SPACE_MESSAGES = (b"No space left on device", b"Disk quota exceeded", b"Out of diskspace")
 
@@ -32,14 +32,14 @@ class Disks:
         return full or next(filter(_is_quota_exceeded, self.folders if quotas else ()), None)
 
     def check(self) -> None:
-        """Raise NightshiftError (``E_CONFIG``) if one is full."""
+        """Raise NightshiftError (``E_CONFIG``) if a disk is full."""
         if folder := self.find_full():
             raise build_no_space_error(folder)
 
 
 class DiskWatch:
-    """Looks for a full disk while a program runs. Quotas are checked every ``QUOTA_S`` seconds
-    only, as that makes a file."""
+    """Looks for a full disk while a program runs. Quotas are checked only every ``QUOTA_S``
+    seconds, as each check makes a file."""
 
     def __init__(self, disks: Disks) -> None:
         self._disks, self._next_s = disks, time.monotonic() + QUOTA_S
@@ -57,9 +57,9 @@ def _is_full(folder: Path) -> bool:
         status = os.statvfs(folder)
     except OSError:  # without a boundary, an agent may have removed it
         return False
-    limited = status.f_files > 0  # some file systems, such as btrfs, report no number of inodes
-    few_files = limited and status.f_favail < FULL_FILES
-    return status.f_bavail * status.f_frsize < FULL_BYTES or few_files
+    counts_inodes = status.f_files > 0  # some file systems, such as btrfs, report no number
+    few_inodes = counts_inodes and status.f_favail < FEWEST_INODES
+    return status.f_bavail * status.f_frsize < FULL_BYTES or few_inodes
 
 
 def _is_quota_exceeded(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """Runs git without the caller's environment, and reads the real checkout.
 
-What reads the real checkout is called before an agent starts, and runs no hook or file system
-monitor. Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
+Functions that read the real checkout are called before an agent starts, and run no hook or file
+system monitor. Paths are ``str`` with surrogate escapes, relative to the top of the checkout.
 """
 
 import os
@@ -19,7 +19,12 @@ from gitlab_nightshift.repository.broken_repository import (
     refuse_line_break,
     render_damage,
 )
-from gitlab_nightshift.repository.git_formats import list_object_folders, parse_rows, split_objects
+from gitlab_nightshift.repository.git_formats import (
+    join_names,
+    list_object_folders,
+    parse_tree,
+    split_objects,
+)
 from gitlab_nightshift.sandbox.process import (
     NOT_FOUND,
     BatchProcess,
@@ -56,21 +61,21 @@ ATTRIBUTE_KEYS = ("core.attributesFile", "attr.tree")
 """Settings that name further sources of attributes (gitattributes(5))."""
 IDENTITY_KEYS = ("user.name", "user.email")
 OBJECT_FORMATS = ("sha1", "sha256")
-HEAD_OBJECTS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
-"""What HEAD names, the checked-out commit, and its tree: fewer are found if objects are missing."""
+HEAD_REVISIONS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
+"""What HEAD names, the commit and its tree; git prints only those whose objects exist."""
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-"""Options of a diff that depends on no settings and runs no program."""
+"""Options for a diff that depends on no settings and runs no program."""
 _RECENT = ("--first-parent", "--min-parents=1")
-"""Options to list commits of one branch; a root or a shallow boundary has no parent for git."""
+"""Options to list commits of one branch, except for a root or shallow boundary, without parents."""
 
 
 def summarize_stderr(stderr: bytes) -> str:
     """Git's messages on one line, each once, without hints. An indented line belongs to the message
     above it. Warnings come last, as the line may be cut off."""
-    text = stderr.decode("utf-8", "replace")
-    parts = [" ".join(part.split()) for part in re.split(r"\n(?!\s)", text) if part.strip()]
-    messages = [part for part in dict.fromkeys(parts) if not part.startswith("hint:")]
-    messages.sort(key=lambda part: part.startswith("warning:"))
+    texts = re.split(r"\n(?!\s)", stderr.decode("utf-8", "replace"))
+    unique = dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())
+    messages = [message for message in unique if not message.startswith("hint:")]
+    messages.sort(key=lambda message: message.startswith("warning:"))
     return "; ".join(messages)[:LONGEST_REASON]
 
 
@@ -84,7 +89,7 @@ class GitError(Exception):
 
 
 class DamagedRepositoryError(GitError, NightshiftError):
-    """An object is missing or unreadable: ``E_CONFIG`` unless it is handled as a GitError."""
+    """An object is missing or unreadable: ``E_CONFIG`` unless caught as a GitError."""
 
     def __init__(self, verb: str, done: CapturedOutput, damage: str) -> None:
         GitError.__init__(self, verb, done)
@@ -133,34 +138,34 @@ class Git:
         return open_batch_process(argv, cwd=cwd, env=full_env, timeout_s=TIMEOUT_S)
 
     def _build_command(self, settings: tuple[str, ...], *args: str) -> list[str]:
-        options = [part for setting in (*_SETTINGS, *settings) for part in ("-c", setting)]
+        options = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
         return [self.program, *options, *args]
 
 
-def build_isolated_git(home: Path, path: str) -> Git:
+def build_isolated_git(home: Path, search_path: str) -> Git:
     """Git without system, user or caller configuration; ``home`` is a private folder for it.
 
-    ``path`` is a search path without relative folders or folders of the checkout
+    ``search_path`` has no relative folders and none of the checkout
     (``environment.build_search_path``), so that no program an agent could have written is run.
     """
-    return _build_git(home, path, "", {"GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_NOSYSTEM": "1"})
+    return _build_git(home, search_path, "", {"GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_NOSYSTEM": "1"})
 
 
-def with_machine_config(home: Path, path: str, real_home: Path) -> Git:
+def with_machine_config(home: Path, search_path: str, real_home: Path) -> Git:
     """Git with this machine's own configuration (identity, LFS): only before an agent starts."""
-    includes = (str(real_home / name) for name in (".config/git/config", ".gitconfig"))
-    files = filter(os.path.isfile, includes)
-    quoted = (path.replace("\\", "\\\\").replace('"', '\\"') for path in files)
-    text = "".join(f'[include]\n\tpath = "{path}"\n' for path in quoted)
-    return _build_git(home, path, text, {})
+    files = (str(real_home / name) for name in (".config/git/config", ".gitconfig"))
+    present = filter(os.path.isfile, files)
+    quoted = (file.replace("\\", "\\\\").replace('"', '\\"') for file in present)
+    config = "".join(f'[include]\n\tpath = "{file}"\n' for file in quoted)
+    return _build_git(home, search_path, config, {})
 
 
-def _build_git(home: Path, path: str, config: str, env: Mapping[str, str]) -> Git:
+def _build_git(home: Path, search_path: str, config: str, env: Mapping[str, str]) -> Git:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The job may run as another user than the checkout's owner (safe.directory, git-config(1)).
     (home / ".gitconfig").write_text(config + "[safe]\n\tdirectory = *\n")
-    program = shutil.which("git", path=path) or "git"
-    return Git(program, {**_ENVIRONMENT, **env, "HOME": str(home), "PATH": path})
+    program = shutil.which("git", path=search_path) or "git"
+    return Git(program, {**_ENVIRONMENT, **env, "HOME": str(home), "PATH": search_path})
 
 
 # --- paths ----------------------------------------------------------------------------------------
@@ -210,19 +215,20 @@ def find_paths_commit_and_tree(git: Git, checkout: Path) -> tuple[RepositoryPath
     refuse_line_break(checkout)
     if not os.path.lexists(checkout / ".git"):
         raise build_config_error(f"{checkout} is not the top of a git checkout: run in one")
-    names = ("index", "info/exclude", "info/attributes", "shallow")
-    arguments = [part for name in (*names, "objects") for part in ("--git-path", name)]
+    names = ("index", "info/exclude", "info/attributes", "shallow", "objects")
+    arguments = [word for name in names for word in ("--git-path", name)]
     arguments = ["--absolute-git-dir", "--show-object-format", *arguments, "--revs-only"]
     try:
-        out = git.run("rev-parse", *arguments, *HEAD_OBJECTS, cwd=checkout)
+        out = git.run("rev-parse", *arguments, *HEAD_REVISIONS, cwd=checkout)
     except GitError as error:
         text = f"{checkout} is not a git checkout that can be read: {error}"
         raise build_config_error(text) from None
-    git_dir, object_format, *lines = (*os.fsdecode(out).rstrip("\n").split("\n"), "")
-    if object_format not in OBJECT_FORMATS or len(lines) < 6:
+    lines = os.fsdecode(out).rstrip("\n").split("\n")
+    if len(lines) < 7 or lines[1] not in OBJECT_FORMATS:
         text = f"{git.program} gives answers that cannot be read: install git 2.34 or newer"
         raise build_config_error(text)
-    index, exclude, attributes, shallow, objects = (checkout / line for line in lines[:5])
+    git_dir, object_format = lines[:2]
+    index, exclude, attributes, shallow, objects = (checkout / line for line in lines[2:7])
     paths = RepositoryPaths(
         git_dir=Path(git_dir),
         index=index,
@@ -232,10 +238,10 @@ def find_paths_commit_and_tree(git: Git, checkout: Path) -> tuple[RepositoryPath
         objects=list_object_folders(objects.resolve()),
         object_format=object_format,
     )
-    named, commit, tree = (*lines[5:], "", "", "")[:3]
-    if named and not tree:
+    head, commit, tree = (*lines[7:], "", "", "")[:3]
+    if head and not tree:
         what = "whose tree" if commit else "which"
-        damage = f"HEAD is {named[:12]}, {what} is not there"
+        damage = f"HEAD is {head[:12]}, {what} is not there"
         raise build_config_error(render_damage(damage, checkout))
     return paths, commit, tree
 
@@ -263,18 +269,19 @@ def list_tracked_files(git: Git, checkout: Path) -> tuple[str, ...]:
 
 
 def list_ignored(git: Git, checkout: Path, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the ``paths`` that git ignores and that contain no tracked file."""
-    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    """The ``paths`` that git ignores and that contain no tracked file."""
     try:
         env = {"GIT_LITERAL_PATHSPECS": "0"}  # check-ignore refuses it, and takes only paths anyway
-        out = git.run("check-ignore", "-z", "--stdin", cwd=checkout, stdin=stdin, env=env)
+        out = git.run(
+            "check-ignore", "-z", "--stdin", cwd=checkout, stdin=join_names(paths), env=env
+        )
     except GitError:  # exit status 1: it ignores none of them (git-check-ignore(1))
         return ()
-    names = split_names(out)
-    folders = [f"{name}/" for name in names]
-    tracked = list_tracked_files(git, checkout) if names else ()
-    used = {folder for path in tracked for folder in folders if path.startswith(folder)}
-    return tuple(name for name in names if f"{name}/" not in used)
+    ignored = split_names(out)
+    tracked = list_tracked_files(git, checkout) if ignored else ()
+    return tuple(
+        path for path in ignored if not any(file.startswith(f"{path}/") for file in tracked)
+    )
 
 
 def list_revision_files(git: Git, checkout: Path, revision: str) -> tuple[str, ...]:
@@ -287,8 +294,8 @@ def read_blob_sizes(git: Git, checkout: Path, blobs: Iterable[str]) -> Iterator[
     """The size of each blob in bytes, in turn; None for one that a partial clone lacks."""
     stdin = "".join(f"{blob}\n" for blob in blobs).encode()
     out = git.run("cat-file", "--buffer", "--batch-check", cwd=checkout, stdin=stdin)
-    for row in split_rows(out, b"\n"):
-        fields = row.split(b" ")
+    for line in split_rows(out, b"\n"):
+        fields = line.split(b" ")
         yield int(fields[2]) if len(fields) == 3 else None
 
 
@@ -296,15 +303,16 @@ def read_committed_file(git: Git, checkout: Path, revision: str, path: str) -> b
     """A file's bytes in a revision; None if it does not exist or is no regular file."""
     folder, _, name = path.rpartition("/")
     stdin = os.fsencode(f"{revision}:{folder}\n{revision}:{path}\n")
-    objects = [*split_objects(git.run("cat-file", "--batch", cwd=checkout, stdin=stdin))]
-    if len(objects) == 2 and (tree := objects[0]):
-        mode, _ = dict(parse_rows(tree[1], len(tree[0]))).get(name, ("", ""))
+    objects = list(split_objects(git.run("cat-file", "--batch", cwd=checkout, stdin=stdin)))
+    if len(objects) == 2 and objects[0]:
+        tree_id, tree = objects[0]
+        mode, _ = dict(parse_tree(tree, len(tree_id))).get(name, ("", ""))
         if not mode.startswith("100"):
             return None
-        if file := objects[1]:
-            return file[1]
-    # The path has a line break, which would be two requests, or an object is missing, which git's
-    # error names.
+        if objects[1]:
+            _, data = objects[1]
+            return data
+    # The path has a line break (two requests), or an object is missing, which git's error names.
     listed = git.run("ls-tree", "-z", "--full-tree", revision, "--", path, cwd=checkout)
     for entry in split_names(listed):
         mode, kind, blob = entry.split("\t", 1)[0].split()
@@ -357,33 +365,32 @@ def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
         out = git.run("config", "-z", "--get-regexp", f"^({wanted})$", cwd=checkout)
     except GitError:
         return {}
-    rows = (row.partition("\n") for row in out.decode("utf-8", "replace").split("\0"))
-    found = {key: value.strip() for key, _, value in rows}
-    return {names[key]: value for key, value in found.items() if value}
+    settings = (text.partition("\n") for text in out.decode("utf-8", "replace").split("\0"))
+    values = {key: value.strip() for key, _, value in settings}
+    return {names[key]: value for key, value in values.items() if value}
 
 
 def split_names(out: bytes) -> tuple[str, ...]:
-    """The paths in an output with a NUL behind each."""
+    """The paths in an output with a NUL after each."""
     return tuple(filter(None, os.fsdecode(out).split("\0")))
 
 
 def split_rows(out: bytes, end: bytes = b"\0") -> Iterator[bytes]:
     """The rows of an output, one after the other: a list of half a million takes 100 MB."""
-    at = 0
-    while (stop := out.find(end, at)) >= 0:
-        yield out[at:stop]
-        at = stop + 1
+    start = 0
+    while (stop := out.find(end, start)) >= 0:
+        yield out[start:stop]
+        start = stop + 1
 
 
 def list_setting_files(git: Git) -> frozenset[str]:
-    """The files from which git reads its settings; none if it fails to, as then no setting is in
-    force."""
+    """The files from which git reads its settings; none if that fails, as git then uses none."""
     try:
         listed = git.run("config", "--list", "--show-origin", "--name-only", "-z", cwd=Path("/"))
     except (GitError, NightshiftError):
         return frozenset()
-    parts = os.fsdecode(listed).split("\0")
-    return frozenset(part.removeprefix("file:") for part in parts if part.startswith("file:"))
+    origins = os.fsdecode(listed).split("\0")
+    return frozenset(name.removeprefix("file:") for name in origins if name.startswith("file:"))
 
 
 def list_recent_files(

@@ -1,7 +1,7 @@
 """Masks ``.git``: an agent sees a throw-away one and cannot access the real one.
 
-If agents have their own mounts, the throw-away is mounted over the real one, which only they see.
-Otherwise the real one is in the checkout's state folder (``state_folder.py``) meanwhile.
+If agents have their own mounts, the throw-away is mounted over the real one for them alone.
+Otherwise the real one is moved to the checkout's state folder (``state_folder.py``).
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import RepositoryPaths
 from gitlab_nightshift.repository.state_folder import StateFolder, refuse_other_mount
-from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_unchanged
+from gitlab_nightshift.repository.throwaway_git import MARKER, copy_throwaway, is_fresh_copy
 from gitlab_nightshift.system.openat import (
     RefusedFileError,
     grant_access,
@@ -21,13 +21,9 @@ from gitlab_nightshift.system.openat import (
     remove_path,
 )
 
-THROWAWAY = "throwaway"
-"""The template of which every throw-away is a copy."""
-
 
 def build_moved_paths(paths: RepositoryPaths, checkout: Path, folder: Path) -> RepositoryPaths:
-    """The paths of the repository's parts once ``.git``, if it is a folder, is in the state folder
-    ``folder``."""
+    """The paths of the repository's parts once ``.git``, if it is a folder, is in ``folder``."""
     git = checkout / ".git"
     real = folder / "git" if os.path.lexists(folder / "git") else git
     if real.is_symlink() or not real.is_dir():
@@ -51,7 +47,7 @@ def mask_git(state: StateFolder) -> None:
     """Move the real ``.git`` to the state folder and put a copy of the throw-away in its place, or
     prepare that copy to be mounted there. Raises OSError, NightshiftError E_CONFIG."""
     if state.mounted:
-        copy_throwaway(state.own / THROWAWAY, state.shown_git, state.user)
+        copy_throwaway(state.template, state.shown_git, state.user)
         return
     # The copy first: between the two renames, the checkout has no .git at all.
     fresh = _copy_throwaway(state)
@@ -75,43 +71,36 @@ def move_git(checkout: Path, folder: Path) -> None:
         ) from None
 
 
-def renew(state: StateFolder) -> None:
-    """Give the next agent a fresh throw-away: the present one if nobody has changed it. Raises
-    OSError.
-
-    Does nothing before ``mask_git``.
-    """
+def renew_throwaway(state: StateFolder) -> None:
+    """Replace the throw-away for the next agent, unless it is unchanged. Does nothing before
+    ``mask_git``. Raises OSError."""
     shown = state.shown_git if state.mounted else state.checkout / ".git"
     if not os.path.lexists(state.shown_git if state.mounted else state.real_git):
         return
-    if os.path.lexists(shown) and is_unchanged(state.own / THROWAWAY, shown, state.user):
+    if os.path.lexists(shown) and is_fresh_copy(state.template, shown, state.user):
         return
     if state.mounted:
         remove_path(shown)
         mask_git(state)
     else:
-        discard(state)
+        discard_throwaway(state)
         _copy_throwaway(state).rename(shown)
 
 
-def discard(state: StateFolder) -> None:
-    """Remove the throw-away and all that an agent put there. Raises OSError.
-
-    Does nothing before ``mask_git``. The next agent has none until ``renew``.
-    """
+def discard_throwaway(state: StateFolder) -> None:
+    """Remove the throw-away with all that an agent put there. There is none until
+    ``renew_throwaway``. Does nothing before ``mask_git``. Raises OSError."""
     if os.path.lexists(state.shown_git):
         remove_path(state.shown_git)
         if state.mounted:  # a sandbox can mount only what exists (mount(2))
             state.shown_git.mkdir()
-    if os.path.lexists(state.real_git) and (used := _move_throwaway(state, state.own)):
-        remove_path(used)
+    if os.path.lexists(state.real_git) and (moved := _move_throwaway(state, state.writable)):
+        remove_path(moved)
 
 
 def unmask_git(state: StateFolder) -> None:
-    """Move the real ``.git`` back; what was in its place is kept in the state folder.
-
-    Does nothing if the real one is in place. Raises OSError.
-    """
+    """Move the real ``.git`` back, and what was in its place to the state folder. Does nothing if
+    the real one is in place. Raises OSError."""
     with open_folder(state.folder):
         if os.path.lexists(state.real_git):
             _move_throwaway(state, state.folder)
@@ -119,18 +108,19 @@ def unmask_git(state: StateFolder) -> None:
 
 
 def _copy_throwaway(state: StateFolder) -> Path:
-    path = _build_unused_path(state.own, "fresh")
-    return copy_throwaway(state.own / THROWAWAY, path, state.user)
+    path = _build_unused_path(state.writable, "fresh")
+    return copy_throwaway(state.template, path, state.user)
 
 
-def _move_throwaway(state: StateFolder, to: Path) -> Path | None:
-    shown, used = state.checkout / ".git", _build_unused_path(to, "used")
-    with open_folder(state.checkout), open_folder(to):
+def _move_throwaway(state: StateFolder, folder: Path) -> Path | None:
+    """Move what is in the place of ``.git``, if anything, to ``folder``; returns its new path."""
+    shown, target = state.checkout / ".git", _build_unused_path(folder, "used")
+    with open_folder(state.checkout), open_folder(folder):
         if not os.path.lexists(shown):
             return None
         grant_access(shown)
-        shown.rename(used)
-    return used
+        shown.rename(target)
+    return target
 
 
 def _build_unused_path(folder: Path, kind: str) -> Path:
@@ -143,8 +133,8 @@ def is_masked(checkout: Path) -> bool:
 
 
 def is_mask_unused(checkout: Path, base_sha: str) -> bool:
-    """True if the throw-away is still on its commit, and no runner has fetched into it: that would
-    write FETCH_HEAD, and a URL into the configuration."""
+    """True if the throw-away is still at its commit, and no runner has fetched into it: a fetch
+    writes FETCH_HEAD, and the runner a URL into the configuration."""
     config = _read_small_file(checkout, "config")
     if config is None or os.path.lexists(checkout / ".git/FETCH_HEAD"):
         return False

@@ -19,8 +19,8 @@ from gitlab_nightshift.system.environment import DEFAULT_PATH
 CHUNK = 64 * 1024  # bytes read at once
 EXIT_S = 10.0  # seconds that the backend may take to end after its answer
 # No CONTENT_LENGTH: with one, the backend spins for ever on a body that ends early (git 2.39,
-# http-backend.c, pipe_fixed_length); without, it reads to the end, which the feeder sets.
-CGI_HEADERS = {
+# http-backend.c, pipe_fixed_length); without one, it reads until the feeder closes its stdin.
+CGI_VARIABLES = {
     "content-type": "CONTENT_TYPE",
     "content-encoding": "HTTP_CONTENT_ENCODING",
     "git-protocol": "GIT_PROTOCOL",
@@ -30,7 +30,7 @@ NO_BACKEND = "git http-backend gave no answer: is it installed (Alpine: apk add 
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """A request of Git over HTTP, with what CGI needs of it (RFC 3875).
+    """A request of Git over HTTP, as far as CGI needs it (RFC 3875).
 
     ``path`` is decoded and begins with the repository's folder below ``root``; ``headers`` have
     lower-case names; ``variables`` are for the repository's hooks.
@@ -56,17 +56,17 @@ class BackendResponse:
 def build_server_git(home: Path) -> Git:
     """The server's git: the first on PATH, without this machine's configuration."""
     program = shutil.which("git")
-    own = [str(Path(program).parent)] if program else []
-    return build_isolated_git(home, os.pathsep.join([*own, DEFAULT_PATH]))
+    folders = [str(Path(program).parent)] if program else []
+    return build_isolated_git(home, os.pathsep.join([*folders, DEFAULT_PATH]))
 
 
 @contextlib.contextmanager
 def run_http_backend(
     git: Git, request: BackendRequest, body: Iterable[bytes]
 ) -> Iterator[BackendResponse]:
-    """Run ``git http-backend`` for one request; it has ended at the end of the block.
+    """Run ``git http-backend`` for one request, until the end of the block.
 
-    A thread feeds the body while the answer is read, so neither has to fit into memory.
+    A thread feeds the body while the response is read, so neither has to fit into memory.
     """
     argv = [git.program, "http-backend"]
     feeder = None
@@ -92,17 +92,17 @@ def _build_cgi_environment(git: Git, request: BackendRequest) -> dict[str, str]:
         "QUERY_STRING": request.query,
         "REQUEST_METHOD": request.method,
     }
-    sent = {
-        name: request.headers[header]
-        for header, name in CGI_HEADERS.items()
+    from_headers = {
+        variable: request.headers[header]
+        for header, variable in CGI_VARIABLES.items()
         if header in request.headers
     }
-    return {**git.env, **request.variables, **cgi, **sent}
+    return {**git.env, **request.variables, **cgi, **from_headers}
 
 
 def _feed(body: Iterable[bytes], stdin: IO[bytes]) -> None:
     """Feed the whole body to the backend. If the backend ends early, the rest of the body is still
-    read: a client that still sends would not read the answer."""
+    read: a client reads the response only after sending everything."""
     with contextlib.suppress(ConnectionError):
         for data in body:
             with contextlib.suppress(OSError, ValueError):
@@ -118,8 +118,8 @@ def _read_response(stdout: BufferedReader, stderr: IO[bytes]) -> BackendResponse
         text = NO_BACKEND.encode() + stderr.read()
         return BackendResponse(500, (("Content-Type", "text/plain"),), iter([text]))
     status = next((value for name, value in headers if name == "Status"), "200")
-    rest = tuple(header for header in headers if header[0] != "Status")
-    return BackendResponse(int(status.split()[0]), rest, _read_chunks(stdout))
+    sent = tuple(header for header in headers if header[0] != "Status")
+    return BackendResponse(int(status.split()[0]), sent, _read_chunks(stdout))
 
 
 def _read_cgi_headers(stdout: BufferedReader) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What git says of a checkout while nobody works in it: each question is asked once."""
+"""What git knows of a checkout while nobody works in it; each question is asked only once."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +19,11 @@ from gitlab_nightshift.repository.git import (
 
 @dataclass(frozen=True)
 class KnownCheckout:
-    """A checkout that stays as it is: make another one once a commit has been checked out, and none
-    while agents run. ``git`` is pristine; ``machine_git`` knows this machine's identity and
+    """A checkout that does not change: make a new object after another commit was checked out, and
+    none while agents run. ``git`` is isolated; ``machine_git`` has this machine's identity and
     filters.
 
-    All raise NightshiftError E_CONFIG if it is no checkout, or has no commit.
+    All properties raise NightshiftError E_CONFIG if it is no checkout, or has no commit.
     """
 
     git: Git

@@ -14,8 +14,7 @@ from gitlab_nightshift.sandbox.process import LONGEST_REQUEST, BatchProcess
 
 class ObjectReader:
     """Reads objects of the repository in ``folder`` by ``git cat-file --batch``. The process starts
-    with the first request, and anew after a damaged object, at which git ends. ``close`` ends it.
-    """
+    with the first request, and again after a damaged object, at which git ends."""
 
     def __init__(self, git: Git, folder: Path) -> None:
         self._git, self._folder = git, folder
@@ -26,16 +25,15 @@ class ObjectReader:
     def read(self, names: Sequence[str], kind: str) -> dict[str, bytes]:
         """The bytes of objects of one kind by their names, which may be ids or other revisions.
         Missing and damaged ones are left out, and so are those after a damaged one."""
-        found: dict[str, bytes] = {}
+        objects: dict[str, bytes] = {}
         with self._lock, contextlib.suppress(EOFError, OSError), self._close_on_error():
-            for request in _split_requests(names):
-                found.update(self._ask(request, kind))
-        return found
+            for batch in _split_batches(names):
+                objects.update(self._request(batch, kind))
+        return objects
 
     def measure(self, ids: Iterable[str], largest: int) -> dict[str, int]:
-        """The sizes in bytes of objects by id. The first that is larger than ``largest`` is the
-        last one; missing ones are left out. Raises EOFError if git ends, as at a damaged object,
-        and OSError."""
+        """The sizes in bytes of objects by id, up to the first one larger than ``largest``; missing
+        ones are left out. Raises EOFError if git ends, as at a damaged object, and OSError."""
         sizes: dict[str, int] = {}
         with self._lock, self._close_on_error():
             for name in ids:
@@ -49,7 +47,7 @@ class ObjectReader:
         return sizes
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if it runs."""
         self._process = None
         self._stack.close()
 
@@ -57,7 +55,7 @@ class ObjectReader:
     def _close_on_error(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # the rest of this answer would be taken for the next one
+        except BaseException:  # the rest of this answer would be read as the next one
             self.close()
             raise
 
@@ -70,36 +68,37 @@ class ObjectReader:
         self._process.send(b"".join(os.fsencode(name) + b"\n" for name in names))
         return self._process
 
-    def _ask(self, names: Sequence[str], kind: str) -> Iterator[tuple[str, bytes]]:
+    def _request(self, names: Sequence[str], kind: str) -> Iterator[tuple[str, bytes]]:
         process = self._send(names)
         for name in names:
             if header := parse_header(os.fsdecode(process.read_line())):
                 object_id, size = header
                 data = process.read(size + 1)[:-1]
                 # An agent may write to the object folders meanwhile: an answer counts only if its
-                # bytes have the id that was asked for.
-                asked = object_id == name or not is_full_id(name)
-                if asked and compute_id(kind, [data], size, len(object_id)) == object_id:
+                # bytes have the requested id.
+                requested = object_id == name or not is_full_id(name)
+                if requested and compute_id(kind, [data], size, len(object_id)) == object_id:
                     yield name, data
 
 
-def _split_requests(names: Sequence[str]) -> Iterator[list[str]]:
-    request: list[str] = []
-    size = 0
+def _split_batches(names: Sequence[str]) -> Iterator[list[str]]:
+    """The names in batches of up to ``LONGEST_REQUEST`` bytes."""
+    batch: list[str] = []
+    batch_size = 0
     for name in (name for name in names if "\n" not in name):  # it would be two requests
-        length = len(os.fsencode(name)) + 1
-        if size + length > LONGEST_REQUEST:
-            yield request
-            request, size = [], 0
-        request.append(name)
-        size += length
-    if request:
-        yield request
+        size = len(os.fsencode(name)) + 1
+        if batch_size + size > LONGEST_REQUEST:
+            yield batch
+            batch, batch_size = [], 0
+        batch.append(name)
+        batch_size += size
+    if batch:
+        yield batch
 
 
-def compute_id(kind: str, parts: Iterable[bytes], size: int, length: int) -> str:
-    """The object id (``length`` hex digits) of an object of ``size`` bytes, given in parts."""
-    digest = hashlib.sha1() if length == 40 else hashlib.sha256()  # noqa: S324
+def compute_id(kind: str, parts: Iterable[bytes], size: int, id_length: int) -> str:
+    """The id (``id_length`` hex digits) of an object of ``size`` bytes, which come in parts."""
+    digest = hashlib.sha1() if id_length == 40 else hashlib.sha256()  # noqa: S324
     digest.update(b"%s %d\0" % (kind.encode(), size))
     for part in parts:
         digest.update(part)

@@ -1,8 +1,8 @@
-"""Owners of the checkout's files: for a run the agents' own user owns them, then the old owners get
-them back.
+"""Owners of the checkout's files: during a run they belong to the agents' own user, then to the old
+owners again.
 
 The old owners are written to the state folder before the first change, so that the next start can
-restore what a killed run could not.
+restore them after a kill.
 """
 
 import contextlib
@@ -24,41 +24,45 @@ class OwnershipError(Exception):
 
 @contextlib.contextmanager
 def give_checkout(
-    state: StateFolder, identity: SandboxUser | None, warn: Callable[[str], None], *, leaving: bool
+    state: StateFolder,
+    user: SandboxUser | None,
+    warn: Callable[[str], None],
+    *,
+    give_back: bool,
 ) -> Iterator[None]:
     """Give the checkout to a user during the block; does nothing without a user.
 
-    ``leaving``: give it back at the end; otherwise the process that prepared the checkout does so.
-    ``warn`` gets a line if not all could be given back: then the next start tries again. Raises
-    OwnershipError if the file system refuses.
+    With ``give_back`` it is given back at the end, otherwise by the process that prepared the
+    checkout. ``warn`` gets a line if not everything could be given back: the next start tries
+    again. Raises OwnershipError if the file system refuses.
     """
-    if identity is None:
+    if user is None:
         yield
         return
     try:
         with defer_signals():
-            _give(state, identity)
+            _give(state, user)
         yield
     except OwnershipError:
-        leaving = True  # the caller tries a tier without another user
+        give_back = True  # the caller tries a tier without another user
         raise
     finally:
         with defer_signals():
             # First: a live process of the user could recreate files that were restored.
-            all_ended = not uid_tier.has_leftovers(identity) or uid_tier.kill_leftovers(identity)
+            all_ended = not uid_tier.has_leftovers(user) or uid_tier.kill_leftovers(user)
             try:
-                if leaving:
+                if give_back:
                     restore_owners(state, all_ended=all_ended)
             except NightshiftError as error:
                 warn(error.message)
 
 
-def _give(state: StateFolder, identity: SandboxUser) -> None:
-    note, part = state.folder / OWNERS, state.folder / f"{OWNERS}.part"
+def _give(state: StateFolder, user: SandboxUser) -> None:
+    file, new_file = state.folder / OWNERS, state.folder / f"{OWNERS}.part"
     try:
-        owners = read_owners(state.checkout, identity)
-        part.write_bytes(encode_record(owners))
-        part.rename(note)  # complete or absent, whenever this process is killed (rename(2))
+        owners = read_owners(state.checkout, user)
+        new_file.write_bytes(encode_record(owners))
+        new_file.rename(file)  # complete or absent, whenever this process is killed (rename(2))
         give(state.checkout, owners.user)
     except OSError as error:
         what = format_path(str(error.filename or state.checkout))
@@ -67,21 +71,21 @@ def _give(state: StateFolder, identity: SandboxUser) -> None:
 
 
 def restore_owners_after_kill(state: StateFolder) -> None:
-    """Give back what a killed run gave to its agents' user; does nothing if it gave nothing. Raises
+    """Restore the owners if a killed run had given the checkout to its agents' user. Raises
     NightshiftError ``E_WORKSPACE_DIRTY``."""
     restore_owners(state, all_ended=kill_leftovers(state))
 
 
 def kill_leftovers(state: StateFolder) -> bool:
-    """Kill the processes that a killed run left of its agents' user; False if that fails."""
-    owners = _read(state)
+    """Kill processes of a killed run that belong to its agents' user; False if that fails."""
+    owners = _read_owners_file(state)
     return owners is None or uid_tier.clean_up_killed_run(*owners.user)
 
 
 def restore_owners(state: StateFolder, *, all_ended: bool) -> None:
     """Give every path back to its old owner, if the user's processes have ``all_ended``. Raises
     NightshiftError ``E_WORKSPACE_DIRTY``."""
-    owners = _read(state)
+    owners = _read_owners_file(state)
     if owners is None:
         return
     if not all_ended:
@@ -93,7 +97,7 @@ def restore_owners(state: StateFolder, *, all_ended: bool) -> None:
     (state.folder / OWNERS).unlink()
 
 
-def _read(state: StateFolder) -> Owners | None:
+def _read_owners_file(state: StateFolder) -> Owners | None:
     try:
         return decode_record(Owners, (state.folder / OWNERS).read_bytes())
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Many paths with a small value each, in a fraction of the memory of a dict: half a million tuples
-with their numbers take 200 MB, the same packed 35 MB.
+"""Many paths with a small value each, in a fraction of the memory of a dict: half a million take
+35 MB instead of 200.
 
-A folder has its names in one string and a row of bytes for each in another, so a whole folder is
-compared at once. To find a single path its folder is read, and kept for the next path.
+The names in a folder are one string, and their rows of bytes another, so a whole folder is compared
+at once. To find a single path its folder is unpacked, and cached for the next path.
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 V = TypeVar("V")
 
-MOST_OPENED = 16
-"""Folders that are kept as they were read."""
+MOST_UNPACKED = 16
+"""Unpacked folders that are cached."""
 
 
 class PackedFolder(NamedTuple):
@@ -26,10 +26,9 @@ class PackedFolder(NamedTuple):
         return os.fsdecode(self.names).split("/") if self.rows else []
 
     def read_rows(self, size: int) -> dict[str, bytes]:
-        """The rows, which have this many bytes, by name."""
-        rows = self.rows
-        parts = (rows[at : at + size] for at in range(0, len(rows), size))
-        return dict(zip(self.read_names(), parts, strict=True))
+        """The rows, which have ``size`` bytes each, by name."""
+        rows = (self.rows[at : at + size] for at in range(0, len(self.rows), size))
+        return dict(zip(self.read_names(), rows, strict=True))
 
 
 def pack_folder(names: Iterable[str], rows: Iterable[bytes]) -> PackedFolder:
@@ -46,22 +45,22 @@ class PackedPaths(Mapping[str, V]):
     ) -> None:
         self.folders, self.size, self.decode = folders, size, decode
         self._length = sum(len(folder.rows) for folder in folders.values()) // size
-        self._opened: dict[str, dict[str, bytes]] = {}
+        self._unpacked: dict[str, dict[str, bytes]] = {}
 
     def __getitem__(self, path: str) -> V:
         folder, _, name = path.rpartition("/")
-        return self.decode(path, self.open_folder(folder)[name])
+        return self.decode(path, self.unpack_folder(folder)[name])
 
     def __contains__(self, path: object) -> bool:
         if not isinstance(path, str):
             return False
         folder, _, name = path.rpartition("/")
-        return name in self.open_folder(folder)
+        return name in self.unpack_folder(folder)
 
     def __iter__(self) -> Iterator[str]:
         for folder, packed in self.folders.items():
-            start = f"{folder}/" if folder else ""
-            yield from (start + name for name in packed.read_names())
+            prefix = f"{folder}/" if folder else ""
+            yield from (prefix + name for name in packed.read_names())
 
     def __len__(self) -> int:
         return self._length
@@ -77,30 +76,30 @@ class PackedPaths(Mapping[str, V]):
     def read_rows(self) -> Iterator[tuple[str, bytes]]:
         """The paths with their packed rows."""
         for folder, packed in self.folders.items():
-            start = f"{folder}/" if folder else ""
-            yield from ((start + name, row) for name, row in packed.read_rows(self.size).items())
+            prefix = f"{folder}/" if folder else ""
+            yield from ((prefix + name, row) for name, row in packed.read_rows(self.size).items())
 
     def list_missing(self, other: "PackedPaths[Any]") -> Iterator[str]:
-        """The paths that are not in the other one."""
+        """The paths that the other mapping does not have."""
         for folder, packed in self.folders.items():
-            start, there = f"{folder}/" if folder else "", other.folders.get(folder)
-            names = frozenset(there.read_names() if there else ())
-            yield from (start + name for name in packed.read_names() if name not in names)
+            prefix, other_folder = f"{folder}/" if folder else "", other.folders.get(folder)
+            names = frozenset(other_folder.read_names() if other_folder else ())
+            yield from (prefix + name for name in packed.read_names() if name not in names)
 
-    def open_folder(self, folder: str) -> Mapping[str, bytes]:
+    def unpack_folder(self, folder: str) -> Mapping[str, bytes]:
         """The rows of the names in a folder, none for an unknown one."""
-        opened = self._opened.get(folder)
-        if opened is None:
-            if len(self._opened) >= MOST_OPENED:
-                self._opened.clear()
-            opened = self._opened[folder] = self._read_folder(folder)
-        return opened
+        rows = self._unpacked.get(folder)
+        if rows is None:
+            if len(self._unpacked) >= MOST_UNPACKED:
+                self._unpacked.clear()
+            rows = self._unpacked[folder] = self._read_folder(folder)
+        return rows
 
     def find_named(self, name: str) -> list[str]:
         """The paths whose last part is ``name``."""
         raw = b"/%s/" % os.fsencode(name)
-        holding = (folder for folder, each in self.folders.items() if raw in b"/%s/" % each.names)
-        return [f"{folder}/{name}" if folder else name for folder in holding]
+        folders = (path for path, packed in self.folders.items() if raw in b"/%s/" % packed.names)
+        return [f"{folder}/{name}" if folder else name for folder in folders]
 
     def replace_rows(self, changes: Mapping[str, bytes | None]) -> dict[str, PackedFolder]:
         """The folders with these rows replaced, added or (None) removed."""
@@ -125,7 +124,7 @@ class PackedPaths(Mapping[str, V]):
 
 
 class PackedItems(ItemsView[str, V]):
-    """The items of a packed mapping; without this, each path would be looked for in its folder."""
+    """The items of a packed mapping; without this class, each path would be looked up."""
 
     _mapping: Any
 

@@ -16,10 +16,10 @@ from gitlab_nightshift.repository.private_repository import (
     write_tree,
 )
 from gitlab_nightshift.repository.tree_objects import (
-    find_rows,
+    find_entries,
     list_differences,
     resolve_tree,
-    write_changed_tree,
+    write_tree_with_entries,
 )
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
@@ -40,13 +40,13 @@ def apply_patch(
 
     ``memory`` limits git's data (bytes); None if this process is limited already.
     """
-    # The fast way first. If it cannot tell, git decides with a whole index, and gives the error.
+    # A small index is faster. If it does not suffice, a full one decides, and gives the error.
     with contextlib.suppress(GitError, ValueError):
-        return _apply_to_named(repository, onto, patch, memory)
-    return _apply_to_whole(repository, onto, patch, memory, "--binary")
+        return _apply_in_small_index(repository, onto, patch, memory)
+    return _apply_in_full_index(repository, onto, patch, memory, "--binary")
 
 
-def _apply_to_whole(
+def _apply_in_full_index(
     repository: Repository, onto: str, patch: bytes, memory: int | None, *options: str
 ) -> str:
     with open_scratch_index(repository, onto) as index:
@@ -61,44 +61,45 @@ def _apply(
     repository.run("apply", *arguments, stdin=patch, index=index, memory=memory)
 
 
-def _apply_to_named(repository: Repository, onto: str, patch: bytes, memory: int | None) -> str:
-    """Apply the patch in an index of only the files that it names, which is fast in a large tree,
-    too. Raises GitError, and ValueError if an index of all files might give another tree."""
-    named = set(list_named_paths(patch))
-    before = find_rows(repository, onto, named)
+def _apply_in_small_index(
+    repository: Repository, onto: str, patch: bytes, memory: int | None
+) -> str:
+    """Apply the patch in an index of only the files that it names, which is fast even in a large
+    tree. Raises GitError, and ValueError if an index of all files might give another tree."""
+    paths = set(list_patch_paths(patch))
+    before = find_entries(repository, onto, paths)
     base = resolve_tree(repository, onto)
     with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
         index = Path(folder, "index")
         write_index(index, before, len(base))
         _apply(repository, index, patch, memory, "--binary")
         after = read_index(index, len(base))
-    rows = {
+    changes = {
         path: after.get(path) for path in {**before, **after} if before.get(path) != after.get(path)
     }
-    tree = write_changed_tree(repository, base, rows)
-    if not named.issuperset(rows) or list_differences(repository, base, tree) != rows:
+    tree = write_tree_with_entries(repository, base, changes)
+    if not paths.issuperset(changes) or list_differences(repository, base, tree) != changes:
         raise ValueError("the patch names files in a way that only git understands")
     return tree
 
 
-def list_named_paths(patch: bytes) -> Iterator[str]:
-    """The raw paths in a patch's headers, and perhaps others, as a line of a file may look like a
-    header."""
+def list_patch_paths(patch: bytes) -> Iterator[str]:
+    """The raw paths in a patch's headers, and in lines of files that look like headers."""
     for line in patch.split(b"\n"):
         if line.startswith(b"diff --git "):
-            rest = line.removeprefix(b"diff --git ")
             # "a/PATH b/PATH": the same path twice; of a moved file, other headers name both paths.
-            half = len(rest) // 2
-            sides = {_strip_first(_unquote(side)) for side in (rest[:half], rest[half + 1 :])}
-            if len(sides) == 1:
-                yield os.fsdecode(sides.pop())
+            both = line.removeprefix(b"diff --git ")
+            middle = len(both) // 2
+            old, new = (_strip_folder(_unquote(p)) for p in (both[:middle], both[middle + 1 :]))
+            if old == new:
+                yield os.fsdecode(new)
         elif line.startswith(_FILE_HEADERS):
-            yield os.fsdecode(_strip_first(_unquote(line[4:].partition(b"\t")[0])))
+            yield os.fsdecode(_strip_folder(_unquote(line[4:].partition(b"\t")[0])))
         elif line.startswith(_MOVE_HEADERS):
             yield os.fsdecode(_unquote(line.partition(b" ")[2].partition(b" ")[2]))
 
 
-def _strip_first(path: bytes) -> bytes:
+def _strip_folder(path: bytes) -> bytes:
     """The path without its first folder, as ``git apply -p1`` reads it."""
     return path.partition(b"/")[2]
 
@@ -110,9 +111,9 @@ def _unquote(name: bytes) -> bytes:
     return _ESCAPED.sub(_unescape, name[1:-1])
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    what = found[1]
-    return bytes([int(what, 8) if len(what) == 3 else _ESCAPES[what[0]]])
+def _unescape(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    return bytes([int(code, 8) if len(code) == 3 else _ESCAPES[code[0]]])
 
 
 def find_relation(
@@ -120,10 +121,10 @@ def find_relation(
 ) -> Relation:
     """Whether ``patch`` is already in ``onto``, applies to it (by a 3-way merge), or neither."""
     with contextlib.suppress(GitError):
-        _apply_to_whole(repository, onto, patch, memory, "--binary", "--reverse")
+        _apply_in_full_index(repository, onto, patch, memory, "--binary", "--reverse")
         return Relation.CONTAINED
     try:
-        merged = _apply_to_whole(repository, onto, patch, memory, "--3way")
+        merged = _apply_in_full_index(repository, onto, patch, memory, "--3way")
     except GitError:
         return Relation.CONFLICT
     return Relation.CONTAINED if merged == resolve_tree(repository, onto) else Relation.APPLIES

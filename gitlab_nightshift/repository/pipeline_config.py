@@ -11,8 +11,8 @@ from gitlab_nightshift.repository.tree_objects import read_tree_file
 def read_pipeline_files(repository: Repository, commit: str, ci_config: str) -> CiFiles:
     """The configuration files of a commit, with local includes. Raises GitError.
 
-    ``ci_config`` is the project's setting; if it names another project or server, there are no
-    local files.
+    ``ci_config`` is the project's setting, its path; if it names another project or a URL, there
+    are no local files.
     """
 
     def read(path: str) -> bytes | None:

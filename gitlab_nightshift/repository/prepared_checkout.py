@@ -1,7 +1,7 @@
 """Prepares a checkout before agents work in it: checks it, and saves it so that it can be restored.
-Also makes the folders of the process that works in it.
+Also makes folders for the process that works in it.
 
-A process may prepare a checkout for another one, which gets it as JSON.
+A process may prepare a checkout for another one, to which it passes the result as JSON.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ from gitlab_nightshift.repository.saved_state import (
     SavedCheckout,
     list_checkout,
     read_saved,
-    save,
-    save_again,
+    save_checkout,
+    save_restored,
     write_saved,
 )
 from gitlab_nightshift.repository.state_folder import (
@@ -45,9 +45,10 @@ FileState = tuple[int, ...]
 
 @dataclass(frozen=True)
 class PreparedCheckout:
-    """A checked and saved checkout. ``paths`` are the original paths of its repository's parts;
-    ``moved``: the real ``.git`` is already in the folder of ``held``. ``config`` are the settings
-    of ``git.CONVERSION_KEYS``, ``git_files`` the states of the files that git reads."""
+    """A checked and saved checkout. ``held`` is its state folder; ``paths`` are the original paths
+    of its repository's parts; ``moved``: the real ``.git`` is already in the state folder.
+    ``config`` has the settings of ``git.CONVERSION_KEYS``, ``git_file_states`` the states of the
+    files that git reads."""
 
     checkout: Path
     held: LockedStateFolder
@@ -57,7 +58,7 @@ class PreparedCheckout:
     config: Mapping[str, str]
     saved: SavedCheckout = field(repr=False, metadata=LOCAL)
     moved: bool = field(default=False, metadata=LOCAL)
-    git_files: tuple[FileState, ...] = field(default=(), metadata=LOCAL)
+    git_file_states: tuple[FileState, ...] = field(default=(), metadata=LOCAL)
 
 
 def read_prepared(data: Mapping[str, Any], *, moved: bool) -> PreparedCheckout:
@@ -84,38 +85,40 @@ def prepare_checkout(
     """
     paths, base_sha = find_paths_and_head(git, checkout)
     refuse_changed(machine_git, checkout)
-    git_files = _read_git_states(paths)
+    git_file_states = _read_git_file_states(paths)
     listed = list_checkout(git, checkout)
     refuse_tracked(listed.index, output_dir)
     write_note(held, checkout, run_id, base_sha, paths)
     settings = read_settings(git, checkout, *CONVERSION_KEYS, *ATTRIBUTE_KEYS)
-    named = not settings.keys().isdisjoint(ATTRIBUTE_KEYS)
-    may_have_attributes = named or paths.attributes.exists()
-    saved = save(
-        git, checkout, listed, held.folder / COPIES, may_have_attributes=may_have_attributes
+    attributes_outside_tree = (
+        not settings.keys().isdisjoint(ATTRIBUTE_KEYS) or paths.attributes.exists()
+    )
+    copies = held.folder / COPIES
+    saved = save_checkout(
+        git, checkout, listed, copies, attributes_outside_tree=attributes_outside_tree
     )
     _write_state(held, checkout, saved)
     config = {key: value for key, value in settings.items() if key in CONVERSION_KEYS}
     return PreparedCheckout(
-        checkout, held, paths, base_sha, output_dir, config, saved, git_files=git_files
+        checkout, held, paths, base_sha, output_dir, config, saved, git_file_states=git_file_states
     )
 
 
 def prepare_restored(
     held: LockedStateFolder, earlier: PreparedCheckout, run_id: str
 ) -> PreparedCheckout | None:
-    """Prepare a restored checkout for one more process, without asking git again.
-    ``earlier.saved`` is its state after the restore.
+    """Prepare a restored checkout for another process, without running git. ``earlier.saved`` is
+    its state after the restore.
 
-    None if the tree, or what git would answer, may have changed since: call ``prepare_checkout``
-    then. Raises OSError, NightshiftError E_CONFIG.
+    None if the tree, or what git would answer, may have changed since: then call
+    ``prepare_checkout``. Raises OSError, NightshiftError E_CONFIG.
     """
     paths, checkout = earlier.paths, earlier.checkout
-    # HEAD names the commit itself: a branch could have moved without a change of this file.
+    # HEAD has to name the commit: a branch could have moved without a change of HEAD.
     detached = (paths.git_dir / "HEAD").read_bytes() == f"{earlier.base_sha}\n".encode()
-    if not detached or earlier.git_files != _read_git_states(paths):
+    if not detached or earlier.git_file_states != _read_git_file_states(paths):
         return None
-    saved = save_again(earlier.saved, checkout, held.folder / COPIES)
+    saved = save_restored(earlier.saved, checkout, held.folder / COPIES)
     if saved is None:
         return None
     write_note(held, checkout, run_id, earlier.base_sha, paths)
@@ -128,9 +131,8 @@ def _write_state(held: LockedStateFolder, checkout: Path, saved: SavedCheckout) 
     StateFolder(checkout, held.folder, held.lock).last_reserve.allocate()
 
 
-def _read_git_states(paths: RepositoryPaths) -> tuple[FileState, ...]:
-    """The states of the files on which git's answers about the tree depend: an isolated git reads
-    no others."""
+def _read_git_file_states(paths: RepositoryPaths) -> tuple[FileState, ...]:
+    """The states of the files from which an isolated git knows the tree."""
     configs = dict.fromkeys(
         folder / name
         for folder in (paths.git_dir, paths.objects[0].parent)
@@ -158,15 +160,15 @@ def refuse_tracked(files: Iterable[str], output_dir: str) -> None:
 # --- folders of the process that works in it ------------------------------------------------------
 
 
-TEMPORARY = "own"  # the name of its folder for temporary files
+TEMPORARY = "own"  # the name of the process's folder for temporary files
 
 
 @dataclass(frozen=True)
 class PreparedFolders:
     """Folders that the supervisor makes for work or another process, which may not make them
     itself. ``private`` is the process's part of the run's private folder; ``scratch`` is for the
-    folders of agents; ``spare`` is the job's folder for temporary files, where the process may
-    write only to these two. ``checkout`` is set once it is prepared."""
+    folders of agents; both are in ``spare``, the job's folder for temporary files. ``checkout`` is
+    set once it is prepared."""
 
     private: Path
     scratch: Path
@@ -175,24 +177,23 @@ class PreparedFolders:
 
     @property
     def temporary(self) -> Path:
-        """The process's folder for temporary files, which other users may enter, like
-        ``scratch``."""
+        """The process's folder for temporary files. Like ``scratch``, other users may enter it."""
         return self.scratch / TEMPORARY
 
     @property
-    def places(self) -> tuple[Path, ...]:
+    def writable(self) -> tuple[Path, ...]:
         """The folders in which the process may write."""
         return self.private, self.scratch
 
 
 @contextlib.contextmanager
-def prepare(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
+def prepare_folders(checkout: Path, private: Path, name: str = "work") -> Iterator[PreparedFolders]:
     """Make the folders for a process of a run. ``private`` is the run's private folder, ``name``
-    the process's part of that. ``scratch`` is removed at the end of the block."""
-    spare, own = private.parent, private / name
-    own.mkdir(mode=0o700)
-    with open_scratch_folder(spare, checkout) as scratch:
-        made = PreparedFolders(own, scratch, spare)
-        made.temporary.mkdir()
-        made.temporary.chmod(0o711)
-        yield made
+    that of the process's part of it. ``scratch`` is removed at the end of the block."""
+    process_private = private / name
+    process_private.mkdir(mode=0o700)
+    with open_scratch_folder(private.parent, checkout) as scratch:
+        folders = PreparedFolders(process_private, scratch, private.parent)
+        folders.temporary.mkdir()
+        folders.temporary.chmod(0o711)
+        yield folders

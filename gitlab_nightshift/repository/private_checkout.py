@@ -1,28 +1,32 @@
-"""Makes a private checkout of a user's repository: work happens there, the user's is only read.
+"""Makes a private checkout of a user's repository, to work in without changing the user's.
 
-It borrows the user's objects, and has nothing else of their ``.git`` but the rules for ignored
-files and attributes: no remotes, credentials or hooks.
+It borrows the user's objects. Of their ``.git`` it has only the rules for ignored files and
+attributes: no remotes, credentials or hooks.
 """
 
 import contextlib
 import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.repository.git import Git, GitError, RepositoryPaths
-from gitlab_nightshift.repository.git_formats import borrow, copy_if_present, write_git_folder
-from gitlab_nightshift.repository.saved_state import copy_file
-from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, Snapshot, TreeEntry, scan
+from gitlab_nightshift.repository.git_formats import (
+    copy_if_present,
+    join_names,
+    write_alternates,
+    write_git_folder,
+)
+from gitlab_nightshift.repository.saved_state import copy_file, restore_folder_modes
+from gitlab_nightshift.repository.tree_snapshot import TOP, EntryKind, TreeEntry, scan
 from gitlab_nightshift.system.file_names import format_path, within
 from gitlab_nightshift.system.openat import RefusedFileError
 
 # git commit-tree refuses to work without an identity.
-PERSON = {
-    f"GIT_{role}_{what}": text
+IDENTITY = {
+    f"GIT_{role}_{part}": value
     for role in ("AUTHOR", "COMMITTER")
-    for what, text in (("NAME", "nightshift"), ("EMAIL", "nightshift@localhost"))
+    for part, value in (("NAME", "nightshift"), ("EMAIL", "nightshift@localhost"))
 }
 
 
@@ -41,7 +45,7 @@ def check_out(
         raise build_config_error(f"{commit[:12]} cannot be checked out: {error}") from None
 
 
-def copy_out(
+def copy_checkout(
     git: Git,
     folder: Path,
     source: RepositoryPaths,
@@ -55,12 +59,12 @@ def copy_out(
     ``output_dir``."""
     _create_empty_checkout(git, folder, source, commit, config)
     entries = scan(original)
-    chosen = {p: e for p, e in entries.items() if p != TOP and not within(p, output_dir)}
     try:
-        for path, entry in chosen.items():
-            _copy(original, folder, path, entry)
+        for path, entry in entries.items():
+            if path != TOP and not within(path, output_dir):
+                _copy_entry(original, folder, path, entry)
     finally:
-        _close_again(original, chosen)
+        restore_folder_modes(original, entries)
     # So that git need not read every file again; exit status 1 if a file differs.
     with contextlib.suppress(GitError):
         git.run("update-index", "-q", "--refresh", cwd=folder)
@@ -68,11 +72,11 @@ def copy_out(
 
 def commit_changed(git: Git, folder: Path, paths: tuple[str, ...]) -> str:
     """Commit these changed tracked files of a private checkout; returns the commit's id."""
-    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    git.run("update-index", "--add", "--remove", "-z", "--stdin", cwd=folder, stdin=listed)
+    options = ("--add", "--remove", "-z", "--stdin")
+    git.run("update-index", *options, cwd=folder, stdin=join_names(paths))
     tree = git.run("write-tree", cwd=folder).decode().strip()
     arguments = ("--no-gpg-sign", "-p", "HEAD", "-m", "local changes", tree)
-    commit = git.run("commit-tree", *arguments, cwd=folder, env=PERSON).decode().strip()
+    commit = git.run("commit-tree", *arguments, cwd=folder, env=IDENTITY).decode().strip()
     (folder / ".git/HEAD").write_text(f"{commit}\n")
     return commit
 
@@ -81,26 +85,26 @@ def _create_empty_checkout(
     git: Git, folder: Path, source: RepositoryPaths, commit: str, config: Mapping[str, str]
 ) -> None:
     folder.mkdir()
-    own = folder / ".git"
+    git_dir = folder / ".git"
     settings = {"core.bare": "false", "core.logAllRefUpdates": "true", **config}
-    write_git_folder(own, settings, head=commit, object_format=source.object_format)
-    borrow(own / "objects", source.objects)
-    copy_if_present(source.exclude, own / "info/exclude")
-    copy_if_present(source.attributes, own / "info/attributes")
+    write_git_folder(git_dir, settings, head=commit, object_format=source.object_format)
+    write_alternates(git_dir / "objects", source.objects)
+    copy_if_present(source.exclude, git_dir / "info/exclude")
+    copy_if_present(source.attributes, git_dir / "info/attributes")
     if source.shallow:
-        copy_if_present(source.shallow, own / "shallow")
+        copy_if_present(source.shallow, git_dir / "shallow")
     try:
         git.run("read-tree", commit, cwd=folder)
     except GitError as error:
         raise build_config_error(f"{commit[:12]} cannot be read: {error}") from None
 
 
-def _copy(original: Path, folder: Path, path: str, entry: TreeEntry) -> None:
+def _copy_entry(original: Path, folder: Path, path: str, entry: TreeEntry) -> None:
     """Copy an entry, a folder before its content; skips devices and sockets."""
     target = folder / path
     if entry.kind is EntryKind.FOLDER:
         target.mkdir()
-        target.chmod(entry.mode | 0o700)  # its content is still to come
+        target.chmod(entry.mode | 0o700)  # its content is copied later
     elif entry.kind is EntryKind.LINK:
         target.symlink_to(entry.target)
     elif entry.kind is EntryKind.FILE:
@@ -111,14 +115,3 @@ def _copy(original: Path, folder: Path, path: str, entry: TreeEntry) -> None:
             raise build_config_error(f"{format_path(path)} cannot be copied: {why}") from None
         os.utime(target, ns=(entry.mtime_ns, entry.mtime_ns))
         target.chmod(entry.mode)
-
-
-def _close_again(original: Path, entries: Snapshot) -> None:
-    """Restore the modes of folders that ``scan`` had to open for reading, the inner ones first."""
-    closed = (
-        p for p, e in entries.items() if e.kind is EntryKind.FOLDER and ~e.mode & stat.S_IRWXU
-    )
-    # Inner folders first: once the outer one is closed, they cannot be reached.
-    for path in sorted(closed, reverse=True):
-        with contextlib.suppress(PermissionError):  # another user's, so we never changed it
-            (original / path).chmod(entries[path].mode)

@@ -1,7 +1,7 @@
 """A private bare repository to make trees and commits in; it borrows the checkout's objects.
 
-No git command here runs in the checkout or has it as work tree, and none reads its configuration,
-so nothing that an agent planted there can run.
+No git command of this module runs in the checkout, has it as work tree or reads its configuration,
+so nothing that an agent planted in it can run.
 """
 
 import contextlib
@@ -24,25 +24,25 @@ from gitlab_nightshift.repository.git import (
     split_names,
 )
 from gitlab_nightshift.repository.git_formats import (
-    NO_BRANCH,
-    Row,
-    borrow,
+    UNBORN_HEAD,
+    GitEntry,
     is_full_id,
+    write_alternates,
     write_git_folder,
 )
 from gitlab_nightshift.repository.object_reader import ObjectReader, compute_id
 from gitlab_nightshift.repository.packed_listing import TreeListing
 
-GONE = "000000"
+ABSENT_MODE = "000000"
 """Git's mode for a path that does not exist."""
-PLAIN_MODES = frozenset({GONE, "100644", "100755"})
+PLAIN_MODES = frozenset({ABSENT_MODE, "100644", "100755"})
 """Git's modes of regular files and of deleted ones."""
 # Full ids and binary content: such a patch can be applied to any tree.
 _WHOLE_PATCH = ("--patch", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/")
 _NO_CONVERSION = frozenset(("false", "no", "off", "0", "", "input"))
 """Values of core.autocrlf with which a checkout converts no line ends (git-config(1))."""
-MOST_KEPT = 3
-"""Indexes of trees that are kept, besides the one that is kept now: each may have megabytes."""
+MOST_CACHED_INDEXES = 3
+"""Besides the newest one: each may have megabytes."""
 
 
 class Relation(StrEnum):
@@ -74,16 +74,16 @@ class Repository:
     """A private bare repository.
 
     ``converts_files``: a checkout may write other bytes than a blob's even without an attribute
-    file in the tree. ``may_have_attributes``: a file outside of the tree may give attributes.
-    ``reader`` is the process that reads its objects, if there is one (``share_reader``).
+    file in the tree. ``attributes_outside_tree``: a file outside of the tree may set attributes.
+    ``reader`` is the process that reads its objects, if one is shared (``share_reader``).
 
-    The dictionaries cache what was read, by full ids, which always name the same objects.
+    The dictionaries are caches by full ids, which always name the same objects.
     """
 
     git: Git
     folder: Path
     converts_files: bool = True
-    may_have_attributes: bool = True
+    attributes_outside_tree: bool = True
     blobs: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
     """The bytes of blobs."""
     differences: dict[tuple[str, str], tuple[DiffFile, ...]] = field(
@@ -93,10 +93,12 @@ class Repository:
     patches: dict[tuple[str, str], tuple[bytes, bytes]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """The raw rows and the patch of the difference between two trees."""
+    """The raw output and the patch of the difference between two trees."""
     trees: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The trees of commits."""
-    folders: dict[str, Mapping[str, Row]] = field(default_factory=dict, repr=False, compare=False)
+    folders: dict[str, Mapping[str, GitEntry]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     """The entries of folders."""
     listings: dict[str, TreeListing] = field(default_factory=dict, repr=False, compare=False)
     """All files of trees."""
@@ -104,7 +106,7 @@ class Repository:
 
     @contextlib.contextmanager
     def open_reader(self) -> Iterator[ObjectReader]:
-        """The process that reads this repository's objects; without one, start it for the block."""
+        """The shared process that reads this repository's objects, or else one for the block."""
         if self.reader:
             yield self.reader
         else:
@@ -127,8 +129,8 @@ class Repository:
     ) -> bytes:
         """Run a git command with a private work tree; returns its stdout. Raises GitError."""
         paths = {"GIT_DIR": self.folder, "GIT_WORK_TREE": work_tree, "GIT_INDEX_FILE": index}
-        whole = {**{name: str(path) for name, path in paths.items()}, **(env or {})}
-        return self.git.run(*args, cwd=work_tree, stdin=stdin, env=whole)
+        full_env = {**{name: str(path) for name, path in paths.items()}, **(env or {})}
+        return self.git.run(*args, cwd=work_tree, stdin=stdin, env=full_env)
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class RepositoryParts:
 
 
 def read_parts(source: RepositoryPaths) -> RepositoryParts:
-    """Read the parts; after that, only the checkout's objects are needed."""
+    """Read the parts; afterwards only the checkout's objects are needed."""
     files = (source.exclude, source.attributes, source.shallow)
     return RepositoryParts(source.objects, source.object_format, *map(_read_bytes, files))
 
@@ -163,7 +165,7 @@ def create_private_repository(
 ) -> Repository:
     """Make a bare repository in ``folder`` (new, mode 0700) that borrows ``source``'s objects.
 
-    ``config`` are settings it needs from the checkout (``git.read_conversion_config``).
+    ``config`` has the checkout's settings for conversions (``git.read_conversion_config``).
     """
     parts = source if isinstance(source, RepositoryParts) else read_parts(source)
     folder.mkdir(mode=0o700, parents=True)
@@ -172,19 +174,19 @@ def create_private_repository(
         ("core.bare", "core.protectHFS", "core.protectNTFS", "core.symlinks"), "true"
     )
     settings = {"core.fileMode": "true", **(config or {}), **fixed}
-    write_git_folder(folder, settings, head=NO_BRANCH, object_format=parts.object_format)
-    borrow(folder / "objects", parts.objects)
+    write_git_folder(folder, settings, head=UNBORN_HEAD, object_format=parts.object_format)
+    write_alternates(folder / "objects", parts.objects)
     files = (("info/exclude", parts.exclude), ("info/attributes", parts.attributes))
     for name, data in (*files, ("shallow", parts.shallow)):
         if data:
             (folder / name).write_bytes(data)
-    plain = settings.get("core.autocrlf", "false").lower() in _NO_CONVERSION
-    may_have_attributes = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
+    converts_line_ends = settings.get("core.autocrlf", "false").lower() not in _NO_CONVERSION
+    attributes_outside_tree = bool(parts.attributes) or "GIT_ATTR_NOSYSTEM" not in git.env
     return Repository(
         git,
         folder,
-        converts_files=may_have_attributes or not plain,
-        may_have_attributes=may_have_attributes,
+        converts_files=attributes_outside_tree or converts_line_ends,
+        attributes_outside_tree=attributes_outside_tree,
     )
 
 
@@ -199,7 +201,7 @@ def share_reader(repository: Repository) -> Iterator[Repository]:
 
 
 def has_commit(repository: Repository, commit: str) -> bool:
-    """True if the repository has (or borrows) that commit."""
+    """True if the repository has or borrows the commit."""
     try:
         repository.run("cat-file", "-e", f"{commit}^{{commit}}")
     except GitError:
@@ -210,37 +212,30 @@ def has_commit(repository: Repository, commit: str) -> bool:
 @contextlib.contextmanager
 def open_scratch_index(repository: Repository, revision: str) -> Iterator[Path]:
     """A temporary index with a revision's tree. Raises GitError."""
-    # An index is kept: of all commands, read-tree takes longest in a large repository.
-    kept = _find_index(repository, revision) if is_full_id(revision) else None
+    # Indexes are cached: of all commands, read-tree takes longest in a large repository.
+    cached = repository.folder / "indexes" / revision if is_full_id(revision) else None
     with tempfile.TemporaryDirectory(prefix="index-", dir=repository.folder) as folder:
         index = Path(folder) / "index"
-        if kept and kept.exists():
-            shutil.copyfile(kept, index)
+        if cached and cached.exists():
+            shutil.copyfile(cached, index)
         else:
             repository.run("read-tree", revision, index=index)
-            if kept:
-                keep_index(repository, index, revision)
+            if cached:
+                _cache_index(index, cached)
         yield index
 
 
-def _find_index(repository: Repository, tree: str) -> Path:
-    return repository.folder / "indexes" / tree
-
-
-def keep_index(repository: Repository, index: Path, tree: str) -> None:
-    """Keep a copy of the index of a tree or commit for later; removes the oldest of those that were
-    kept before."""
-    kept = _find_index(repository, tree)
-    kept.parent.mkdir(mode=0o700, exist_ok=True)
-    by_age = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    for old in by_age[:-MOST_KEPT]:
+def _cache_index(index: Path, cached: Path) -> None:
+    """Copy an index into the cache, and remove the oldest ones from it."""
+    cached.parent.mkdir(mode=0o700, exist_ok=True)
+    by_age = sorted(cached.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for old in by_age[:-MOST_CACHED_INDEXES]:
         old.unlink()
-    shutil.copyfile(index, kept)
+    shutil.copyfile(index, cached)
 
 
 def write_tree(repository: Repository, index: Path) -> str:
-    """Write an index as a tree, and return its id. Its files may be missing, as in a partial
-    clone."""
+    """Write an index as a tree, and return its id. Blobs may be missing, as in a partial clone."""
     return repository.run("write-tree", "--missing-ok", index=index).decode().strip()
 
 
@@ -262,9 +257,9 @@ def commit_tree(
     for role, person in (("AUTHOR", author), ("COMMITTER", committer)):
         env |= {f"GIT_{role}_NAME": person.name, f"GIT_{role}_EMAIL": person.email}
         env[f"GIT_{role}_DATE"] = date
-    argv = ("commit-tree", "--no-gpg-sign", "-p", parent, "-F", "-", tree)
-    done = repository.git.run(*argv, cwd=repository.folder, stdin=message, env=env)
-    return done.decode().strip()
+    command = ("commit-tree", "--no-gpg-sign", "-p", parent, "-F", "-", tree)
+    out = repository.git.run(*command, cwd=repository.folder, stdin=message, env=env)
+    return out.decode().strip()
 
 
 # --- differences ------------------------------------------------------------------------------
@@ -275,50 +270,58 @@ def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
     if not (is_full_id(old) and is_full_id(new)):
         return repository.run("diff-tree", "-r", *PLAIN_DIFF, *_WHOLE_PATCH, old, new)
     if (old, new) not in repository.patches:
-        asked = ("-r", "-z", "--raw", "--numstat", *PLAIN_DIFF, *_WHOLE_PATCH)
-        listed, _, patch = repository.run("diff-tree", *asked, old, new).partition(b"\0\0")
-        rows = split_names(listed)
-        raw = 2 * sum(part.startswith(":") for part in rows[::2])
+        options = ("-r", "-z", "--raw", "--numstat", *PLAIN_DIFF, *_WHOLE_PATCH)
+        out, _, patch = repository.run("diff-tree", *options, old, new).partition(b"\0\0")
+        raw, numstat = _split_diff_output(out)
         repository.patches.clear()  # a patch may have megabytes: keep only the last one
-        repository.patches[old, new] = os.fsencode("\0".join(rows[:raw])), patch
-        repository.differences[old, new] = _parse_diff_files(repository, rows)
+        repository.patches[old, new] = os.fsencode("\0".join(raw)), patch
+        repository.differences[old, new] = _parse_diff_files(repository, raw, numstat)
     return repository.patches[old, new][1]
 
 
 def read_diff_text(repository: Repository, old: str, new: str, context: int) -> str:
     """The difference of two trees, for people, with ``context`` unchanged lines around each change.
     Raises GitError."""
-    shape = ("--patch", f"--unified={context}", "--src-prefix=a/", "--dst-prefix=b/")
-    return repository.run("diff-tree", "-r", *PLAIN_DIFF, *shape, old, new).decode(errors="replace")
+    options = ("--patch", f"--unified={context}", "--src-prefix=a/", "--dst-prefix=b/")
+    patch = repository.run("diff-tree", "-r", *PLAIN_DIFF, *options, old, new)
+    return patch.decode(errors="replace")
 
 
 def list_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     """The paths in which two trees differ, with their line counts. Raises GitError."""
     if not (is_full_id(old) and is_full_id(new)):
         return _read_diff_files(repository, old, new)
-    known = repository.differences
-    if (old, new) not in known:
-        known[old, new] = _read_diff_files(repository, old, new)
-    return known[old, new]
+    cache = repository.differences
+    if (old, new) not in cache:
+        cache[old, new] = _read_diff_files(repository, old, new)
+    return cache[old, new]
 
 
 def _read_diff_files(repository: Repository, old: str, new: str) -> tuple[DiffFile, ...]:
     arguments = ("-r", "-z", "--raw", "--numstat")
-    out = split_names(repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new))
-    return _parse_diff_files(repository, out)
+    out = repository.run("diff-tree", *arguments, *PLAIN_DIFF, old, new)
+    return _parse_diff_files(repository, *_split_diff_output(out))
 
 
-def _parse_diff_files(repository: Repository, out: Sequence[str]) -> tuple[DiffFile, ...]:
-    raw = 2 * sum(part.startswith(":") for part in out[::2])
-    counts = _parse_line_counts(out[raw:])
-    found: list[DiffFile] = []
-    for meta, path in zip(out[:raw:2], out[1:raw:2], strict=True):
+def _split_diff_output(out: bytes) -> tuple[Sequence[str], Sequence[str]]:
+    """The output of ``--raw``, in which paths follow their rows, and that of ``--numstat``."""
+    parts = split_names(out)
+    length = 2 * sum(part.startswith(":") for part in parts[::2])
+    return parts[:length], parts[length:]
+
+
+def _parse_diff_files(
+    repository: Repository, raw: Sequence[str], numstat: Sequence[str]
+) -> tuple[DiffFile, ...]:
+    counts = _parse_line_counts(numstat)
+    files: list[DiffFile] = []
+    for meta, path in zip(raw[::2], raw[1::2], strict=True):
         _, mode, before, after, status = meta.split(" ")
         added, deleted = counts.get(path, (0, 0))
         if added is None or deleted is None:
             deleted, added = _count_lines(repository, before), _count_lines(repository, after)
-        found.append(DiffFile(path, status[0], mode, after, added, deleted))
-    return tuple(found)
+        files.append(DiffFile(path, status[0], mode, after, added, deleted))
+    return tuple(files)
 
 
 def _parse_line_counts(numstat: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
@@ -359,29 +362,28 @@ def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]
 
 
 def read_objects(repository: Repository, ids: Sequence[str], kind: str) -> dict[str, bytes]:
-    """The bytes of objects of one kind by their names, which may be ids or other revisions; missing
-    and damaged ones are left out."""
+    """The bytes of objects of one kind by id; missing and damaged ones are left out."""
     if not ids:
         return {}
     with repository.open_reader() as reader:
         return reader.read(ids, kind)
 
 
-def compute_blob_id(parts: Iterable[bytes], size: int, length: int) -> str:
-    """The object id (``length`` hex digits) of a blob of ``size`` bytes, given in parts."""
-    return compute_id("blob", parts, size, length)
+def compute_blob_id(parts: Iterable[bytes], size: int, id_length: int) -> str:
+    """The id (``id_length`` hex digits) of a blob of ``size`` bytes, which come in parts."""
+    return compute_id("blob", parts, size, id_length)
 
 
-def write_blob(repository: Repository, data: bytes, length: int) -> str:
-    """Store a blob; returns its id, which has ``length`` hex digits."""
-    return write_object(repository, "blob", data, length)
+def write_blob(repository: Repository, data: bytes, id_length: int) -> str:
+    """Store a blob; returns its id, which has ``id_length`` hex digits."""
+    return write_object(repository, "blob", data, id_length)
 
 
-def write_object(repository: Repository, kind: str, data: bytes, length: int) -> str:
-    """Store a loose object; returns its id, which has ``length`` hex digits."""
-    name = compute_id(kind, [data], len(data), length)
-    file = repository.folder / "objects" / name[:2] / name[2:]
+def write_object(repository: Repository, kind: str, data: bytes, id_length: int) -> str:
+    """Store a loose object; returns its id, which has ``id_length`` hex digits."""
+    object_id = compute_id(kind, [data], len(data), id_length)
+    file = repository.folder / "objects" / object_id[:2] / object_id[2:]
     file.parent.mkdir(exist_ok=True)
     if not file.exists():
         file.write_bytes(zlib.compress(b"%s %d\0" % (kind.encode(), len(data)) + data, 1))
-    return name
+    return object_id

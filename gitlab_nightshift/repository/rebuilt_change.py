@@ -1,8 +1,8 @@
-"""Starts the process that reads a bundle (``bundle_reader.py``), and makes the change that it
+"""Starts the process that reads a bundle (``bundle_reader.py``), and writes the change that it
 reports.
 
-The bundle's author may control that process, so its report is validated here, and the tree is made
-anew from names, modes and bytes. Nothing here parses a byte of the patch.
+The bundle's author may control that process, so this module validates its report, and writes the
+tree from names, modes and bytes. It parses no byte of the patch.
 """
 
 import os
@@ -42,7 +42,7 @@ from gitlab_nightshift.repository.private_repository import (
     share_reader,
     write_blob,
 )
-from gitlab_nightshift.repository.tree_objects import make_tree
+from gitlab_nightshift.repository.tree_objects import write_checked_tree
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.sandbox.process_table import BUNDLE_READER
 from gitlab_nightshift.sandbox.stage_process import StageFailedError, run_stage
@@ -50,26 +50,26 @@ from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
-"""Bytes of a line of the answer: ASCII needs six for a letter that takes two in the bundle."""
+"""Bytes of a line of the answer: in ASCII, a character of two bytes in the bundle takes six."""
 
 RawPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
 Mode = Annotated[str, Pattern("[0-7]{6}")]
-Id = Annotated[str, Pattern("[0-9a-f]{40}|[0-9a-f]{64}")]
+ObjectId = Annotated[str, Pattern("[0-9a-f]{40}|[0-9a-f]{64}")]
 Count = Annotated[int, Between(0, LARGEST_INT)]
-Words = Annotated[str, Length(500)]
-Row = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, Id, Count, Count]
+ShortText = Annotated[str, Length(500)]
+ReportedFile = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, ObjectId, Count, Count]
 
 
 @dataclass(frozen=True)
 class ReportedChange:
-    """A change as the reader reports it. ``files`` are rows of path (hex), status, mode, blob,
-    added and deleted lines; ``sizes`` are the bytes of each new blob; ``settings`` are the files
-    with changed tool settings, each with what differs."""
+    """A change as the reader reports it. ``files`` have path (hex), status, mode, blob, added and
+    deleted lines; ``sizes`` are the bytes of each new blob; ``settings`` are the files with changed
+    tool settings, each with what differs."""
 
-    tree: Id
-    files: Annotated[tuple[Row, ...], Length(10_000)]
+    tree: ObjectId
+    files: Annotated[tuple[ReportedFile, ...], Length(10_000)]
     sizes: Annotated[tuple[Count, ...], Length(10_000)]
-    settings: Annotated[tuple[tuple[RawPath, Words], ...], Length(10_000)]
+    settings: Annotated[tuple[tuple[RawPath, ShortText], ...], Length(10_000)]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class BaseReport:
 
 @dataclass(frozen=True)
 class RebuiltBundle:
-    """A bundle that could be read, and its change; ``refused`` says why there is none.
+    """A bundle that could be read, and its change; if there is none, ``refused`` says why.
 
     ``blobs`` are the bytes of new files. ``ci_files`` were read from the base, before the bundle.
     ``tool_settings`` may be a lie of the bundle's author, so checks of paths must not rely on it.
@@ -99,27 +99,26 @@ class RebuiltBundle:
 def read_answer(out: bytes, bundle_path: str) -> RebuiltBundle:
     """Parse the three parts of an answer. Raises ``E_PARSE_ERROR`` for an unreadable bundle, and
     ``E_PUBLISH`` for an invalid answer."""
-    first, _, rest = out.partition(b"\n")
-    second, _, blobs = rest.partition(b"\n")
-    base, answer = _validate_value(BaseReport, parse_line(first)), parse_line(second)
+    base_line, _, after_base = out.partition(b"\n")
+    change_line, _, blobs = after_base.partition(b"\n")
+    base, answer = _validate_value(BaseReport, parse_line(base_line)), parse_line(change_line)
     if "unreadable" in answer:
         raise build_record_error(Bundle, bundle_path, format_path(str(answer["unreadable"]))[:200])
     bundle = build_record(Bundle, answer.get("bundle"), bundle_path)
     rebuilt = RebuiltBundle(bundle, CiFiles(base.ci))
     if "change" not in answer:
-        return _with_refusal(rebuilt, answer)
+        return replace(rebuilt, refused=format_path(str(answer.get("refused", "")))[:500])
     return _with_change(rebuilt, _validate_value(ReportedChange, answer["change"]), blobs)
 
 
-def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
-    """Make the reported tree, from its blobs and ``base``, in ``repository``. Raises
-    ``E_PUBLISH``."""
+def write_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
+    """Write the reported tree, made of its blobs and ``base``. Raises ``E_PUBLISH``."""
     for blob in rebuilt.blobs:
         write_blob(repository, blob, len(base))
     entries = [(file.mode, file.blob, file.path) for file in rebuilt.files]
     try:
-        with share_reader(repository) as kept:
-            tree = make_tree(kept, base, entries)
+        with share_reader(repository) as shared:
+            tree = write_checked_tree(shared, base, entries)
     except (GitError, ValueError) as error:
         raise build_reader_error(format_path(str(error))[:200]) from None
     if tree != rebuilt.tree:
@@ -128,8 +127,8 @@ def make_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> No
 
 @dataclass(frozen=True)
 class ReaderInput:
-    """What the reader works with: the repository's ``parts``, its ``config`` (the settings of
-    ``git.CONVERSION_KEYS``), and ``folder``, in which the reader gets a folder of its own."""
+    """The reader's input besides the bundle: the repository's ``parts``, its ``config`` (the
+    settings of ``git.CONVERSION_KEYS``), and ``folder``, in which the reader gets its folder."""
 
     parts: RepositoryParts
     config: Mapping[str, str]
@@ -139,8 +138,7 @@ class ReaderInput:
 
 
 def rebuild_patch(reader_input: ReaderInput, base: str, patch: bytes) -> RebuiltBundle:
-    """Have the reader apply a patch that comes without a bundle to ``base``. Raises
-    ``E_PUBLISH``."""
+    """Have the reader apply a patch without a bundle to ``base``. Raises ``E_PUBLISH``."""
     bundle = _build_bundle(base)
     with open_task(reader_input, base, (len(bundle), len(patch))) as task:
         return read_answer(run_task(task, bundle + patch), "the bundle")
@@ -176,7 +174,7 @@ def _build_bundle(base: str) -> bytes:
 
 def run_task(task: RebuildTask, stdin: bytes) -> bytes:
     """Run the reader; returns its answer. Raises ``E_PUBLISH``."""
-    # No other variable: they may be secrets, and the bundle's author may control the reader.
+    # Other variables may be secrets, and the bundle's author may control the reader.
     env = {"PATH": task.search_path, "LANG": "C.UTF-8"}
     limits = ProcessLimits(
         timeout_s=BUNDLE_READER.wall_s, output_bytes=LARGEST_LINE + MAX_CHANGE_BYTES + 1_000_000
@@ -208,11 +206,6 @@ def _validate_value(kind: Any, value: Any) -> Any:
         raise build_reader_error("its answer is invalid") from None
 
 
-def _with_refusal(rebuilt: RebuiltBundle, answer: dict[str, Any]) -> RebuiltBundle:
-    why = format_path(str(answer.get("refused", "")))[:500]
-    return replace(rebuilt, refused=why)
-
-
 def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) -> RebuiltBundle:
     if len(data) != sum(reported.sizes):
         raise build_reader_error("its files are incomplete")
@@ -223,7 +216,7 @@ def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) 
     return replace(
         rebuilt,
         tree=reported.tree,
-        files=tuple(_parse_file(row) for row in reported.files),
+        files=tuple(map(_parse_file, reported.files)),
         blobs=tuple(blobs),
         tool_settings={
             format_path(_parse_path(path)): make_printable(what) for path, what in reported.settings
@@ -231,8 +224,8 @@ def _with_change(rebuilt: RebuiltBundle, reported: ReportedChange, data: bytes) 
     )
 
 
-def _parse_file(row: Row) -> DiffFile:
-    path, status, mode, blob, added, deleted = row
+def _parse_file(file: ReportedFile) -> DiffFile:
+    path, status, mode, blob, added, deleted = file
     return DiffFile(_parse_path(path), status, mode, blob, added, deleted)
 
 

@@ -1,7 +1,7 @@
 """Pushes to and fetches from GitLab; an askpass script that checks the host provides the token.
 
-The token is in no argument and no file: only in the environment of the git command that needs it.
-The script prints it only if git asks for the expected server.
+The token is in no argument or file, only in the environment of the git command that needs it. The
+script prints it only if git asks for the expected server.
 """
 
 import re
@@ -52,7 +52,7 @@ class TransferStatus(StrEnum):
 class GitServer:
     """A server: the http(s) URL of a repository, without credentials, and the token for it.
 
-    Of ``env``, only variables for proxies and certificates are passed on.
+    Git gets only the variables of ``env`` for proxies and certificates.
     """
 
     url: str
@@ -63,8 +63,8 @@ class GitServer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The result of a push or fetch: ``message`` is one line without credentials, ``commit`` is the
-    one that was pushed or fetched."""
+    """The result of a push or fetch: ``message`` is one line without credentials, ``commit`` the
+    pushed or fetched commit."""
 
     status: TransferStatus
     message: str = ""
@@ -81,10 +81,10 @@ def push(
 ) -> Transfer:
     """Push a commit as a branch, never by force; a ``dry_run`` asks the server but sends nothing.
     Raises NightshiftError E_CONFIG for a bad URL."""
-    spec = f"{commit}:refs/heads/{branch}"
+    refspec = f"{commit}:refs/heads/{branch}"
     options = ["--porcelain", "--no-verify", "--no-signed", "--recurse-submodules=no"]
     options += ["--dry-run"] if dry_run else []
-    return _transfer(repository, server, "push", (*options, server.url, spec), commit)
+    return _transfer(repository, server, "push", (*options, server.url, refspec), commit)
 
 
 def fetch(repository: Repository, server: GitServer, branch: str, depth: int = 1) -> Transfer:
@@ -94,30 +94,28 @@ def fetch(repository: Repository, server: GitServer, branch: str, depth: int = 1
 
 def fetch_ref(repository: Repository, server: GitServer, ref: str, depth: int) -> Transfer:
     """Fetch the last ``depth`` commits of any ref, given by its full name, such as ``HEAD``."""
-    spec = f"+{ref}:refs/nightshift/fetched"
+    refspec = f"+{ref}:refs/nightshift/fetched"
     options = ("--no-tags", f"--depth={depth}", "--no-write-fetch-head", "--no-recurse-submodules")
-    done = _transfer(repository, server, "fetch", (*options, server.url, spec), "")
-    if not done.ok:
-        return done
+    transfer = _transfer(repository, server, "fetch", (*options, server.url, refspec), "")
+    if not transfer.ok:
+        return transfer
     tip = repository.run("rev-parse", "--verify", "refs/nightshift/fetched^{commit}")
     return Transfer(TransferStatus.OK, commit=tip.decode().strip())
 
 
 def retry_transfer(transfer: Callable[[], Transfer], policy: RetryPolicy) -> Transfer:
     """The result of a push or fetch, repeated while the network fails."""
-    last = Transfer(TransferStatus.NETWORK)
 
     def transfer_once() -> Transfer:
-        nonlocal last
-        last = transfer()
-        if last.status is TransferStatus.NETWORK:
-            raise RemoteFailure(last.message)
-        return last
+        result = transfer()
+        if result.status is TransferStatus.NETWORK:
+            raise RemoteFailure(result.message)
+        return result
 
     try:
         return policy.call_with_retries(transfer_once, lambda _: True)
-    except RemoteFailure:
-        return last
+    except RemoteFailure as error:
+        return Transfer(TransferStatus.NETWORK, str(error))
 
 
 def _transfer(
@@ -126,7 +124,7 @@ def _transfer(
     scheme = _parse_scheme(server.url)
     with _prepare_askpass(repository.folder, server) as env:
         try:
-            # Elsewhere git may use no protocol at all (git.py).
+            # By default git may use no protocol (git.py).
             repository.git.run(
                 verb,
                 *args,
@@ -149,7 +147,7 @@ def _parse_scheme(url: str) -> str:
 
 @contextmanager
 def _prepare_askpass(folder: Path, server: GitServer) -> Iterator[dict[str, str]]:
-    """The environment in which git gets the token from our script, only for this server."""
+    """The environment in which git gets the token from an askpass script, only for this server."""
     parts = urlsplit(server.url)
     username_prompt = f"Username for '{parts.scheme}://{parts.netloc}': "
     password_prompt = f"Password for '{parts.scheme}://{quote(server.username)}@{parts.netloc}': "
@@ -193,16 +191,16 @@ _ERROR_PATTERNS = (
 
 def _parse_refusal(error: GitError, server: GitServer) -> Transfer:
     text = (error.stderr + b"\n" + error.stdout).decode("utf-8", "replace")
-    found = (status for status, signs in _ERROR_PATTERNS if re.search(signs, text, re.IGNORECASE))
-    return Transfer(next(found, TransferStatus.REJECTED), _format_message(text, server))
+    matches = (status for status, pattern in _ERROR_PATTERNS if re.search(pattern, text, re.I))
+    return Transfer(next(matches, TransferStatus.REJECTED), _format_message(text, server))
 
 
 def _format_message(text: str, server: GitServer) -> str:
     """The server's message if there is one, else git's, on one line, without credentials."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     remote = [line.removeprefix("remote:").strip(" =>") for line in lines if line[:7] == "remote:"]
-    own = [line for line in lines if re.match(r"fatal:|error:|git:|!", line)]
-    message = " ".join(filter(None, remote)) or "; ".join(dict.fromkeys(own))
+    local = [line for line in lines if re.match(r"fatal:|error:|git:|!", line)]
+    message = " ".join(filter(None, remote)) or "; ".join(dict.fromkeys(local))
     message = message or "git failed without a message"
     clean = re.sub(r"//[^/@\s]*@", "//", message)
     for secret in filter(None, (server.token, quote(server.token, safe=""))):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitlab_nightshift.errors import is_disk_full
-from gitlab_nightshift.repository.acl import Lists, give_lists
+from gitlab_nightshift.repository.acl import Acls, set_acls
 from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.saved_state import SavedCheckout, open_copy
 from gitlab_nightshift.repository.tree_snapshot import (
@@ -43,19 +43,19 @@ from gitlab_nightshift.system.openat import (
 
 BATCH_BYTES = 64_000_000
 MOST_SINGLE_CHECKS = 1_000
-"""Up to this many paths are checked one by one; for more, a full scan is faster."""
-MOST_NEW = 500_000
-"""New files and folders to list before they are removed: about 300 MB of memory."""
+"""Fewer paths are checked one by one; for more, a full scan is faster."""
+MOST_NEW_ENTRIES = 500_000
+"""New files and folders that are listed before they are removed: about 300 MB of memory."""
 
 
 @dataclass(frozen=True)
 class RestoredTree:
     """The state of a restored tree; paths are sorted.
 
-    ``failed`` could not be restored: files that were only watched, or that the system does not let
-    us write. They keep their old entry in ``known``, so that each restore reports them again.
-    ``imperfect`` have their content and rights, but not their owner, which only root can set, or,
-    if something was restored in a folder, not its times.
+    ``failed`` could not be restored: files that were only watched, or that this process may not
+    write. They keep their old entry in ``known``, so that each restore reports them again.
+    ``imperfect`` have their old content and rights, but not their owner, which only root can set,
+    or not the times of a folder in which something was restored.
     """
 
     known: TreeSnapshot
@@ -70,77 +70,78 @@ def restore_tree(
     repository: Repository,
     *,
     keep_watched: bool = False,
-    looked: ComparedTree | None = None,
+    compared: ComparedTree | None = None,
 ) -> RestoredTree:
     """Restore whatever differs from ``known``, the last state known to equal the saved one.
 
-    With ``keep_watched``, changes of watched files are accepted for good. ``looked`` is the tree as
-    it still is, compared with ``known``. Raises OSError only if the checkout cannot be read.
+    With ``keep_watched``, changes of watched files are accepted for good. ``compared`` is the
+    present tree, compared with ``known``. Raises OSError only if the checkout cannot be read.
     """
-    folders = saved.folders
-    if looked and len(looked.differing) >= MOST_SINGLE_CHECKS:  # perhaps the content of new folders
-        looked = None
-    try:
-        found = looked or compare(root, known, only=folders, limit=len(known) + MOST_NEW)
-    except TooManyEntriesError:
-        _remove_many_new(root, saved.entries, folders)
-        found = compare(root, known, only=folders)
-    touched = found.list_changed()
-    _remove_new(root, saved.entries, found, touched)
-    written, no_space = _recreate(root, saved, touched, repository)
-    if no_space:  # the disk is full, perhaps of the changed files themselves: delete them first
-        left = [path for path in touched if path not in written and not _is_watched(saved, path)]
-        _remove_all(root, (path for path in left if _is(saved.entries, path, EntryKind.FILE)))
-        written |= _recreate(root, saved, left, repository)[0]
-    now = (
-        rescan(root, found, touched)
-        if len(touched) < MOST_SINGLE_CHECKS
-        else compare(root, known, only=folders)
-    )
-    failed, imperfect = _restore_folders(
-        root, saved, now, {path.rpartition("/")[0] for path in touched}
-    )
+    tree = _compare_limited(root, saved, known, compared)
+    changed = tree.list_changed()
+    _remove_new(root, saved.entries, tree, changed)
+    written = _recreate(root, saved, changed, repository)
+    if len(changed) < MOST_SINGLE_CHECKS:
+        now = rescan(root, tree, changed)
+    else:
+        now = compare(root, known, only=saved.folders)
+    parents = {path.rpartition("/")[0] for path in changed}
+    failed, imperfect = _restore_folders(root, saved, now, parents)
     failed |= {path for path in now.differing if path not in saved.entries}
-    certain, uncertain = _list_known_entries(saved, now, touched, written)
+    restored, uncertain = _list_restored_entries(saved, now, changed, written)
     old = saved.entries
     imperfect |= {
-        path for path, made in certain.items() if made and read_owner(old[path]) != read_owner(made)
+        path for path, new in restored.items() if new and read_owner(old[path]) != read_owner(new)
     }
     if keep_watched:
         watched = {path for path in uncertain if _is_watched(saved, path)}
         uncertain -= watched
-        certain |= {path: now.get(path) for path in watched}
-    state = known.replace(certain) if certain else known
+        restored |= {path: now.get(path) for path in watched}
+    state = known.replace(restored) if restored else known
     return RestoredTree(state, tuple(sorted(failed | uncertain)), tuple(sorted(imperfect - failed)))
 
 
-def _list_known_entries(
-    saved: SavedCheckout, now: Snapshot, touched: Iterable[str], written: Container[str]
+def _compare_limited(
+    root: Path, saved: SavedCheckout, known: TreeSnapshot, compared: ComparedTree | None
+) -> ComparedTree:
+    """Compare the tree with ``known``; too many new entries are removed first."""
+    # Many differences may be the content of new folders, which need not be listed.
+    if compared and len(compared.differing) < MOST_SINGLE_CHECKS:
+        return compared
+    try:
+        return compare(root, known, only=saved.folders, limit=len(known) + MOST_NEW_ENTRIES)
+    except TooManyEntriesError:
+        _remove_many_new(root, saved.entries, saved.folders)
+        return compare(root, known, only=saved.folders)
+
+
+def _list_restored_entries(
+    saved: SavedCheckout, now: Snapshot, changed: Iterable[str], written: Container[str]
 ) -> tuple[dict[str, TreeEntry | None], set[str]]:
     """The new entries of restored files, and the files whose content is uncertain."""
-    certain, uncertain = dict[str, TreeEntry | None](), set[str]()
-    for path in touched:
-        if _is(saved.entries, path, EntryKind.FILE, EntryKind.LINK, EntryKind.OTHER):
-            same = path in written or saved.entries[path].kind is EntryKind.LINK
-            if same and is_restored(saved.entries[path], now.get(path)):
-                certain[path] = now[path]
+    restored, uncertain = dict[str, TreeEntry | None](), set[str]()
+    for path in changed:
+        if _has_kind(saved.entries, path, EntryKind.FILE, EntryKind.LINK, EntryKind.OTHER):
+            has_content = path in written or saved.entries[path].kind is EntryKind.LINK
+            if has_content and is_restored(saved.entries[path], now.get(path)):
+                restored[path] = now[path]
             else:
                 uncertain.add(path)
-    return certain, uncertain
+    return restored, uncertain
 
 
 def _is_watched(saved: SavedCheckout, path: str) -> bool:
     return path not in saved.blobs and path not in saved.copies
 
 
-def _is(entries: Snapshot, path: str, *kinds: EntryKind) -> bool:
+def _has_kind(entries: Snapshot, path: str, *kinds: EntryKind) -> bool:
     return path in entries and entries[path].kind in kinds
 
 
 @contextlib.contextmanager
 def _tolerate_errors(no_space: list[str] | None = None, path: str = TOP) -> Iterator[None]:
-    """Go on after an error: the second scan finds paths that could not be changed. Paths for which
-    the disk has no space are added to ``no_space``."""
+    """Go on after an error: the second scan finds paths that could not be changed. If the disk has
+    no space, ``path`` is added to ``no_space``."""
     try:
         yield
     except OSError as error:
@@ -159,9 +160,10 @@ def _open_parent_or_top(root: Path, path: str) -> Iterator[tuple[str | Path, int
         yield name, fd
 
 
-def _remove_new(root: Path, old: Snapshot, found: Snapshot, touched: Iterable[str]) -> None:
-    present = (path for path in touched if path in found)
-    _remove_all(root, (path for path in present if not _is(old, path, found[path].kind)))
+def _remove_new(root: Path, old: Snapshot, now: Snapshot, changed: Iterable[str]) -> None:
+    """Remove the changed paths that did not exist, or had another kind."""
+    present = (path for path in changed if path in now)
+    _remove_all(root, (path for path in present if not _has_kind(old, path, now[path].kind)))
 
 
 def _remove_all(root: Path, paths: Iterable[str]) -> None:
@@ -171,42 +173,53 @@ def _remove_all(root: Path, paths: Iterable[str]) -> None:
 
 
 def _remove_many_new(root: Path, old: Snapshot, folders: Iterable[str]) -> None:
-    """Remove new entries of old folders without holding a list of them in memory."""
-    known = {folder: {".git"} if folder == TOP else set[str]() for folder in folders}
+    """Remove new entries of old folders without listing them in memory."""
+    old_names = {folder: {".git"} if folder == TOP else set[str]() for folder in folders}
     for path in old:
         folder, _, name = path.rpartition("/")
-        known.setdefault(folder, set()).add(name)
+        old_names.setdefault(folder, set()).add(name)
     for folder in sorted(folders):
         with (
             _tolerate_errors(),
-            _open_parent_or_top(root, folder) as (place, above),
-            open_folder(place, above) as fd,
+            _open_parent_or_top(root, folder) as (folder_name, parent_fd),
+            open_folder(folder_name, parent_fd) as fd,
         ):
-            for item in list_entries(fd, known[folder]):
-                remove(item.name, fd)
+            for entry in list_entries(fd, old_names[folder]):
+                remove(entry.name, fd)
 
 
 def _recreate(
-    root: Path, saved: SavedCheckout, touched: Sequence[str], repository: Repository
+    root: Path, saved: SavedCheckout, changed: Sequence[str], repository: Repository
+) -> set[str]:
+    """Recreate missing and changed paths; returns the files written."""
+    written, no_space = _try_to_recreate(root, saved, changed, repository)
+    if no_space:  # the disk is full, perhaps of the changed files themselves: delete them first
+        left = [path for path in changed if path not in written and not _is_watched(saved, path)]
+        _remove_all(root, (path for path in left if _has_kind(saved.entries, path, EntryKind.FILE)))
+        written |= _try_to_recreate(root, saved, left, repository)[0]
+    return written
+
+
+def _try_to_recreate(
+    root: Path, saved: SavedCheckout, changed: Sequence[str], repository: Repository
 ) -> tuple[set[str], list[str]]:
-    """Recreate missing and changed paths; returns the files written, and the paths for which the
-    disk had no space."""
+    """Recreate paths; returns the files written, and the paths for which the disk had no space."""
     no_space: list[str] = []
-    _make_folders(root, saved.entries, touched, no_space)
-    _make_links(root, saved.entries, touched, no_space)
-    return _write_files(root, saved, touched, repository, no_space), no_space
+    _make_folders(root, saved.entries, changed, no_space)
+    _make_links(root, saved.entries, changed, no_space)
+    return _write_files(root, saved, changed, repository, no_space), no_space
 
 
-def _make_folders(root: Path, old: Snapshot, touched: Iterable[str], no_space: list[str]) -> None:
-    for path in touched:
-        if path != TOP and _is(old, path, EntryKind.FOLDER):
+def _make_folders(root: Path, old: Snapshot, changed: Iterable[str], no_space: list[str]) -> None:
+    for path in changed:
+        if path != TOP and _has_kind(old, path, EntryKind.FOLDER):
             with _tolerate_errors(no_space, path), open_parent(root, path) as (fd, name):
                 os.mkdir(name, 0o700, dir_fd=fd)
 
 
-def _make_links(root: Path, old: Snapshot, touched: Iterable[str], no_space: list[str]) -> None:
-    for path in touched:
-        if _is(old, path, EntryKind.LINK):
+def _make_links(root: Path, old: Snapshot, changed: Iterable[str], no_space: list[str]) -> None:
+    for path in changed:
+        if _has_kind(old, path, EntryKind.LINK):
             with _tolerate_errors(no_space, path), open_parent(root, path) as (fd, name):
                 entry = old[path]
                 put_link(name, entry.target, fd, entry.mtime_ns, (entry.uid, entry.gid))
@@ -218,12 +231,12 @@ def _make_links(root: Path, old: Snapshot, touched: Iterable[str], no_space: lis
 def _write_files(
     root: Path,
     saved: SavedCheckout,
-    touched: Iterable[str],
+    changed: Iterable[str],
     repository: Repository,
     no_space: list[str],
 ) -> set[str]:
     """Write the old content of files that have a copy or blob; returns their paths."""
-    files = [path for path in touched if _is(saved.entries, path, EntryKind.FILE)]
+    files = [path for path in changed if _has_kind(saved.entries, path, EntryKind.FILE)]
     written: set[str] = set()
     for path in files:
         if path in saved.copies:
@@ -249,9 +262,10 @@ def _rewrite_file(root: Path, path: str, saved: SavedCheckout) -> Iterator[int]:
         yield target
         change_owner(target, read_owner(old))  # before the mode: chown clears setuid (chown(2))
         status = os.fstat(target)
-        ours = (status.st_uid, status.st_gid) != read_owner(old)
-        os.fchmod(target, old.mode & 0o777 if ours else old.mode)  # never setuid for another owner
-        give_lists(target, saved.acls.get(path, {}))
+        owner_differs = (status.st_uid, status.st_gid) != read_owner(old)
+        # Never setuid for another owner.
+        os.fchmod(target, old.mode & 0o777 if owner_differs else old.mode)
+        set_acls(target, saved.acls.get(path, {}))
         os.utime(target, ns=(old.mtime_ns, old.mtime_ns))
 
 
@@ -272,27 +286,27 @@ def _split_batches(paths: Iterable[str], entries: Snapshot) -> Iterator[list[str
 
 
 def _restore_folders(
-    root: Path, saved: SavedCheckout, now: Snapshot, filled: Container[str]
+    root: Path, saved: SavedCheckout, now: Snapshot, parents: Container[str]
 ) -> tuple[set[str], set[str]]:
     """Restore the modes and times of folders, the inner ones first. Returns the folders where that
-    failed, and the imperfect ones; times count only in ``filled``, where something was restored."""
+    failed, and the imperfect ones; times count only for ``parents`` of restored paths."""
     failed, imperfect, old = set[str](), set[str](), saved.entries
     for path in sorted(saved.folders, reverse=True):
-        if not _is(now, path, EntryKind.FOLDER):
+        if not _has_kind(now, path, EntryKind.FOLDER):
             failed.add(path)
-        elif not _is_restored(old[path], now[path]):
+        elif not _is_folder_restored(old[path], now[path]):
             try:
-                left = restore_folder(root, path, old[path], saved.acls.get(path, {}))
-                if left.rights or (left.times and path in filled):
+                unrestored = restore_folder(root, path, old[path], saved.acls.get(path, {}))
+                if unrestored.rights or (unrestored.times and path in parents):
                     imperfect.add(path)
             except OSError:
                 failed.add(path)
     return failed, imperfect
 
 
-def _is_restored(old: TreeEntry, now: TreeEntry) -> bool:
-    open_to_us = old.mode & stat.S_IRWXU == stat.S_IRWXU
-    return open_to_us and is_unchanged(old, now) and old.mtime_ns == now.mtime_ns
+def _is_folder_restored(old: TreeEntry, now: TreeEntry) -> bool:
+    is_open = old.mode & stat.S_IRWXU == stat.S_IRWXU  # otherwise it may have been opened
+    return is_open and is_unchanged(old, now) and old.mtime_ns == now.mtime_ns
 
 
 class UnrestoredParts(NamedTuple):
@@ -302,7 +316,7 @@ class UnrestoredParts(NamedTuple):
     times: bool
 
 
-def restore_folder(root: Path, path: str, old: TreeEntry, lists: Lists) -> UnrestoredParts:
+def restore_folder(root: Path, path: str, old: TreeEntry, acls: Acls) -> UnrestoredParts:
     """Restore a folder's owner, mode, access lists and times. Raises OSError if it is no folder."""
     with _open_parent_or_top(root, path) as (name, fd), pin_file(name, fd) as (link, mode):
         if not stat.S_ISDIR(mode):
@@ -310,10 +324,11 @@ def restore_folder(root: Path, path: str, old: TreeEntry, lists: Lists) -> Unres
         change_owner(link, read_owner(old))
         with contextlib.suppress(PermissionError):
             os.chmod(link, old.mode)  # noqa: PTH101
-            give_lists(link, lists)
+            set_acls(link, acls)
             os.utime(link, ns=(old.mtime_ns, old.mtime_ns))
         status = os.stat(link)  # noqa: PTH116
         rights = (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
         return UnrestoredParts(
-            rights != (old.mode, *read_owner(old)), status.st_mtime_ns != old.mtime_ns
+            rights=rights != (old.mode, *read_owner(old)),
+            times=status.st_mtime_ns != old.mtime_ns,
         )

@@ -1,8 +1,8 @@
 """Saves the checkout before an agent starts, so that it can be restored exactly.
 
-A tracked file with the same bytes as its blob is restored from the object store. Other tracked
-files, untracked and ignored ones (``node_modules``, ``.venv``, ``target``) are copied, each kind up
-to a limit; beyond it they are only watched for changes.
+A tracked file with the bytes of its blob is restored from git's objects. Other tracked files, and
+untracked and ignored ones (``node_modules``, ``.venv``, ``target``), are copied, each kind up to a
+limit; beyond it they are only watched for changes.
 """
 
 import contextlib
@@ -20,9 +20,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gitlab_nightshift.repository.acl import Lists, read_lists
+from gitlab_nightshift.repository.acl import Acls, read_acls
 from gitlab_nightshift.repository.disk_space import report_full_disk
 from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names, split_rows
+from gitlab_nightshift.repository.git_formats import SUBMODULE, join_names
 from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedPaths, PathPacker
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
@@ -41,23 +42,20 @@ from gitlab_nightshift.system.openat import (
     set_mode,
 )
 
-COPIED_BYTES = 200_000_000
-"""Limit for untracked files, and for ignored ones."""
-COPIED_FILES = 20_000
-"""Limit for untracked files, and for ignored ones."""
+COPIED_BYTES, COPIED_FILES = 200_000_000, 20_000
+"""Limits for untracked files, and for ignored ones."""
 COPIED_TRACKED_BYTES = 2_000_000_000
 """Limit for tracked files."""
-SHARE_OF_FREE = 4
-"""Each kind of files takes at most this fraction (1/n) of the free bytes."""
+FREE_SPACE_DIVISOR = 4
+"""Each kind of files takes at most the free bytes divided by this."""
 VERSION = 6
-SUBMODULE = b"160000"
 ATTRIBUTES = ".gitattributes"
-_OTHER = b"? "
+_UNTRACKED = b"? "
 """The flag of a file that is not in the index (git-ls-files(1))."""
-_BEFORE_ID = 7
+_ID_OFFSET = 7
 """The bytes of flag and mode in a packed ``IndexRow``; the raw id follows."""
-_PLAIN = b"H100"
-"""The start of the row of a regular file, if no flag hides it from ``git status``."""
+_VISIBLE_FILE = b"H100"
+"""The packed flag and type of a regular file that no flag hides from ``git status``."""
 _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
@@ -72,9 +70,9 @@ class IndexRow(NamedTuple):
 
 @dataclass(frozen=True)
 class SavedCheckout:
-    """The saved checkout. By path: ``tracked`` has what the index has, ``blobs`` the ids of blobs
-    with exactly the file's bytes, ``copies`` file names in ``folder``, ``acls`` access control
-    lists."""
+    """A saved checkout. By path: ``entries`` has its files and folders, ``tracked`` the index,
+    ``blobs`` the ids of blobs with exactly the file's bytes, ``copies`` file names in ``folder``,
+    ``acls`` access control lists."""
 
     entries: TreeSnapshot
     tracked: PackedPaths[IndexRow]
@@ -82,11 +80,11 @@ class SavedCheckout:
     blobs: PackedPaths[str]
     copies: Mapping[str, str]
     folder: Path
-    acls: Mapping[str, Lists] = field(default_factory=dict)
+    acls: Mapping[str, Acls] = field(default_factory=dict)
 
     @functools.cached_property
     def folders(self) -> frozenset[str]:
-        """The paths of the folders, with the top."""
+        """The paths of the folders, including the top."""
         return frozenset(path for path, mode in self.entries.read_modes() if stat.S_ISDIR(mode))
 
     @functools.cached_property
@@ -104,76 +102,76 @@ class ListedCheckout:
 
 
 def list_checkout(git: Git, checkout: Path) -> ListedCheckout:
-    """List its files, by one process."""
-    asked = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
-    packer, untracked, size = PathPacker(), list[str](), _BEFORE_ID + 20
-    for row in split_rows(git.run("ls-files", *asked, cwd=checkout)):
-        if row.startswith(_OTHER):
-            untracked.append(os.fsdecode(row.removeprefix(_OTHER)))
+    """List the files of a checkout, by one process."""
+    options = ("-c", "-o", "-s", "-v", "-z", "--exclude-standard")
+    packer, untracked, size = PathPacker(), list[str](), _ID_OFFSET + 20
+    for row in split_rows(git.run("ls-files", *options, cwd=checkout)):
+        if row.startswith(_UNTRACKED):
+            untracked.append(os.fsdecode(row.removeprefix(_UNTRACKED)))
         else:
             meta, _, path = row.partition(b"\t")
             flag, mode, blob, _ = meta.split(b" ")
             packed = b"%s%6s%s" % (flag, mode, unhexlify(blob))
             packer.add(path, packed)
             size = len(packed)
-    return ListedCheckout(build_index_rows(packer.finish(), size), tuple(untracked))
+    return ListedCheckout(unpack_index(packer.finish(), size), tuple(untracked))
 
 
-def build_index_rows(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
-    """Rows of the index by path, packed as flag, mode and raw id, ``size`` bytes together."""
-    return PackedPaths(folders, size, lambda _, row: _read_index_row(row))
+def unpack_index(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[IndexRow]:
+    """The rows of an index by path, packed as flag, mode and raw id, in all ``size`` bytes."""
+    return PackedPaths(folders, size, lambda _, row: _unpack_index_row(row))
 
 
-def _read_index_row(row: bytes) -> IndexRow:
-    return IndexRow(row[:1].decode(), row[1:_BEFORE_ID].decode(), row[_BEFORE_ID:].hex())
+def _unpack_index_row(row: bytes) -> IndexRow:
+    return IndexRow(row[:1].decode(), row[1:_ID_OFFSET].decode(), row[_ID_OFFSET:].hex())
 
 
-def build_blob_ids(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
-    """Object ids by path, packed as ids of ``size`` bytes."""
+def unpack_blob_ids(folders: Mapping[str, PackedFolder], size: int) -> PackedPaths[str]:
+    """Object ids by path, packed as raw ids of ``size`` bytes."""
     return PackedPaths(folders, size, lambda _, row: row.hex())
 
 
-def save(
+def save_checkout(
     git: Git,
     checkout: Path,
     listed: ListedCheckout,
     folder: Path,
     *,
-    may_have_attributes: bool = True,
+    attributes_outside_tree: bool = True,
 ) -> SavedCheckout:
     """Scan a clean checkout, and copy to ``folder`` (new) the files that git could not restore.
 
-    ``may_have_attributes``: git may know attributes that are in no ``.gitattributes``. Raises
+    ``attributes_outside_tree``: git may know attributes that are in no ``.gitattributes``. Raises
     NightshiftError (``E_CONFIG``) if the disk is full.
     """
     folder.mkdir(mode=0o700)
     entries, index = scan(checkout), listed.index
-    may_have_attributes = may_have_attributes or any(
+    has_attributes = attributes_outside_tree or any(
         paths.find_named(ATTRIBUTES) for paths in (entries, index)
     )
-    blobs = _find_exact_blobs(
-        git, checkout, index, entries, may_have_attributes=may_have_attributes
-    )
-    wanted = _select_files(entries, index, listed.untracked, blobs, _free(folder))
+    blobs = _find_exact_blobs(git, checkout, index, entries, has_attributes=has_attributes)
+    free_bytes = shutil.disk_usage(folder).free
+    selected = _select_files(entries, index, listed.untracked, blobs, free_bytes)
     with report_full_disk(folder):
-        copies = _copy(checkout, wanted, folder)
-    _close_folders(checkout, entries)
+        copies = _copy_files(checkout, selected, folder)
+    restore_folder_modes(checkout, entries)
+    submodule = SUBMODULE.encode()
     return SavedCheckout(
         entries=entries,
         tracked=index,
         submodules=frozenset(
-            path for path, row in index.read_rows() if row[1:_BEFORE_ID] == SUBMODULE
+            path for path, row in index.read_rows() if row[1:_ID_OFFSET] == submodule
         ),
         blobs=blobs,
         copies=copies,
         folder=folder,
-        acls=read_lists(checkout, entries),
+        acls=read_acls(checkout, entries),
     )
 
 
-def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheckout | None:
-    """Save a restored checkout once more, to ``folder`` (new). None if the tree differs from
-    ``saved``: a ctime shows every change, even of an access list.
+def save_restored(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheckout | None:
+    """Save a restored checkout again, to ``folder`` (new). None if the tree differs from ``saved``:
+    a ctime shows every change, even of an access list.
 
     Raises NightshiftError (``E_CONFIG``) if the disk is full.
     """
@@ -182,15 +180,15 @@ def save_again(saved: SavedCheckout, checkout: Path, folder: Path) -> SavedCheck
         return None
     folder.mkdir(mode=0o700)
     with report_full_disk(folder):
-        copies = _copy(checkout, saved.copies, folder)
-    entries = saved.entries.replace(tree.differing)  # only times of folders differ by now
+        copies = _copy_files(checkout, saved.copies, folder)
+    entries = saved.entries.replace(tree.differing)  # only times of folders differ
     return replace(saved, entries=entries, copies=copies, folder=folder)
 
 
-def rescan(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
-    """Scan again after all files have changed their owner."""
+def rescan_checkout(checkout: Path, saved: SavedCheckout) -> SavedCheckout:
+    """Scan a checkout again, after a change of all owners."""
     entries = scan(checkout)
-    return replace(saved, entries=entries, acls=read_lists(checkout, entries))
+    return replace(saved, entries=entries, acls=read_acls(checkout, entries))
 
 
 def _is_file(entries: Snapshot, path: str) -> bool:
@@ -203,23 +201,24 @@ def _find_exact_blobs(
     index: PackedPaths[IndexRow],
     entries: TreeSnapshot,
     *,
-    may_have_attributes: bool,
+    has_attributes: bool,
 ) -> PackedPaths[str]:
     """The blobs of the paths whose bytes in the checkout are certainly those of their blob.
 
     The checkout is clean, so only a conversion can make a difference: that of line ends changes the
     size, others need an attribute.
     """
-    plain = functools.partial(_list_plain_files, index, entries)
+    # Called three times: a list of half a million files would take too much memory.
+    list_files = functools.partial(_list_plain_files, index, entries)
     converted = set[str]()
-    if may_have_attributes:
-        converted = _find_converted(git, checkout, (path for path, _, _ in plain()))
-    sizes = read_blob_sizes(git, checkout, (blob.hex() for _, blob, _ in plain()))
+    if has_attributes:
+        converted = _find_converted(git, checkout, (path for path, _, _ in list_files()))
+    blob_sizes = read_blob_sizes(git, checkout, (blob.hex() for _, blob, _ in list_files()))
     packer = PathPacker()
-    for (path, blob, here), size in zip(plain(), sizes, strict=True):
-        if size == here and path not in converted:
+    for (path, blob, size), blob_size in zip(list_files(), blob_sizes, strict=True):
+        if size == blob_size and path not in converted:
             packer.add(os.fsencode(path), blob)
-    return build_blob_ids(packer.finish(), index.size - _BEFORE_ID)
+    return unpack_blob_ids(packer.finish(), index.size - _ID_OFFSET)
 
 
 def _list_plain_files(
@@ -227,24 +226,19 @@ def _list_plain_files(
 ) -> Iterator[tuple[str, bytes, int]]:
     """The regular files of index and checkout: path, raw id, and size in the checkout."""
     for folder, packed in index.folders.items():
-        sizes, start = entries.read_file_sizes(folder), f"{folder}/" if folder else ""
+        sizes, prefix = entries.read_file_sizes(folder), f"{folder}/" if folder else ""
         for name, row in packed.read_rows(index.size).items():
-            if name in sizes and row.startswith(_PLAIN):
-                yield start + name, row[_BEFORE_ID:], sizes[name]
+            if name in sizes and row.startswith(_VISIBLE_FILE):
+                yield prefix + name, row[_ID_OFFSET:], sizes[name]
 
 
 def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
     """Paths with an attribute that may change a file's bytes but not its size."""
-    listed = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    out = git.run("check-attr", "-z", "--stdin", *_CONVERSIONS, cwd=checkout, stdin=listed)
+    options = ("-z", "--stdin", *_CONVERSIONS)
+    out = git.run("check-attr", *options, cwd=checkout, stdin=join_names(paths))
     parts = split_names(out)
     values = zip(parts[::3], parts[2::3], strict=True)
     return {path for path, value in values if value not in ("unspecified", "unset")}
-
-
-def _free(folder: Path) -> int:
-    """Free bytes on the disk of ``folder``."""
-    return shutil.disk_usage(folder).free
 
 
 def _select_files(
@@ -252,33 +246,32 @@ def _select_files(
     tracked: PackedPaths[IndexRow],
     untracked: Collection[str],
     blobs: PackedPaths[str],
-    free: int,
+    free_bytes: int,
 ) -> Iterator[str]:
-    """The files without a blob to copy: of each kind, the small ones first."""
-    share = free // SHARE_OF_FREE
-    most = min(COPIED_BYTES, share)
-    others = frozenset(untracked)
-    ignored = [path for path in entries.list_missing(tracked) if path not in others]
+    """The files to copy, as they have no blob: of each kind, the small ones first."""
+    share = free_bytes // FREE_SPACE_DIVISOR
     inexact = [[path] for path in tracked.list_missing(blobs) if _is_file(entries, path)]
     most_tracked = min(COPIED_TRACKED_BYTES, share)
     yield from _select_within_limit(entries, inexact, most_tracked, len(inexact))
-    holding = {*tracked.folders, *(path.rpartition("/")[0] for path in others)}
-    for paths, beside in ((untracked, tracked.folders), (ignored, holding)):
-        yield from _select_within_limit(
-            entries, _group_by_folder(entries, paths, beside), most, COPIED_FILES
-        )
+    not_ignored = frozenset(untracked)
+    ignored = [path for path in entries.list_missing(tracked) if path not in not_ignored]
+    folders_of_others = {*tracked.folders, *(path.rpartition("/")[0] for path in untracked)}
+    for paths, folders in ((untracked, tracked.folders), (ignored, folders_of_others)):
+        groups = _group_by_folder(entries, paths, folders)
+        yield from _select_within_limit(entries, groups, min(COPIED_BYTES, share), COPIED_FILES)
 
 
 def _group_by_folder(
-    entries: Snapshot, paths: Iterable[str], holding: Collection[str]
+    entries: Snapshot, paths: Iterable[str], folders_of_others: Collection[str]
 ) -> Iterable[list[str]]:
     """Group files by the topmost folder above them that contains no other files, at any depth.
-    ``holding`` are the folders with other files."""
-    shown = {*holding, *(folder for path in holding for folder in list_parents(path))}
+    ``folders_of_others`` are those in which other files are."""
+    parents = (folder for path in folders_of_others for folder in list_parents(path))
+    mixed = {*folders_of_others, *parents}
     groups: dict[str, list[str]] = {}
     for path in paths:
         if _is_file(entries, path):
-            top = next((folder for folder in list_parents(path) if folder not in shown), path)
+            top = next((folder for folder in list_parents(path) if folder not in mixed), path)
             groups.setdefault(top, []).append(path)
     return groups.values()
 
@@ -287,17 +280,18 @@ def _select_within_limit(
     entries: Snapshot, groups: Iterable[list[str]], most_bytes: int, most_files: int
 ) -> Iterator[str]:
     """Groups of files, the small ones first, until one exceeds a limit."""
-    sized = sorted((sum(entries[p].size for p in group), sorted(group)) for group in groups)
+    by_size = sorted((sum(entries[p].size for p in group), sorted(group)) for group in groups)
     size = count = 0
-    for group_size, group in sized:
-        size, count = size + group_size, count + len(group)
+    for group_size, group in by_size:
+        size += group_size
+        count += len(group)
         if size > most_bytes or count > most_files:
             return
         yield from group
 
 
-def _copy(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
-    """Copy files into ``folder``; an unreadable one is skipped, and so only watched."""
+def _copy_files(checkout: Path, paths: Iterable[str], folder: Path) -> dict[str, str]:
+    """Copy files into ``folder``, except for unreadable ones; returns the names of the copies."""
     copies: dict[str, str] = {}
     for number, path in enumerate(paths):
         with contextlib.suppress(PermissionError, RefusedFileError):
@@ -327,12 +321,13 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
         return copy.open("rb")
 
 
-def _close_folders(checkout: Path, entries: TreeSnapshot) -> None:
-    """Restore the modes of folders that had to be opened for copying, the inner ones first."""
-    rights = stat.S_IRWXU
+def restore_folder_modes(checkout: Path, entries: TreeSnapshot) -> None:
+    """Restore the modes of folders that had to be opened for copying, the inner ones first: they
+    cannot be reached when the outer one is closed."""
     folders = (path for path, mode in entries.read_modes() if path and stat.S_ISDIR(mode))
     for path in sorted(folders, reverse=True):
-        if entries[path].mode & rights != rights:
+        if entries[path].mode & stat.S_IRWXU != stat.S_IRWXU:
+            # Another user's folder was never changed.
             with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):
                 set_mode(name, fd, entries[path].mode)
 
@@ -342,25 +337,26 @@ def _close_folders(checkout: Path, entries: TreeSnapshot) -> None:
 
 def write_saved(path: Path, saved: SavedCheckout) -> None:
     """Write all except the copies themselves: a line of JSON, then one for each folder of entries,
-    of tracked paths and of blobs, so that neither side ever has the whole text in memory."""
-    parts = (saved.entries, saved.tracked, saved.blobs)
+    of tracked paths and of blobs, so that writer and reader never have the whole text in memory."""
+    mappings = (saved.entries, saved.tracked, saved.blobs)
     head = {
         "version": VERSION,
-        "folders": [len(part.folders) for part in parts],
-        "sizes": [part.size for part in parts],
+        "folders": [len(mapping.folders) for mapping in mappings],
+        "sizes": [mapping.size for mapping in mappings],
         "targets": dict(saved.entries.targets),
         "submodules": sorted(saved.submodules),
         "copies": dict(saved.copies),
         "lists": {
-            path: {name: value.hex() for name, value in lists.items()}
-            for path, lists in saved.acls.items()
+            path: {name: value.hex() for name, value in acls.items()}
+            for path, acls in saved.acls.items()
         },
     }
     with path.open("w") as file:
         file.write(json.dumps(head) + "\n")
-        for folder, (names, rows) in itertools.chain(*(part.folders.items() for part in parts)):
-            line = [folder, os.fsdecode(names), b64encode(rows).decode()]
-            file.write(json.dumps(line) + "\n")
+        for mapping in mappings:
+            for folder, (names, rows) in mapping.folders.items():
+                line = [folder, os.fsdecode(names), b64encode(rows).decode()]
+                file.write(json.dumps(line) + "\n")
 
 
 def read_saved(path: Path, folder: Path) -> SavedCheckout:
@@ -384,19 +380,19 @@ def _read_lines(head: Mapping[str, Any], lines: Iterable[str], folder: Path) -> 
     targets = {str(path): str(text) for path, text in head["targets"].items()}
     saved = SavedCheckout(
         entries=TreeSnapshot(entries, targets),
-        tracked=build_index_rows(tracked, index_size),
+        tracked=unpack_index(tracked, index_size),
         submodules=frozenset(map(str, head["submodules"])),
-        blobs=build_blob_ids(blobs, id_size),
+        blobs=unpack_blob_ids(blobs, id_size),
         copies={name: str(int(number)) for name, number in head["copies"].items()},
         folder=folder,
         acls={
-            str(path): {str(name): bytes.fromhex(value) for name, value in found.items()}
-            for path, found in head["lists"].items()
+            str(path): {str(name): bytes.fromhex(value) for name, value in acls.items()}
+            for path, acls in head["lists"].items()
         },
     )
-    parts = (saved.entries, saved.tracked, saved.blobs)
-    if not all(_is_whole(each, part.size) for part in parts for each in part.folders.values()):
-        raise ValueError("damaged: names without a row")
+    for mapping in (saved.entries, saved.tracked, saved.blobs):
+        if not all(_has_complete_rows(p, mapping.size) for p in mapping.folders.values()):
+            raise ValueError("damaged: names without a row")
     if not all(_is_inside(*item) for item in entries.items()):
         raise ValueError("damaged: a path leads out of the checkout")
     return saved
@@ -410,7 +406,7 @@ def _read_line(line: str) -> tuple[str, PackedFolder]:
     return folder, PackedFolder(os.fsencode(names), b64decode(rows, validate=True))
 
 
-def _is_whole(packed: PackedFolder, size: int) -> bool:
+def _has_complete_rows(packed: PackedFolder, size: int) -> bool:
     return len(packed.rows) == size * len(packed.read_names())
 
 

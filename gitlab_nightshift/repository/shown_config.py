@@ -1,6 +1,6 @@
 """The part of a repository's configuration that the process of work may see: how files are stored.
 
-Only listed keys are shown, so all others (URLs with tokens, headers, credential helpers, includes)
+Only the listed keys are shown; all others (URLs with tokens, headers, credential helpers, includes)
 stay hidden.
 """
 
@@ -33,19 +33,18 @@ _SHOWN = compile_lazily(
 
 
 def read_visible_config(git: Git, checkout: Path) -> str:
-    """The text of a configuration file with only the listed keys; "" if git cannot read the
-    repository's."""
+    """A configuration file with only the listed keys; "" if git cannot read the repository's."""
     try:
         listed = git.run("config", "--local", "--includes", "--list", "-z", cwd=checkout)
     except GitError:
         return ""
-    rows = (row.partition("\n") for row in os.fsdecode(listed).split("\0"))
-    return "".join(_format_setting(key, value) for key, _, value in rows if _SHOWN.fullmatch(key))
+    pairs = (text.partition("\n") for text in os.fsdecode(listed).split("\0"))
+    return "".join(_format_setting(key, value) for key, _, value in pairs if _SHOWN.fullmatch(key))
 
 
 def _format_setting(key: str, value: str) -> str:
-    section, _, rest = key.partition(".")
-    subsection, _, name = rest.rpartition(".")
+    section, _, qualified_name = key.partition(".")
+    subsection, _, name = qualified_name.rpartition(".")
     head = f'{section} "{_escape_value(subsection)}"' if subsection else section
     return f'[{head}]\n\t{name} = "{_escape_value(value)}"\n'
 

@@ -1,4 +1,4 @@
-"""All files of a tree with their sizes: listed once, then derived for trees that differ little."""
+"""All files of a tree with their sizes. Listings of similar trees are derived from earlier ones."""
 
 from gitlab_nightshift.repository.git import split_names, split_rows
 from gitlab_nightshift.repository.git_formats import SUBMODULE
@@ -12,52 +12,51 @@ from gitlab_nightshift.repository.private_repository import Repository, read_blo
 from gitlab_nightshift.repository.tree_objects import list_differences, resolve_tree
 
 MOST_DIFFERING = 200
-"""Files of which a listing is derived: the size of each is found by reading it."""
+"""Files in which a similar tree differs at most: each is read to find its size."""
 
 
 def list_tree(repository: Repository, revision: str) -> TreeListing:
     """The files, links and submodules of a tree or commit by raw path, sorted as git does. Raises
     GitError, also for a partial clone that lacks a file."""
-    tree, known = resolve_tree(repository, revision), repository.listings
-    if tree not in known:
-        known[tree] = _build_from_other(repository, tree) or _list(repository, tree)
-    return known[tree]
+    tree, cache = resolve_tree(repository, revision), repository.listings
+    if tree not in cache:
+        cache[tree] = _build_from_similar(repository, tree) or _read_listing(repository, tree)
+    return cache[tree]
 
 
 def list_names(repository: Repository, revision: str) -> frozenset[str]:
-    """Their paths alone, which a partial clone knows too. Raises GitError."""
-    tree, known = resolve_tree(repository, revision), repository.listings
-    if listing := known.get(tree) or _build_from_other(repository, tree):
-        return frozenset(known.setdefault(tree, listing))
+    """The paths alone, which a partial clone also has. Raises GitError."""
+    tree, cache = resolve_tree(repository, revision), repository.listings
+    if listing := cache.get(tree) or _build_from_similar(repository, tree):
+        return frozenset(cache.setdefault(tree, listing))
     listed = repository.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
     return frozenset(split_names(listed))
 
 
-def _list(repository: Repository, tree: str) -> TreeListing:
+def _read_listing(repository: Repository, tree: str) -> TreeListing:
     listed = repository.run("ls-tree", "-r", "-l", "-z", "--full-tree", tree)
-    return TreeListing(list(group_files(map(_parse, split_rows(listed)))))
+    return TreeListing(list(group_files(map(_parse_row, split_rows(listed)))))
 
 
-def _parse(row: bytes) -> tuple[bytes, bytes]:
-    """The raw path and the packed row of a file."""
-    about, _, path = row.partition(b"\t")
-    mode, _, blob, size = about.decode().split()
+def _parse_row(row: bytes) -> tuple[bytes, bytes]:
+    """The raw path and the packed row of a file, from a row of ``git ls-tree``."""
+    meta, _, path = row.partition(b"\t")
+    mode, _, blob, size = meta.decode().split()
     return path, pack_file(mode, blob, int(size) if size != "-" else 0)
 
 
-def _build_from_other(repository: Repository, tree: str) -> TreeListing | None:
-    """The listing of ``tree`` from one of another tree; None without one that differs little."""
+def _build_from_similar(repository: Repository, tree: str) -> TreeListing | None:
+    """The listing of ``tree``, derived from that of a similar tree; None if there is no such."""
     for old, listing in repository.listings.items():
         changed = list_differences(repository, old, tree)
         if len(changed) > MOST_DIFFERING:
             continue
-        stored = {row[1] for row in changed.values() if row and row[0] != SUBMODULE}
+        stored = {entry[1] for entry in changed.values() if entry and entry[0] != SUBMODULE}
         blobs = read_blobs(repository, stored)
         if blobs.keys() == stored:
-            return listing.replace(
-                {
-                    path: row and ListedFile(*row, len(blobs.get(row[1], b"")))
-                    for path, row in changed.items()
-                }
-            )
+            files = {
+                path: entry and ListedFile(*entry, len(blobs.get(entry[1], b"")))
+                for path, entry in changed.items()
+            }
+            return listing.replace(files)
     return None

@@ -20,11 +20,11 @@ from gitlab_nightshift.system.openat import open_folder, open_parent, set_mode
 
 TOP = ""
 DEEPEST = 200
-"""Levels of folders: one open descriptor for each (``_walk``)."""
+"""Levels of folders; for each one a descriptor is open (``_walk``)."""
 
 
 class EntryKind(StrEnum):
-    """The type of an entry. ``other`` is a device, FIFO, socket, or a folder nested too deep."""
+    """The type of an entry. ``other`` is a device, FIFO, socket, or too deeply nested folder."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -33,9 +33,9 @@ class EntryKind(StrEnum):
 
 
 class TreeEntry(NamedTuple):
-    """The result of ``lstat`` for a path, in its order: a tree may have a million of them.
-    ``st_mode`` is type and mode; without a type it is a folder nested too deep. ``target`` is a
-    link's text. Sizes are bytes."""
+    """The result of ``lstat`` for a path, with the fields in the same order: a tree may have a
+    million. ``st_mode`` is type and mode, without the type for a too deeply nested folder. ``size``
+    is in bytes, ``target`` a link's text."""
 
     st_mode: int
     inode: int
@@ -67,41 +67,39 @@ _MODE = struct.Struct(f"=I{_ROW.size - 4}x")
 _OWNER = struct.Struct("=28xII24x")
 _MODE_AND_SIZE = struct.Struct("=I32xQ16x")
 _pack = _ROW.pack
-_LAST_NS = (1 << 63) - 1
-_PART = 1_000
+_MOST_NS = (1 << 63) - 1
+_BATCH = 1_000
 """Entries of a folder that are read at once."""
 
 
 class TooManyEntriesError(Exception):
-    """There are more entries than the limit."""
+    """A tree has more entries than the limit."""
 
 
 _NO_ENTRIES = PackedFolder(b"", b"")
 
 
 class TreeSnapshot(PackedPaths[TreeEntry]):
-    """A whole tree as it was; ``targets`` are the texts of its links."""
+    """A tree at one time; ``targets`` are the texts of its links by path."""
 
     def __init__(self, folders: Mapping[str, PackedFolder], targets: Mapping[str, str]) -> None:
         super().__init__(folders, _ROW.size, self._decode)
         self.targets = targets
 
     def _decode(self, path: str, row: bytes) -> TreeEntry:
-        return _read_row(row, self.targets.get(path, ""))
+        return _unpack_entry(row, self.targets.get(path, ""))
 
     def list_owners(self) -> set[tuple[int, int]]:
-        """All pairs of user and group."""
-        each = map(_OWNER.iter_unpack, (packed.rows for packed in self.folders.values()))
-        return {(uid, gid) for owners in each for uid, gid in owners}
+        """All pairs of user and group that own an entry."""
+        folders = self.folders.values()
+        return {(u, g) for packed in folders for u, g in _OWNER.iter_unpack(packed.rows)}
 
     def read_modes(self) -> Iterator[tuple[str, int]]:
         """Each path with its ``st_mode``."""
         for folder, packed in self.folders.items():
-            start = f"{folder}/" if folder else ""
-            for name, (mode,) in zip(
-                packed.read_names(), _MODE.iter_unpack(packed.rows), strict=True
-            ):
-                yield start + name, mode
+            prefix, modes = f"{folder}/" if folder else "", _MODE.iter_unpack(packed.rows)
+            for name, (mode,) in zip(packed.read_names(), modes, strict=True):
+                yield prefix + name, mode
 
     def read_file_sizes(self, folder: str) -> dict[str, int]:
         """The sizes of the regular files in a folder, by name."""
@@ -112,9 +110,9 @@ class TreeSnapshot(PackedPaths[TreeEntry]):
     def replace(self, changes: Mapping[str, TreeEntry | None]) -> "TreeSnapshot":
         """The snapshot with these entries replaced, added or (None) removed."""
         rows = {path: entry and _pack(*entry[:-1]) for path, entry in changes.items()}
-        made = {path: entry.target for path, entry in changes.items() if entry and entry.target}
-        kept = {path: text for path, text in self.targets.items() if path not in changes}
-        return TreeSnapshot(self.replace_rows(rows), {**kept, **made})
+        targets = {path: text for path, text in self.targets.items() if path not in changes}
+        targets |= {path: entry.target for path, entry in changes.items() if entry and entry.target}
+        return TreeSnapshot(self.replace_rows(rows), targets)
 
 
 NOTHING = TreeSnapshot({}, {})
@@ -125,7 +123,7 @@ class ComparedTree(Mapping[str, TreeEntry]):
     """A tree as it is now: an earlier snapshot, ``known``, and what differs from it. ``differing``
     are the entries that are new or not the same, ``gone`` the paths that are missing.
 
-    Of a million files an agent changes ten: the others take no memory of their own.
+    An agent changes ten of a million files: the others take no additional memory.
     """
 
     def __init__(
@@ -165,8 +163,8 @@ class ComparedTree(Mapping[str, TreeEntry]):
 def scan(root: Path) -> TreeSnapshot:
     """Every path below ``root`` except its ``.git``, and the top itself as "".
 
-    Folders of ours whose mode forbids reading are opened for a moment, and get their mode back.
-    Raises OSError if ``root`` cannot be read.
+    Our own folders whose mode forbids reading are opened for a moment. Raises OSError if ``root``
+    cannot be read.
     """
     folders: dict[str, PackedFolder] = {}
     targets: dict[str, str] = {}
@@ -191,25 +189,25 @@ def compare(
     """
     differing: dict[str, TreeEntry] = {}
     gone: set[str] = set()
-    left = dict(known.folders)
+    unlisted = dict(known.folders)
     for listed in _walk(root, only, limit):
-        if left.pop(listed.path, None) != listed.packed:
-            old, new = known.open_folder(listed.path), listed.packed.read_rows(_ROW.size)
+        if unlisted.pop(listed.path, None) != listed.packed:
+            old, new = known.unpack_folder(listed.path), listed.packed.read_rows(_ROW.size)
             gone.update(_join(listed.path, name) for name in old.keys() - new.keys())
             for name in (name for name, row in new.items() if old.get(name) != row):
                 target = os.readlink(name, dir_fd=listed.fd) if name in listed.links else ""
-                differing[_join(listed.path, name)] = _read_row(new[name], target)
-    for folder, packed in left.items():  # they are missing, or could not be listed
+                differing[_join(listed.path, name)] = _unpack_entry(new[name], target)
+    for folder, packed in unlisted.items():  # they are missing, or could not be listed
         gone.update(_join(folder, name) for name in packed.read_names())
     return ComparedTree(known, differing, gone)
 
 
 def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree:
-    """The tree, after a new look at these paths and the folders above them."""
+    """Update a compared tree at these paths and the folders above them."""
     differing, gone = dict(tree.differing), set(tree.gone)
-    holding = {path.rpartition("/")[0] for path in paths}
-    above = {folder for inner in holding for folder in list_parents(inner)}
-    for path in {*paths, *holding, *above}:
+    parents = {path.rpartition("/")[0] for path in paths}
+    ancestors = {folder for parent in parents for folder in list_parents(parent)}
+    for path in {*paths, *parents, *ancestors}:
         differing.pop(path, None)
         gone.discard(path)
         entry = _find_entry(root, path)
@@ -222,21 +220,17 @@ def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree
 
 def _find_entry(root: Path, path: str) -> TreeEntry | None:
     with contextlib.suppress(OSError):
-        return _read_entry(root, path)
+        if path == TOP:
+            return _build_entry(os.lstat(root), "")
+        with open_parent(root, path) as (fd, name):
+            status = os.lstat(name, dir_fd=fd)
+            target = os.readlink(name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
+        return _build_entry(status, target)
     return None
 
 
-def _read_entry(root: Path, path: str) -> TreeEntry:
-    if path == TOP:
-        return _build_entry(os.lstat(root), "")
-    with open_parent(root, path) as (fd, name):
-        status = os.lstat(name, dir_fd=fd)
-        target = os.readlink(name, dir_fd=fd) if stat.S_ISLNK(status.st_mode) else ""
-    return _build_entry(status, target)
-
-
 class _ListedFolder(NamedTuple):
-    """A folder, open as ``fd``, and which of its entries are links."""
+    """The entries of a folder that is open as ``fd``; ``links`` are the names of its links."""
 
     path: str
     fd: int
@@ -253,8 +247,8 @@ def _walk(root: Path, only: Container[str] | None, limit: int | None) -> Iterato
 
 
 class _Walk:
-    def __init__(self, top: bytes, only: Container[str] | None, limit: int | None) -> None:
-        self._top, self._only, self._left = top, only, limit
+    def __init__(self, top_row: bytes, only: Container[str] | None, limit: int | None) -> None:
+        self._top_row, self._only, self._left = top_row, only, limit
 
     def list_folder(self, fd: int, path: str, depth: int) -> Iterator[_ListedFolder]:
         """List a folder, then the folders in it."""
@@ -263,7 +257,7 @@ class _Walk:
             rows = list(map(_hide_folder, rows))
         links = {name for name, mode in others if stat.S_ISLNK(mode)}
         yield _ListedFolder(path, fd, pack_folder(names, rows), links)
-        # After the scan is closed: one descriptor for each level, not two.
+        # After the scan was closed: one descriptor for each level, not two.
         for name, mode in others if depth < DEEPEST else ():
             inner = _join(path, name)
             if stat.S_ISDIR(mode) and (self._only is None or inner in self._only):
@@ -273,18 +267,21 @@ class _Walk:
     def _read_folder(
         self, fd: int, path: str
     ) -> tuple[list[str], list[bytes], list[tuple[str, int]]]:
-        """The names and rows of a folder's entries, and those that are no regular files, with their
-        ``st_mode``."""
-        names, rows = ([TOP], [self._top]) if path == TOP else ([], [])
+        """The names and rows of all entries; names and ``st_mode`` of those but regular files."""
+        names, rows = ([TOP], [self._top_row]) if path == TOP else ([], [])
         others: list[tuple[str, int]] = []
-        with os.scandir(fd) as found:
-            # By parts: an agent may put a million files into one folder.
-            while part := [(e.name, e.stat(follow_symlinks=False)) for e in islice(found, _PART)]:
-                items = part if path else [item for item in part if item[0] != ".git"]
+        with os.scandir(fd) as entries:
+            # In batches: an agent may put a million files into one folder.
+            while batch := list(islice(entries, _BATCH)):
+                items = [
+                    (entry.name, entry.stat(follow_symlinks=False))
+                    for entry in batch
+                    if path != TOP or entry.name != ".git"
+                ]
                 self._count(len(items))
                 names += [name for name, _ in items]
-                rows += _pack_all([result for _, result in items])
-                others += [(name, s[0]) for name, s in items if not stat.S_ISREG(s[0])]
+                rows += _pack_all([status for _, status in items])
+                others += [(name, s.st_mode) for name, s in items if not stat.S_ISREG(s.st_mode)]
         return names, rows, others
 
     def _count(self, listed: int) -> None:
@@ -294,11 +291,11 @@ class _Walk:
                 raise TooManyEntriesError
 
 
-def _pack_all(results: list[os.stat_result]) -> list[bytes]:
+def _pack_all(statuses: list[os.stat_result]) -> list[bytes]:
     try:
-        return [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for s in results]
+        return [_pack(*s[:7], s.st_mtime_ns, s.st_ctime_ns) for s in statuses]
     except struct.error:  # a time after 2262
-        return [_pack(*_build_entry(s, "")[:-1]) for s in results]
+        return [_pack(*_build_entry(s, "")[:-1]) for s in statuses]
 
 
 def _join(folder: str, name: str) -> str:
@@ -308,20 +305,17 @@ def _join(folder: str, name: str) -> str:
 @contextlib.contextmanager
 def _enter_folder(name: str | Path, dir_fd: int | None, mode: int) -> Iterator[int]:
     """Open a folder for listing; if its mode had to be changed for that, it is restored."""
-    if mode & stat.S_IRWXU == stat.S_IRWXU:
-        with open_folder(name, dir_fd) as fd:
-            yield fd
-        return
     try:
         with open_folder(name, dir_fd) as fd:
             yield fd
     finally:
-        with contextlib.suppress(PermissionError):  # another user's, so we never changed it
-            set_mode(name, dir_fd, stat.S_IMODE(mode))
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            with contextlib.suppress(PermissionError):  # another user's, so we never changed it
+                set_mode(name, dir_fd, stat.S_IMODE(mode))
 
 
 def _hide_folder(row: bytes) -> bytes:
-    """The row of an entry that is too deep to be entered: of a folder without its type."""
+    """The row of an entry that is too deep to be entered: for a folder, without its type."""
     mode, *rest = _ROW.unpack(row)
     return _pack(stat.S_IMODE(mode) if stat.S_ISDIR(mode) else mode, *rest)
 
@@ -333,20 +327,20 @@ _KINDS = {
 }
 
 
-def _read_row(row: bytes, target: str) -> TreeEntry:
+def _unpack_entry(row: bytes, target: str) -> TreeEntry:
     return TreeEntry._make((*_ROW.unpack(row), target))
 
 
 def _build_entry(s: os.stat_result, target: str) -> TreeEntry:
     # Anybody may give a file a time that 64 bits of nanoseconds cannot hold (utimensat(2)).
     mtime_ns, ctime_ns = (
-        max(-_LAST_NS, min(ns, _LAST_NS)) for ns in (s.st_mtime_ns, s.st_ctime_ns)
+        max(-_MOST_NS, min(ns, _MOST_NS)) for ns in (s.st_mtime_ns, s.st_ctime_ns)
     )
     return TreeEntry(*s[:7], mtime_ns, ctime_ns, target)
 
 
 def is_unchanged(old: TreeEntry | None, new: TreeEntry | None) -> bool:
-    """True if a path was not changed since. For a folder only kind, mode and owner count: its times
+    """True if an entry was not changed. For a folder only kind, mode and owner count: its times
     change with its content."""
     if old == new:
         return True
@@ -360,11 +354,13 @@ def is_restored(old: TreeEntry, new: TreeEntry | None) -> bool:
     and the ctime and inode, which nobody can."""
     if new is None:
         return False
-    size = (old.size, old.mtime_ns, old.target) == (new.size, new.mtime_ns, new.target)
-    bits = 0o7777 if read_owner(old) == read_owner(new) else 0o777  # setuid goes with the owner
-    return size and old.kind is new.kind and (old.mode ^ new.mode) & bits == 0
+    if (old.size, old.mtime_ns, old.target) != (new.size, new.mtime_ns, new.target):
+        return False
+    # Another owner does not get setuid.
+    bits = 0o7777 if read_owner(old) == read_owner(new) else 0o777
+    return old.kind is new.kind and (old.mode ^ new.mode) & bits == 0
 
 
 def read_owner(entry: TreeEntry) -> tuple[int, int]:
-    """User and group."""
+    """The user and group of an entry."""
     return entry.uid, entry.gid

@@ -1,6 +1,6 @@
 """Reads a user's checkout without writing to it: its files as trees, and its commits.
 
-New objects go into a private repository that borrows the checkout's objects.
+New objects are written to a private repository that borrows the checkout's objects.
 """
 
 import functools
@@ -24,6 +24,7 @@ from gitlab_nightshift.repository.git import (
     split_names,
     with_machine_config,
 )
+from gitlab_nightshift.repository.git_formats import join_names
 from gitlab_nightshift.repository.private_repository import (
     Repository,
     create_private_repository,
@@ -39,16 +40,16 @@ _MOST_MESSAGES = 200
 
 @dataclass(frozen=True)
 class Worktree:
-    """A checkout, and the private ``repository`` in which its trees are made. ``head`` is the
-    checked-out commit and ``head_tree`` its tree, "" before the first commit. ``ignores`` is the
-    user's own ignore file, ``lfs`` the settings for the filter of Git LFS."""
+    """A checkout, and the private ``repository`` to which its trees are written. ``head`` is the
+    checked-out commit and ``head_tree`` its tree, "" before the first commit. ``ignore_file`` is
+    the user's own, ``lfs`` are the settings for the filter of Git LFS."""
 
     top: Path
     paths: RepositoryPaths
     head: str
     head_tree: str
     repository: Repository
-    ignores: str
+    ignore_file: str
     lfs: tuple[str, ...]
     env: Mapping[str, str]
 
@@ -63,22 +64,23 @@ def open_worktree(folder: Path, private: Path, env: Mapping[str, str]) -> Worktr
 
     Raises NightshiftError E_CONFIG if there is none.
     """
-    path = build_search_path(env, folder)
+    search_path = build_search_path(env, folder)
     # No program of the checkout is run, not even to find its top.
     for checkout in find_checkouts(folder, env):
-        path = build_search_path({"PATH": path}, checkout)
+        search_path = build_search_path({"PATH": search_path}, checkout)
     home = Path(env.get("HOME", "/"))
-    machine_git = with_machine_config(private / "machine", path, home)
+    machine_git = with_machine_config(private / "machine", search_path, home)
     top = _find_top(machine_git, folder)
-    path = build_search_path(env, top)
-    git = build_isolated_git(private / "home", path)
+    search_path = build_search_path(env, top)
+    git = build_isolated_git(private / "home", search_path)
     paths, head, tree = find_paths_commit_and_tree(git, top)
     config = read_settings(machine_git, top, *CONVERSION_KEYS, _EXCLUDES)
     excludes = _read_excludes_path(machine_git, top) if config.pop(_EXCLUDES, "") else ""
     repository = create_private_repository(git, private / "git", paths, config)
-    ignores = excludes or str(_find_default_ignores(env, home))
-    filters = _build_lfs_settings(path)
-    return Worktree(top, paths, head, tree, repository, ignores, filters, env)
+    config_home = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
+    ignore_file = excludes or str(config_home / "git/ignore")
+    lfs = _build_lfs_settings(search_path)
+    return Worktree(top, paths, head, tree, repository, ignore_file, lfs, env)
 
 
 def _find_top(git: Git, folder: Path) -> Path:
@@ -101,13 +103,9 @@ def _read_excludes_path(git: Git, top: Path) -> str:
     return os.fsdecode(out).strip()
 
 
-def _find_default_ignores(env: Mapping[str, str], home: Path) -> Path:
-    return Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "git/ignore"
-
-
-def _build_lfs_settings(path: str) -> tuple[str, ...]:
+def _build_lfs_settings(search_path: str) -> tuple[str, ...]:
     """Settings for the only filter that is run: without it, every LFS file would look changed."""
-    program = shutil.which("git-lfs", path=path)
+    program = shutil.which("git-lfs", path=search_path)
     return (f"filter.lfs.clean='{program}' clean -- %f",) if program and "'" not in program else ()
 
 
@@ -124,15 +122,15 @@ def write_working_tree(worktree: Worktree) -> str:
     run = functools.partial(_run_git, worktree, index)
     if untouched := list_untouched(run, worktree.top):
         names = split_names(run("diff-files", "-z", "--name-only"))
-        stdin = b"".join(os.fsencode(n) + b"\0" for n in names if n not in untouched)
+        stdin = join_names(name for name in names if name not in untouched)
         arguments = ("--pathspec-from-file=-", "--pathspec-file-nul")
         if stdin:
             run("add", "--update", "--ignore-errors", *arguments, stdin=stdin)
     else:
         run("add", "--update", "--ignore-errors", "--", ".")
-    listed = _run_git(worktree, index, "ls-files", "--others", "--exclude-standard", "-z")
-    if listed:  # a repository inside is listed as "folder/", which update-index skips
-        _run_git(worktree, index, "update-index", "--add", "-z", "--stdin", stdin=listed)
+    untracked = run("ls-files", "--others", "--exclude-standard", "-z")
+    if untracked:  # a repository inside is listed as "folder/", which update-index skips
+        run("update-index", "--add", "-z", "--stdin", stdin=untracked)
     return write_tree(worktree.repository, index)
 
 
@@ -142,8 +140,8 @@ def write_staged_tree(worktree: Worktree) -> str:
     Raises GitError, also for an index with conflicts.
     """
     # git commit with paths runs its hooks with a temporary index (githooks(5)).
-    named = worktree.env.get(_HOOK_INDEX_VARIABLE)
-    source = (worktree.top / named) if named else worktree.paths.index
+    hook_index = worktree.env.get(_HOOK_INDEX_VARIABLE)
+    source = (worktree.top / hook_index) if hook_index else worktree.paths.index
     return write_tree(worktree.repository, _copy_index(worktree, source))
 
 
@@ -152,12 +150,11 @@ def _copy_index(worktree: Worktree, source: Path) -> Path:
     index = worktree.repository.folder / "index"
     if source.exists():
         # Git trusts the size and times of a file that is older than the index (its racy-git
-        # document). With the copy's own time, it would miss a change made just after the index was
-        # written.
+        # document). With a new time, it would miss a change just after the index was written.
         shutil.copy2(source, index)
         # Git looks for the shared part of a split index beside it (git-update-index(1)).
-        for shared in source.parent.glob("sharedindex.*"):
-            shutil.copy2(shared, worktree.repository.folder / shared.name)
+        for shared_index in source.parent.glob("sharedindex.*"):
+            shutil.copy2(shared_index, worktree.repository.folder / shared_index.name)
     return index
 
 
@@ -167,7 +164,7 @@ def _run_git(worktree: Worktree, index: Path, *args: str, stdin: bytes = b"") ->
         "GIT_WORK_TREE": str(worktree.top),
         "GIT_INDEX_FILE": str(index),
     }
-    settings = (f"core.excludesFile={worktree.ignores}", *worktree.lfs)
+    settings = (f"core.excludesFile={worktree.ignore_file}", *worktree.lfs)
     git = worktree.repository.git
     return git.run(*args, cwd=worktree.top, stdin=stdin, env=env, settings=settings)
 
@@ -191,11 +188,11 @@ def _find_object(worktree: Worktree, name: str) -> str | None:
 
 def resolve_commit(worktree: Worktree, revision: str) -> str:
     """The full id of the commit that a revision names in the checkout. Raises NightshiftError
-    E_CONFIG, with what to do, if there is none."""
-    found = find_commit(worktree, revision)
-    if found is None:
+    E_CONFIG, which says what to do, if there is none."""
+    commit = find_commit(worktree, revision)
+    if commit is None:
         raise _build_missing_error(worktree, f"{revision!r} is not a commit here")
-    return found
+    return commit
 
 
 def resolve_parent(worktree: Worktree, commit: str) -> str:
@@ -203,37 +200,37 @@ def resolve_parent(worktree: Worktree, commit: str) -> str:
 
     Raises E_CONFIG at the boundary of a shallow clone, and if the parent is missing.
     """
-    if found := find_commit(worktree, f"{commit}^"):
-        return found
-    if is_boundary(worktree, commit):
+    if parent := find_commit(worktree, f"{commit}^"):
+        return parent
+    if is_shallow_boundary(worktree, commit):
         raise _build_missing_error(worktree, f"the parent of {commit[:12]} is not here")
-    if parent := _find_object(worktree, f"{commit}^"):
-        raise build_config_error(render_damage(f"{parent[:12]} is not there", worktree.top))
+    if missing := _find_object(worktree, f"{commit}^"):
+        raise build_config_error(render_damage(f"{missing[:12]} is not there", worktree.top))
     return worktree.empty_tree
 
 
 def read_messages_between(worktree: Worktree, base: str, commit: str) -> list[tuple[str, str]]:
     """Ids and messages of the commits that are in ``commit`` and not in ``base``, newest first."""
     arguments = ("-z", "--format=%H%n%B", f"--max-count={_MOST_MESSAGES}", f"{base}..{commit}")
-    entries = worktree.repository.run("log", *arguments).decode("utf-8", "replace").split("\0")
-    parted = (entry.partition("\n") for entry in entries if entry)
-    return [(name, text) for name, _, text in parted]
+    texts = worktree.repository.run("log", *arguments).decode("utf-8", "replace").split("\0")
+    commits = (text.partition("\n") for text in texts if text)
+    return [(commit_id, message) for commit_id, _, message in commits]
 
 
 def find_common_base(worktree: Worktree, base: str, commit: str) -> str:
     """The merge base of a commit and ``base``; ``base`` itself if they share no history."""
     try:
-        found = worktree.repository.run("merge-base", base, commit).decode().strip()
+        merge_base = worktree.repository.run("merge-base", base, commit).decode().strip()
     except GitError:
-        found = ""
-    if not found and worktree.paths.shallow:
+        merge_base = ""
+    if not merge_base and worktree.paths.shallow:
         raise _build_missing_error(
             worktree, f"the history between {base[:12]} and {commit[:12]} is not here"
         )
-    return found or base
+    return merge_base or base
 
 
-def is_boundary(worktree: Worktree, commit: str) -> bool:
+def is_shallow_boundary(worktree: Worktree, commit: str) -> bool:
     """True if a shallow clone ends at the commit."""
     shallow = worktree.paths.shallow
     return shallow is not None and commit in shallow.read_text().split()

@@ -41,8 +41,8 @@ from gitlab_nightshift.repository.private_repository import (
 from gitlab_nightshift.repository.rebuilt_change import (
     ReaderInput,
     RebuiltBundle,
-    make_change,
     rebuild_patch,
+    write_change,
 )
 from gitlab_nightshift.sandbox.privilege_drop import restrict_to
 from gitlab_nightshift.sandbox.process_places import Places, find_rights, list_unenforceable
@@ -305,7 +305,7 @@ def rebuild_on_base(
         context.emit(Note(f"this kernel does not confine the process that reads the patch: {what}"))
     folder = Path(tempfile.mkdtemp(prefix="package-", dir=context.private))
     repository = create_private_repository(source.git, folder / "repository.git", parts, config)
-    make_change(repository, reported, base)
+    write_change(repository, reported, base)
     diff = (repository, base, reported.tree)
     captured = CapturedChange(reported.tree, list_diff_files(*diff), build_diff_patch(*diff))
     return RebasedChange(repository, base, captured), reported

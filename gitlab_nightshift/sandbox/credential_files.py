@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 from gitlab_nightshift.text.secret_texts import (
-    LARGEST,
+    LARGEST_FILE,
     SHORTEST_IN_FILE,
     find_named_secrets,
     find_secrets,
@@ -196,7 +196,7 @@ def _has_secrets(path: str) -> bool:
 
 def _read_text(path: str) -> str | None:
     """The text of a small regular file, None for any other."""
-    raw = read_plain_file(path, LARGEST)
+    raw = read_plain_file(path, LARGEST_FILE)
     return None if raw is None else raw.decode("utf-8", "replace")
 
 

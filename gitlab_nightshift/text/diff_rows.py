@@ -18,8 +18,8 @@ _SIGNS: dict[str, Sign] = {"+": "+", "-": "-", " ": " "}
 @dataclass(frozen=True)
 class DiffRow:
     """A line of a diff. Its ``sign`` is its first character in a hunk, ``@`` for a hunk's header, a
-    backslash for a note such as "No newline at end of file", else "". ``old`` and ``new`` are its
-    numbers on both sides; on the side that lacks it, that of the line before."""
+    backslash for a note such as "No newline at end of file", else "". ``old`` and ``new`` are the
+    line's numbers on both sides; on a side that lacks it, the number of the line before."""
 
     sign: Sign
     line: str
@@ -28,19 +28,25 @@ class DiffRow:
 
 
 def read_rows(lines: Iterable[str]) -> Iterator[DiffRow]:
-    """The rows of a diff, in order. A hunk ends by the count in its header: the next line may look
-    like one more of it, as ``--- a/file`` does."""
+    """The rows of a diff, in order. The counts in a hunk's header tell where it ends: a line after
+    it may look like a deleted one, as ``--- a/file`` does."""
     old = new = old_end = new_end = 0
     for line in lines:
         sign = _SIGNS.get(line[:1], "")
         if match := _HUNK.fullmatch(line):
-            starts, counts = map(int, match.group(1, 3)), [int(n or 1) for n in match.group(2, 4)]
-            # An empty side's hunk names the line before it.
-            old, new = (s - bool(n) for s, n in zip(starts, counts, strict=True))
-            old_end, new_end = old + counts[0], new + counts[1]
+            old, old_end = _parse_range(match[1], match[2])
+            new, new_end = _parse_range(match[3], match[4])
             yield DiffRow("@", line)
         elif sign and (old < old_end or new < new_end):
-            old, new = old + (sign != "+"), new + (sign != "-")
+            old += sign != "+"
+            new += sign != "-"
             yield DiffRow(sign, line, old, new)
         else:
             yield DiffRow("\\" if line.startswith("\\") else "", line)
+
+
+def _parse_range(start: str, count: str | None) -> tuple[int, int]:
+    """The number of the line before a hunk on one side, and that of its last line."""
+    lines = int(count or 1)
+    before = int(start) - 1 if lines else int(start)  # an empty range names the line before it
+    return before, before + lines

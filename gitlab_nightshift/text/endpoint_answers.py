@@ -2,10 +2,11 @@
 
 Servers differ: Gemini gives all calls index 0, Ollama sends whole calls, some servers send
 arguments as objects, some no ids. Without tool calls, or where a server did not translate its chat
-template, the calls are in the text. Servers share no codes for errors, so their words are read; the
-tests quote each server.
+template, the calls are in the text. Servers share no error codes, so their messages are searched;
+the tests quote each server.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -29,67 +30,73 @@ class ChatCall:
     name: str = ""
     extra: object = None
     size: int = 0
-    _texts: list[str] = field(default_factory=list)
+    _pieces: list[str] = field(default_factory=list)
 
-    def add_arguments(self, given: object) -> None:
+    def add_arguments(self, arguments: object) -> None:
         """Add a piece of the arguments, or all of them as an object."""
-        text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+        if arguments is None:
+            return
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         if self.size <= LONGEST_ARGUMENTS:
-            self._texts.append(text)
+            self._pieces.append(text)
         self.size += len(text)
 
     def parse_arguments(self) -> Any:
         """The arguments, None if they are not JSON; a call may have none at all."""
-        return parse_json("".join(self._texts) or "{}", strict=False)
+        return parse_json("".join(self._pieces) or "{}", strict=False)
 
 
 @dataclass
 class ChatCalls:
-    """The calls of one answer, at most ``most``; ``more`` were left out."""
+    """The calls of one answer, at most ``most``; ``left_out`` counts the pieces of others."""
 
     most: int
     calls: list[ChatCall] = field(default_factory=list)
-    more: int = 0
+    left_out: int = 0
 
-    def add(self, given: object) -> int:
-        """Add the ``tool_calls`` of a message, or of a piece of one; returns how much they grew, in
-        characters and calls."""
-        before = sum(call.size + 1 for call in self.calls) + self.more
-        for part in filter_objects(given):
-            self._add_piece(part)
-        return sum(call.size + 1 for call in self.calls) + self.more - before
+    def add(self, tool_calls: object) -> int:
+        """Add a message's ``tool_calls``, or a piece's; returns the added characters and calls."""
+        before = self._measure()
+        for piece in filter_objects(tool_calls):
+            self._add_piece(piece)
+        return self._measure() - before
 
-    def _add_piece(self, part: dict[str, Any]) -> None:
-        function = as_object(part.get("function"))
+    def _measure(self) -> int:
+        return sum(call.size + 1 for call in self.calls) + self.left_out
+
+    def _add_piece(self, piece: dict[str, Any]) -> None:
+        function = as_object(piece.get("function"))
         name = as_text(function.get("name"))
-        call = self._find(part, name)
+        call = self._find_continued(piece, name)
         if call is None and len(self.calls) >= self.most:
-            self.more += 1
+            self.left_out += 1
             return
         if call is None:
-            call = ChatCall(part.get("index"), part.get("id"))
+            call = ChatCall(piece.get("index"), piece.get("id"))
             self.calls.append(call)
-        call.call_id = call.call_id or part.get("id")
+        call.call_id = call.call_id or piece.get("id")
         call.name = call.name or name
-        call.extra = part.get("extra_content") or call.extra
+        call.extra = piece.get("extra_content") or call.extra
         call.add_arguments(function.get("arguments"))
 
-    def _find(self, part: dict[str, Any], name: str) -> ChatCall | None:
-        """The call that a piece continues: the last one of its index, unless another id, or a name
-        after a name, begins a new call."""
-        same = (call for call in reversed(self.calls) if call.index == part.get("index"))
-        call, call_id = next(same, None), part.get("id")
-        if call is None or not (call_id and call.call_id):
-            return None if call and name and call.name else call
-        return call if call_id == call.call_id else None
+    def _find_continued(self, piece: dict[str, Any], name: str) -> ChatCall | None:
+        """The call that a piece continues: the last one with its index, unless another id or a
+        second name begins a new call."""
+        index, call_id = piece.get("index"), piece.get("id")
+        call = next((call for call in reversed(self.calls) if call.index == index), None)
+        if call is None:
+            return None
+        if call_id and call.call_id:
+            return call if call_id == call.call_id else None
+        return None if name and call.name else call
 
 
-# --- written into the text ------------------------------------------------------------------------
+# --- calls in the text ----------------------------------------------------------------------------
 
 
-LARGEST, MOST = 400_000, 100
+LONGEST_TEXT, MOST_CALLS = 400_000, 100
 """Characters of a text that are searched for calls, and calls that are taken from it."""
-_NAMES, _INPUTS = ("tool", "name"), ("arguments", "parameters", "input")
+_NAME_KEYS, _ARGUMENT_KEYS = ("tool", "name"), ("arguments", "parameters", "input")
 _CALL = compile_lazily(
     r"""
     ^```[ ]*tool[ ]*\n         # the form that this program asks for
@@ -103,8 +110,8 @@ _CALL = compile_lazily(
 
 
 def find_written_calls(text: str) -> tuple[tuple[str, Any], ...]:
-    """Name and arguments of each call, in order; arguments that are no JSON are None."""
-    return tuple(call for _, call in zip(range(MOST), _find_calls(text[:LARGEST]), strict=False))
+    """The name and arguments of each call, in order; None for arguments that are not JSON."""
+    return tuple(itertools.islice(_find_calls(text[:LONGEST_TEXT]), MOST_CALLS))
 
 
 def _find_calls(text: str) -> Iterator[tuple[str, Any]]:
@@ -115,33 +122,33 @@ def _find_calls(text: str) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError):
             yield mark["name"] or "", None
             continue
-        for each in value if isinstance(value, list) else [value]:
-            yield (mark["name"], each) if mark["name"] else _read_call(each)
+        for call in value if isinstance(value, list) else [value]:
+            yield (mark["name"], call) if mark["name"] else _read_call(call)
 
 
 def _read_call(value: Any) -> tuple[str, Any]:
-    rows = value if isinstance(value, Mapping) else {}
-    rows = rows["function"] if isinstance(rows.get("function"), Mapping) else rows
-    name = next((rows[key] for key in _NAMES if isinstance(rows.get(key), str)), "")
-    given = next((rows[key] for key in _INPUTS if key in rows), None)
-    if given is None:  # the arguments beside the name
-        given = {key: each for key, each in rows.items() if key not in _NAMES} or None
-    return name, given
+    call = value if isinstance(value, Mapping) else {}
+    call = call["function"] if isinstance(call.get("function"), Mapping) else call
+    name = next((call[key] for key in _NAME_KEYS if isinstance(call.get(key), str)), "")
+    arguments = next((call[key] for key in _ARGUMENT_KEYS if key in call), None)
+    if arguments is None:  # they may be in the same object as the name
+        arguments = {key: call[key] for key in call if key not in _NAME_KEYS} or None
+    return name, arguments
 
 
 # --- errors ---------------------------------------------------------------------------------------
 
 
-LONGEST = 500
-"""Characters of a message."""
-_PLACES = ("error", "detail", "message", "msg", "error_description")
+LONGEST_MESSAGE = 500
+"""Characters."""
+_MESSAGE_KEYS = ("error", "detail", "message", "msg", "error_description")
 _EMPTY_ACCOUNT = compile_lazily(
     r"insufficient[_ ](quota|balance|credit|fund)|billing|payment|exceeded your current quota"
     r"|credit balance|out of credits|more credits",
     re.IGNORECASE,
 )
 # Gemini words a limit per minute like an empty account, but adds a RetryInfo with retryDelay.
-_SOON = compile_lazily(r"retry[_ ]?(in|after|delay)|try again in|per (minute|second)|RPM|TPM", re.I)
+_RATE = compile_lazily(r"retry[_ ]?(in|after|delay)|try again in|per (minute|second)|RPM|TPM", re.I)
 _PAUSE = compile_lazily(
     r'"retryDelay":\s*"(\d{1,6}(?:\.\d+)?)s"|(?:try again|retry) in (\d{1,6}(?:\.\d+)?) ?s', re.I
 )
@@ -182,38 +189,37 @@ def find_error(value: Any) -> tuple[dict[str, Any], str]:
     if isinstance(value, list):
         return find_error(value[0]) if value else ({}, "")
     if not isinstance(value, Mapping):
-        return {}, " ".join(str(value or "").split())[:LONGEST]
-    inner = next((value[name] for name in _PLACES if value.get(name)), None)
-    found, text = find_error(inner) if inner is not None else ({}, "")
-    return found or dict(value), text
+        return {}, " ".join(str(value or "").split())[:LONGEST_MESSAGE]
+    inner = next((value[name] for name in _MESSAGE_KEYS if value.get(name)), None)
+    innermost, text = find_error(inner) if inner is not None else ({}, "")
+    return innermost or dict(value), text
 
 
 def refuses_tools(text: str) -> bool:
-    """True if a model or its server says that it has no tool calls."""
+    """True if an error says that the model or its server does not support tool calls."""
     return bool(_TOOLS.search(text) and _UNSUPPORTED.search(text))
 
 
 def is_too_long(text: str) -> bool:
-    """True if a request and its answer do not fit into the model's context."""
+    """True if an error says that a request does not fit into the model's context."""
     return _TOO_LONG.search(text) is not None
 
 
-def find_context(error: Mapping[str, Any], text: str) -> int:
-    """The tokens that a model takes, by an error of :func:`parse_error`; 0 if it does not say.
-    llama.cpp has a key for it, ``n_ctx``; others say it in words."""
+def find_context_tokens(error: Mapping[str, Any], text: str) -> int:
+    """The size of the model's context in tokens, from the results of :func:`parse_error`; 0 if
+    unknown. llama.cpp has the key ``n_ctx``; others state it in the message."""
     match = _CONTEXT.search(text)
     context = error.get("n_ctx") or (int(match[1]) if match else 0)
     return context if type(context) is int else 0
 
 
 def find_pause_s(body: bytes) -> float:
-    """Seconds that an overloaded endpoint asks to wait in its body (Gemini, OpenAI); 0 if it does
-    not."""
-    found = _PAUSE.search(body.decode("utf-8", "replace"))
-    return float(found[1] or found[2]) if found else 0.0
+    """Seconds to wait that an overloaded endpoint (Gemini, OpenAI) states in its body, else 0."""
+    match = _PAUSE.search(body.decode("utf-8", "replace"))
+    return float(match[1] or match[2]) if match else 0.0
 
 
 def is_empty_account(body: bytes | str) -> bool:
     """True if a refusal (429) is about money, so that no waiting helps."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
-    return bool(_EMPTY_ACCOUNT.search(text)) and not _SOON.search(text)
+    return bool(_EMPTY_ACCOUNT.search(text)) and not _RATE.search(text)

@@ -9,8 +9,7 @@ from typing import Any, AnyStr, cast
 
 
 class LazyPattern:
-    """A proxy for a ``re.Pattern`` that is compiled on first use. The functions of ``re`` do not
-    accept it."""
+    """A proxy for a ``re.Pattern``, compiled on first use. Functions of ``re`` do not accept it."""
 
     def __init__(self, pattern: str | bytes, flags: int) -> None:
         self.pattern = pattern
@@ -24,14 +23,14 @@ class LazyPattern:
         return self._compiled
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.compile(), name)
-        setattr(self, name, found)  # a method is looked up once
-        return found
+        attribute = getattr(self.compile(), name)
+        setattr(self, name, attribute)  # the next time, this method is not called
+        return attribute
 
     def __repr__(self) -> str:
         return f"compile_lazily({self.pattern!r}, {self._flags})"
 
 
 def compile_lazily(pattern: AnyStr, flags: int = 0) -> "re.Pattern[AnyStr]":
-    """A pattern that is compiled on first use, which raises re.error for an invalid one."""
+    """A pattern that is compiled on first use; that raises re.error if it is invalid."""
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, int(flags)))

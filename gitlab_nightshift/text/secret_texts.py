@@ -1,8 +1,8 @@
 """Finds secrets: in a credential file's text, and by the names of variables and files.
 
-Of a text this is a guess: values with a key such as ``password``, words that look random, the
-bodies of private keys, and a line that is the whole file. Other lines stay, or ``apiVersion: v1``
-would be redacted everywhere. Certificates and public keys are not secret. Standard library only.
+In a text it guesses: values with a key such as ``password``, words that look random, the bodies of
+private keys, and the only line of a file are secrets. Other lines are not, or ``apiVersion: v1``
+would be redacted everywhere; nor are certificates and public keys. Standard library only.
 """
 
 import binascii
@@ -14,12 +14,12 @@ from collections.abc import Iterator
 
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
-LARGEST = 64 * 1024
-"""Bytes of a file; larger ones, such as bundles of certificates, are not searched."""
+LARGEST_FILE = 64 * 1024
+"""Bytes; larger files, such as bundles of certificates, are not searched."""
 SHORTEST_IN_FILE = 8
+"""Characters of a secret; shorter ones would redact words of every log."""
 _SHORTEST_NAMED = 4
-"""Characters of a secret; shorter ones would redact words of every log. One that a key names may be
-shorter."""
+"""Characters of a secret with a key such as ``password``."""
 LONGEST_LINE = 4096
 """Characters: the patterns take quadratic time."""
 _SHORTEST_WORD = 16
@@ -33,9 +33,9 @@ _CERTIFICATE = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS"  # base64 of "-----BEGIN CERTIFI
 _KEY_VALUE = compile_lazily(
     r"""(?:export\s|[\s"'<-])*([\w.@/:-]*[\w-])["']?\s*(?:=>|[:=>])\s*(\S.*)"""
 )
-IN_ADDRESS = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
+URL_PASSWORD = compile_lazily(r"://[^/\s:@]*:([^/\s@]+)@")
 _HINT = compile_lazily(r"TOKEN|PASS|PWD|SECRET|CREDENTIAL|KEY|_PAT|AUTH|BUNDLE_|/t/", re.I)
-"""A line without a match has none for ``_MARKED_SECRETS`` and ``_KEY_VALUE_INSIDE`` either."""
+"""Matches every line that ``_MARKED_SECRETS`` or ``_KEY_VALUE_INSIDE`` match, and is faster."""
 _MARKED_SECRETS = (
     r"://[^\s\"']{1,200}?/t/([\w-]+)/",  # conda's tokens
     r"""(?i)\b(?:authorization["']?\s{0,9}[:=]\s{0,9}["']?(?:basic|bearer|token)\s"""
@@ -76,14 +76,14 @@ def is_secret_name(name: str) -> bool:
 
 
 def read_plain_file(path: str, most: int) -> bytes | None:
-    """The bytes of a regular file; None if it is larger, a link, a device or a pipe."""
+    """The content of a regular file of up to ``most`` bytes; None for a link, device or pipe."""
     try:
         # O_NONBLOCK: opening a pipe that nobody writes to would block (fifo(7)).
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
-    state = os.fstat(fd)
-    if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > most:
         os.close(fd)
         return None
     with os.fdopen(fd, "rb") as file:
@@ -98,16 +98,16 @@ def remove_public_parts(text: str) -> str:
 def find_secrets(text: str) -> list[str]:
     """The probable secrets in a credential file's text, each once."""
     lines = _split_lines(remove_public_parts(text))
-    found = list(lines) if len(lines) == 1 else []
+    secrets = list(lines) if len(lines) == 1 else []
     for line in lines:
-        found += [*_find_named_in_line(line), *_find_random_words(line)]
-    return [each for each in dict.fromkeys(found) if len(each) >= SHORTEST_IN_FILE]
+        secrets += [*_find_named_in_line(line), *_find_random_words(line)]
+    return [secret for secret in dict.fromkeys(secrets) if len(secret) >= SHORTEST_IN_FILE]
 
 
 def find_named_secrets(text: str) -> list[str]:
     """Values that a text names as a password or token, or that are passwords in URLs."""
-    found = (each for line in _split_lines(text) for each in _find_named_in_line(line))
-    return [each for each in dict.fromkeys(found) if len(each) >= _SHORTEST_NAMED]
+    secrets = itertools.chain.from_iterable(map(_find_named_in_line, _split_lines(text)))
+    return [secret for secret in dict.fromkeys(secrets) if len(secret) >= _SHORTEST_NAMED]
 
 
 def _split_lines(text: str) -> list[str]:
@@ -121,18 +121,18 @@ def _split_lines(text: str) -> list[str]:
 def _find_named_in_line(line: str) -> Iterator[str]:
     if line.startswith(_COMMENT):
         return
-    yield from IN_ADDRESS.findall(line)
+    yield from URL_PASSWORD.findall(line)
     if fields := _PGPASS_LINE.fullmatch(line) or _HOST_PASSWORD.fullmatch(line):
         yield fields[1]
     if not _HINT.search(line):
         return
     for pattern in _MARKED_SECRETS:
         yield from re.findall(pattern, line)
-    yield from (_unquote_value(each) for each in _NAMED_BY_WORD.findall(line))
+    yield from map(_unquote_value, _NAMED_BY_WORD.findall(line))
     pairs = [pair.groups()] if (pair := _KEY_VALUE.fullmatch(line)) else []
     if '"' in line or "'" in line or "</" in line:
         pairs += itertools.chain.from_iterable(
-            re.findall(inner, line) for inner in _KEY_VALUE_INSIDE
+            re.findall(pattern, line) for pattern in _KEY_VALUE_INSIDE
         )
     for key, value in pairs:
         yield from _find_key_secrets(key, _unquote_value(value))
@@ -144,8 +144,8 @@ def _find_key_secrets(key: str, value: str) -> Iterator[str]:
         yield value
     if _BUNDLER_KEY.fullmatch(key):
         yield from (value, value.rpartition(":")[2])
-    if key.lower() == "auth" and ":" in (plain := _decode_base64(value)):
-        yield from (value, plain.partition(":")[2])
+    if key.lower() == "auth" and ":" in (login := _decode_base64(value)):
+        yield from (value, login.partition(":")[2])
 
 
 def _is_key_of_secret(key: str) -> bool:
@@ -161,17 +161,17 @@ def _decode_base64(value: str) -> str:
 
 def _find_random_words(line: str) -> Iterator[str]:
     pair = _KEY_VALUE.fullmatch(line)
-    # What a key names as secret is found whole by its key.
+    # A value with the key of a secret is found by ``_find_key_secrets``, as a whole.
     if not line.startswith(_COMMENT) and not (pair and _is_key_of_secret(pair[1])):
         yield from filter(_looks_random, _WORD.findall(pair[2] if pair else line))
 
 
 def _unquote_value(text: str) -> str:
     """The value of a line of YAML, JSON, XML, or ``key = value``, without its quotes."""
-    bare = re.sub(r"</[\w.:-]+>$", "", text).rstrip(",; ")
-    if bare[:1] in ("'", '"') and bare[-1:] == bare[:1]:
-        bare = bare[1:-1]
-    return bare.replace("\\n", "\n")
+    value = re.sub(r"</[\w.:-]+>$", "", text).rstrip(",; ")
+    if value[:1] in ("'", '"') and value[-1:] == value[:1]:
+        value = value[1:-1]
+    return value.replace("\\n", "\n")
 
 
 def _looks_random(word: str) -> bool:
@@ -183,7 +183,7 @@ def _looks_random(word: str) -> bool:
 # --- files that hold secrets, by their names ------------------------------------------------------
 
 
-_SECRET = compile_lazily(
+_SECRET_FILE = compile_lazily(
     r"""
     (^|/)(
         (?P<variables>\.env(\.(?!(example|sample|template|dist|defaults)$)[^/]*)?)  # .env.local
@@ -201,25 +201,25 @@ _SECRET = compile_lazily(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_INSTALLED = compile_lazily(
+_DEPENDENCY_FOLDER = compile_lazily(
     r"(^|/)(node_modules|bower_components|site-packages|vendor|third[_-]?party|target|dist)/", re.I
 )
-_VARIABLES = ("variables", "shell")
-"""The kinds that hold nothing but variables: ``.env`` and its kin."""
+_VARIABLE_GROUPS = ("variables", "shell")
+"""The groups of ``_SECRET_FILE`` for files with nothing but variables."""
 
 
 def is_secret_file(path: str) -> bool:
     """True for a file whose name says that it holds credentials."""
-    return _SECRET.search(path) is not None
+    return _SECRET_FILE.search(path) is not None
 
 
 def is_installed(path: str) -> bool:
-    """True for a file in a folder of dependencies or build products: they ship certificates and the
-    like, which are nobody's secret."""
-    return _INSTALLED.search(path) is not None
+    """True for a file in a folder of dependencies or build products: the certificates and keys that
+    they ship are public."""
+    return _DEPENDENCY_FOLDER.search(path) is not None
 
 
 def holds_variables(path: str) -> bool:
-    """True for ``.env`` and its kin."""
-    found = _SECRET.search(path)
-    return found is not None and any(found[kind] for kind in _VARIABLES)
+    """True for a file of environment variables, such as ``.env``."""
+    match = _SECRET_FILE.search(path)
+    return match is not None and any(match[group] for group in _VARIABLE_GROUPS)

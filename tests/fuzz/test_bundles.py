@@ -25,7 +25,7 @@ from gitlab_nightshift.repository.private_repository import (
     create_private_repository,
     list_diff_files,
 )
-from gitlab_nightshift.repository.rebuilt_change import LARGEST_LINE, make_change, read_answer
+from gitlab_nightshift.repository.rebuilt_change import LARGEST_LINE, read_answer, write_change
 from gitlab_nightshift.settings.load import build_settings
 from gitlab_nightshift.stages.publish.bundle_check import (
     build_publish_error,
@@ -116,7 +116,7 @@ class Real:
                 (),
                 read_job({}).ci_config_path,
             )
-            make_change(self.repository, told, self.base)
+            write_change(self.repository, told, self.base)
         except NightshiftError as error:
             assert error.code in REFUSED and "\n" not in error.message, error.message
             return False

@@ -13,7 +13,8 @@ import pytest
 
 from gitlab_nightshift.repository.checkout import Checkout, open_checkout
 from gitlab_nightshift.repository.checkout_restore import repair
-from gitlab_nightshift.repository.git import Git, build_isolated_git
+from gitlab_nightshift.repository.git import Git, build_isolated_git, find_repository_paths
+from gitlab_nightshift.repository.private_repository import Repository, create_private_repository
 from tests.repository.tools import remove_all, repository
 from tests.support import kept
 
@@ -40,7 +41,7 @@ class Box:
         output_dir: str = "nightshift",
         real_home: Path | None = None,
         *,
-        mounting: bool = False,
+        use_mounts: bool = False,
     ) -> Iterator[Checkout]:
         with open_checkout(
             self.root,
@@ -49,7 +50,7 @@ class Box:
             search_path=os.environ["PATH"],
             run_id="4711",
             real_home=real_home,
-            mounting=mounting,
+            use_mounts=use_mounts,
             warn=self.warnings.append,
         ) as checkout:
             yield checkout
@@ -57,9 +58,14 @@ class Box:
     def repair(self) -> bool:
         return repair(self.root, private=self.private, search_path=os.environ["PATH"])
 
+    def create_private(self, name: str = "git") -> Repository:
+        """A private repository that borrows the checkout's objects."""
+        paths = find_repository_paths(self.git, self.root)
+        return create_private_repository(self.git, self.private / name, paths)
+
     @property
     def beside(self) -> set[str]:
-        """What stands beside the checkout."""
+        """The names beside the checkout."""
         return {path.name for path in self.root.parent.iterdir()} - {self.root.name}
 
     @property
@@ -68,16 +74,16 @@ class Box:
 
 
 @cache
-def _first() -> tuple[Path, str]:
+def _make_template() -> tuple[Path, str]:
     """A repository of ``FILES``, made once, and its commit."""
     root = Path(tempfile.mkdtemp(prefix="shop-", dir=kept.folder), "shop")
     return root, repository(root, FILES)
 
 
 def new_repository(root: Path) -> str:
-    """A repository of ``FILES`` in a new folder, copied; its commit."""
-    made, base = _first()
-    shutil.copytree(made, root)
+    """Copy the repository of ``FILES`` to a new folder; returns its commit."""
+    template, base = _make_template()
+    shutil.copytree(template, root)
     return base
 
 
@@ -89,3 +95,8 @@ def box(tmp_path: Path) -> Iterator[Box]:
     private.mkdir(mode=0o700)
     yield Box(root, private, base)
     remove_all(tmp_path)
+
+
+@pytest.fixture
+def private(box: Box) -> Repository:
+    return box.create_private()

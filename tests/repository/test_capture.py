@@ -16,11 +16,20 @@ from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository import capture
 from gitlab_nightshift.repository.capture import CapturedChange
 from tests.repository.conftest import Box, new_repository
-from tests.repository.tools import commit, fifo, git, gone, link, listing, repository, write
+from tests.repository.tools import (
+    ODD_NAME,
+    commit,
+    fifo,
+    git,
+    gone,
+    link,
+    listing,
+    repository,
+    write,
+)
 from tests.support import kept
 from tests.system.test_openat import nest_folders
 
-ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
 
 BEFORE: dict[str, str | bytes] = {
@@ -30,7 +39,7 @@ BEFORE: dict[str, str | bytes] = {
     "crlf.txt": "one\r\ntwo\r\n",
     "kept/tracked.log": "tracked although ignored\n",
     "run.sh": "#!/bin/sh\n",
-    ODD: "odd\n",
+    ODD_NAME: "odd\n",
     ":(top)*": "a pattern as a name\n",
     "-name": "an option as a name\n",
     ".gitignore": "build/\n*.log\n!keep.log\n/only-folder/\n",
@@ -77,7 +86,7 @@ EDITS: dict[str, Edit] = {
     "link to file": lambda root: (gone(root, "link"), write(root, "link", "x")),
     "file to folder": file_to_folder,
     "folder to file": folder_to_file,
-    "odd names": lambda root: (write(root, ODD, "x"), write(root, f"d/{ODD}", "x")),
+    "odd names": lambda root: (write(root, ODD_NAME, "x"), write(root, f"d/{ODD_NAME}", "x")),
     "patterns as names": lambda root: (
         write(root, ":(top)*", "x"),
         write(root, "[a-z]*", "x"),
@@ -298,7 +307,7 @@ def test_under_attributes_and_settings(furnished: Box, tmp_path: Path) -> None:
 def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
     with furnished.open() as checkout:
         write(furnished.root, "README.md", "changed\nand more\n")
-        write(furnished.root, ODD, b"\0binary\n\n")
+        write(furnished.root, ODD_NAME, b"\0binary\n\n")
         (furnished.root / "src/app.py").unlink()
         captured = checkout.capture()
     assert (
@@ -308,7 +317,7 @@ def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
     git(furnished.root, "apply", "--cached", "--binary", stdin=captured.patch)
     assert git(furnished.root, "write-tree") == captured.tree_id
     counts = {file.path: (file.added, file.deleted) for file in captured.files}
-    assert counts == {"README.md": (2, 1), "src/app.py": (0, 5), ODD: (2, 1)}
+    assert counts == {"README.md": (2, 1), "src/app.py": (0, 5), ODD_NAME: (2, 1)}
     names = ("README.md", "odd \\xff\\nname", "src/app.py")
     assert captured.build_proposed() == ProposedChange(names, 4, 7, captured.tree_id)
     assert captured.size == ChangeSize(names, 4, 7)

@@ -15,9 +15,9 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import checkout_restore, prepared_checkout, throwaway_git
 from gitlab_nightshift.sandbox import uid_tier
 from tests.repository.conftest import Box, new_repository
-from tests.repository.test_git_mask import commit_often, die, night
+from tests.repository.test_git_mask import commit_often, night
 from tests.repository.test_owners import as_user, given
-from tests.repository.tools import commit, fork, git, wait_end, write
+from tests.repository.tools import commit, die, fork, git, wait_end, write
 from tests.sandbox.tools import open_folder
 from tests.support import kept
 from tests.support.runner import Runner
@@ -78,7 +78,7 @@ def killed(box: Box, when: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if when.endswith("saving"):
             patch.setattr(prepared_checkout, "write_saved", die)
-        with box.open(mounting=True):
+        with box.open(use_mounts=True):
             write(box.root, "README.md", "agent\n")
             write(box.root, "new", "agent")
             if when.endswith("working"):

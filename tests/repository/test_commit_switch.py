@@ -166,5 +166,5 @@ def test_without_a_look_it_would_write_where_that_says(
     git: Git, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
-    monkeypatch.setattr(commit_switch, "_identify", lambda _: None)
+    monkeypatch.setattr(commit_switch, "_identify_git_folder", lambda _: None)
     assert list(swapped(git, seed, tmp_path).iterdir())

@@ -8,12 +8,12 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository.delegated_repository import (
-    is_shared,
+    is_checkout_shared,
     restore_modes,
     restrict_access,
-    share,
+    share_state_folder,
 )
-from gitlab_nightshift.repository.state_folder import hold, take_over
+from gitlab_nightshift.repository.state_folder import hold_state_folder, take_over
 
 
 @pytest.fixture
@@ -30,25 +30,28 @@ def test_it_lasts_until_the_last_has_left(checkout: Path, tmp_path: Path) -> Non
     file, folder = checkout / ".git/config", checkout / ".git/logs"
     file.touch(0o644)
     folder.mkdir(0o755)
-    first, second = share(checkout, tmp_path), share(checkout, tmp_path)
+    first, second = share_state_folder(checkout, tmp_path), share_state_folder(checkout, tmp_path)
     for each in (first, second):
         held = each.__enter__()
         restrict_access(held.folder, [file, tmp_path / "none", folder])
         assert (mode(file), mode(folder)) == (0o600, 0o700)
     first.__exit__(None, None, None)
     assert (mode(file), mode(folder)) == (0o600, 0o700)
-    for exclusive in (hold, take_over):
+    for exclusive in (hold_state_folder, take_over):
         with pytest.raises(NightshiftError, match="another night runs"):
             exclusive(checkout, tmp_path)
-    assert is_shared(checkout, tmp_path)
+    assert is_checkout_shared(checkout, tmp_path)
     second.__exit__(None, None, None)
     assert (mode(file), mode(folder)) == (0o644, 0o755)
     assert list(tmp_path.iterdir()) == [checkout]
 
 
 def test_nobody_joins_a_run_that_needs_it_for_itself(checkout: Path, tmp_path: Path) -> None:
-    held = hold(checkout, tmp_path)
-    with pytest.raises(NightshiftError, match="another night runs"), share(checkout, tmp_path):
+    held = hold_state_folder(checkout, tmp_path)
+    with (
+        pytest.raises(NightshiftError, match="another night runs"),
+        share_state_folder(checkout, tmp_path),
+    ):
         pass
     held.close()
 
@@ -56,7 +59,7 @@ def test_nobody_joins_a_run_that_needs_it_for_itself(checkout: Path, tmp_path: P
 def test_the_next_start_after_a_kill_gives_the_modes_back(checkout: Path, tmp_path: Path) -> None:
     file = checkout / ".git/config"
     file.touch(0o644)
-    held = hold(checkout, tmp_path, shared=True)
+    held = hold_state_folder(checkout, tmp_path, shared=True)
     restrict_access(held.folder, [file])
     fcntl.flock(held.lock, fcntl.LOCK_UN)
     os.close(held.lock)

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.repository.difference import ChangedFile, read_difference
-from gitlab_nightshift.repository.git import find_repository_paths
-from gitlab_nightshift.repository.private_repository import (
-    build_diff_patch,
-    create_private_repository,
-    list_diff_files,
-)
+from gitlab_nightshift.repository.private_repository import build_diff_patch, list_diff_files
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 from tests.support.scripts import ScriptCase, read_cases, run_script
@@ -25,8 +20,7 @@ ten() { seq -f 'line %g' 10; }
 
 def since(box: Box, base: str) -> tuple[ChangedFile, ...]:
     """What the HEAD of the checkout changes: the same also if its patch is known already."""
-    paths = find_repository_paths(box.git, box.root)
-    repository = create_private_repository(box.git, box.private / "git", paths)
+    repository = box.create_private()
     trees = git(box.root, "rev-parse", base, "HEAD").split()
     found, files = read_difference(repository, *trees), list_diff_files(repository, *trees)
     repository.differences.clear()

@@ -18,9 +18,7 @@ from gitlab_nightshift.repository.git import (
 )
 from gitlab_nightshift.sandbox.process import CapturedOutput
 from tests.repository.conftest import Box
-from tests.repository.tools import commit, git, listing, write
-
-ODD = os.fsdecode(b"odd \xff\nname")
+from tests.repository.tools import ODD_NAME, commit, git, listing, write
 
 
 def test_nothing_of_the_callers_environment_reaches_git(
@@ -142,24 +140,24 @@ def test_changed_files_are_tracked_ones_staged_or_not(box: Box) -> None:
     write(box.root, "untracked", "x")
     write(box.root, "README.md", "changed\n")
     (box.root / "src/app.py").unlink()
-    write(box.root, ODD, "x")
-    git(box.root, "add", ODD)
-    assert set(list_changed_files(box.git, box.root)) == {"README.md", "src/app.py", ODD}
+    write(box.root, ODD_NAME, "x")
+    git(box.root, "add", ODD_NAME)
+    assert set(list_changed_files(box.git, box.root)) == {"README.md", "src/app.py", ODD_NAME}
 
 
 def test_files_of_a_revision(box: Box) -> None:
-    write(box.root, ODD, "12345")
+    write(box.root, ODD_NAME, "12345")
     write(box.root, "*", "star")
     (box.root / "link").symlink_to("README.md")
     commit(box.root)
     assert verbs.read_committed_file(box.git, box.root, "HEAD", "src/app.py") == b"print('app')\n"
-    assert verbs.read_committed_file(box.git, box.root, "HEAD", ODD) == b"12345"
+    assert verbs.read_committed_file(box.git, box.root, "HEAD", ODD_NAME) == b"12345"
     assert verbs.read_committed_file(box.git, box.root, "HEAD", "*") == b"star"
     for missing in ("nothing", "src", "link", ":(glob)**"):
         assert verbs.read_committed_file(box.git, box.root, "HEAD", missing) is None
-    blob = git(box.root, "rev-parse", f"HEAD:{ODD}")
+    blob = git(box.root, "rev-parse", f"HEAD:{ODD_NAME}")
     assert [*verbs.read_blob_sizes(box.git, box.root, [blob, "0" * 40, blob])] == [5, None, 5]
-    assert ODD in verbs.list_tracked_files(box.git, box.root)
+    assert ODD_NAME in verbs.list_tracked_files(box.git, box.root)
 
 
 def test_conversion_settings(box: Box) -> None:
@@ -197,9 +195,6 @@ def test_a_sha256_repository(box: Box, tmp_path: Path) -> None:
     found = verbs.find_repository_paths(box.git, tmp_path / "new")
     assert found.object_format == "sha256"
     assert len(verbs.read_head(box.git, tmp_path / "new")) == 64
-
-
-ODD_NAME = os.fsdecode(b"odd \xff\nname")
 
 
 def test_recent_files_follow_first_parents_and_leave_the_root_out(box: Box) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.repository.git_formats import (
-    NO_BRANCH,
-    Row,
+    UNBORN_HEAD,
+    GitEntry,
     list_git_folders,
     read_index,
     write_git_folder,
@@ -28,7 +28,7 @@ def run_git(folder: Path, *args: str) -> str:
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
 def test_git_takes_it_for_its_own(tmp_path: Path, object_format: str) -> None:
     settings = {"core.bare": "false", "core.autocrlf": "input", "core.eol": "a\n[alias]\n"}
-    write_git_folder(tmp_path / ".git", settings, head=NO_BRANCH, object_format=object_format)
+    write_git_folder(tmp_path / ".git", settings, head=UNBORN_HEAD, object_format=object_format)
     made = set(run_git(tmp_path, "config", "--local", "--list").split())
     subprocess.run(
         ["git", "init", "-q", "--template=", f"--object-format={object_format}", "theirs"],
@@ -83,7 +83,7 @@ def top(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return made
 
 
-def listed(top: Path, index: Path) -> dict[str, Row]:
+def listed(top: Path, index: Path) -> dict[str, GitEntry]:
     out = git(top, "ls-files", "-s", "-z", env={"GIT_INDEX_FILE": str(index)})
     rows = (row.split("\t", 1) for row in out.split("\0") if row)
     return {path: (meta.split()[0], meta.split()[1]) for meta, path in rows}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -21,11 +21,12 @@ from gitlab_nightshift.repository import (
     state_folder,
 )
 from gitlab_nightshift.repository.git_mask import unmask_git
-from gitlab_nightshift.repository.state_folder import StateFolder, keep_marked
+from gitlab_nightshift.repository.state_folder import StateFolder, keep_alive_mark
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.conftest import Box
 from tests.repository.tools import (
     commit,
+    die,
     fork,
     git,
     gone,
@@ -393,7 +394,7 @@ def test_the_real_git_is_never_removed_with_what_is_beside(
     assert listing(box.root, git_too=True) == before and not box.beside
 
 
-@pytest.mark.parametrize("step", ["save", "write_saved", "build_throwaway", "mask_git"])
+@pytest.mark.parametrize("step", ["save_checkout", "write_saved", "build_throwaway", "mask_git"])
 def test_an_error_on_the_way_in_leaves_nothing(
     box: Box, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -401,7 +402,7 @@ def test_an_error_on_the_way_in_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     before = listing(box.root, git_too=True)
-    module = prepared_checkout if step in ("save", "write_saved") else checkout_module
+    module = prepared_checkout if step in ("save_checkout", "write_saved") else checkout_module
     monkeypatch.setattr(module, step, fails)
     with pytest.raises((OSError, NightshiftError), match="No space left"), box.open():
         pass
@@ -423,11 +424,6 @@ def test_signals_wait_for_the_tidying(box: Box, monkeypatch: pytest.MonkeyPatch)
 
 
 # --- after a kill -----------------------------------------------------------------------------
-
-
-def die(*_: object) -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("alive")
 
 
 def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
@@ -550,7 +546,7 @@ def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
 
 def commit_and_die(box: Box) -> None:
     """An agent's commit in a night whose supervisor marks that it is alive; then the end of all."""
-    with keep_marked(box.root.with_name("shop.nightshift")):
+    with keep_alive_mark(box.root.with_name("shop.nightshift")):
         commit(box.root, "mine")
         (box.root / ".git/FETCH_HEAD").touch()
         die()

@@ -20,9 +20,9 @@ from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 from tests.repository.conftest import Box, new_repository
 from tests.repository.test_checkout_restore import checked_out
-from tests.repository.test_git_mask import die, timeless
+from tests.repository.test_git_mask import timeless
 from tests.repository.test_owners import given, owners
-from tests.repository.tools import Listing, commit, fork, git, gone, listing, wait_end, write
+from tests.repository.tools import Listing, commit, die, fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import open_folder
 from tests.support.kills import killed_at_each_place
 from tests.support.runner import Runner
@@ -51,7 +51,7 @@ class Night:
             with given(self.box, self.user) as checkout:
                 yield checkout
         else:
-            with self.box.open(mounting=self.way == "mounted") as checkout:
+            with self.box.open(use_mounts=self.way == "mounted") as checkout:
                 yield checkout
 
     def go(self, *, committing: bool = False, then: Callable[[], object] = lambda: None) -> None:
@@ -144,7 +144,7 @@ def test_an_agents_commit_keeps_nothing_from_being_undone_in_the_same_job(night:
     go = partial(night.go, committing=True, then=die)
     assert wait_end(fork(go)) == -signal.SIGKILL
     private, path = night.box.private, os.environ["PATH"]
-    assert repair(night.box.root, private=private, search_path=path, just_now=True)
+    assert repair(night.box.root, private=private, search_path=path, unused_since_run=True)
     assert (timeless(night.box.root), owners(night.box.root)) == before
     assert not night.left()
     assert wait_end(fork(go)) == -signal.SIGKILL

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from gitlab_nightshift.repository.owners import OwnershipError
 from gitlab_nightshift.sandbox import uid_tier as uid
 from gitlab_nightshift.sandbox.tiers import SandboxUser
 from tests.repository.conftest import Box, new_repository
-from tests.repository.tools import fork, git, listing, wait_end, write
+from tests.repository.tools import die, fork, git, listing, wait_end, write
 from tests.sandbox.tools import open_folder
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -221,11 +221,6 @@ def test_a_file_system_that_refuses(
 
 
 # --- after a kill -----------------------------------------------------------------------------
-
-
-def die(*_: object) -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("alive")
 
 
 def night(box: Box, when: str) -> None:

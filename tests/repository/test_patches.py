@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.repository import patches
-from gitlab_nightshift.repository.git import GitError, find_repository_paths
-from gitlab_nightshift.repository.patches import apply_patch, list_named_paths
-from gitlab_nightshift.repository.private_repository import (
-    Repository,
-    build_diff_patch,
-    create_private_repository,
-)
+from gitlab_nightshift.repository.git import GitError
+from gitlab_nightshift.repository.patches import apply_patch, list_patch_paths
+from gitlab_nightshift.repository.private_repository import Repository, build_diff_patch
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
@@ -20,15 +16,8 @@ from tests.repository.tools import commit, git, write
 ODD = [os.fsdecode(b"odd \xff\nname"), 'quo"te\\', "tab\tname", "ü.py", "a b/c d", "-- x", "b/a/b"]
 
 
-@pytest.fixture
-def private(box: Box) -> Repository:
-    return create_private_repository(
-        box.git, box.private / "git", find_repository_paths(box.git, box.root)
-    )
-
-
 def apply_to_whole(repository: Repository, onto: str, patch: bytes) -> str:
-    return patches._apply_to_whole(repository, onto, patch, None, "--binary")
+    return patches._apply_in_full_index(repository, onto, patch, None, "--binary")
 
 
 def test_a_patch_of_any_kind_makes_the_tree_that_it_was_made_of(
@@ -48,12 +37,12 @@ def test_a_patch_of_any_kind_makes_the_tree_that_it_was_made_of(
     (box.root / "src/app.py").chmod(0o755)
     write(box.root, "empty")
     head = commit(box.root)
-    monkeypatch.setattr(patches, "_apply_to_whole", None)  # it is not needed for any of them
+    monkeypatch.setattr(patches, "_apply_in_full_index", None)  # it is not needed for any of them
     made = build_diff_patch(private, base, head)
     renamed = git(box.root, "diff", "--binary", "--find-renames", base, head).encode() + b"\n"
     for patch in (made, renamed):
         assert apply_patch(private, base, patch) == resolve_tree(private, head)
-    named = {*list_named_paths(made)}
+    named = {*list_patch_paths(made)}
     assert {*ODD, "gone", "moved", "moved-away", "empty", "binary", "src/app.py"} <= named
 
 
@@ -96,7 +85,7 @@ def test_a_file_that_the_patch_hides_is_not_overwritten(
     private: Repository, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever way of naming a file git knows beside those that are found here."""
-    monkeypatch.setattr(patches, "list_named_paths", lambda _patch: iter(()))
+    monkeypatch.setattr(patches, "list_patch_paths", lambda _patch: iter(()))
     with pytest.raises(GitError):
         apply_patch(private, box.base, NEW_FILE.format("README.md").encode())
 

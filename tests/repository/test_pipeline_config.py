@@ -5,9 +5,7 @@ import os
 import pytest
 
 from gitlab_nightshift.registry.pipeline_files import NO_INCLUDES, CiFiles
-from gitlab_nightshift.repository.git import find_repository_paths
 from gitlab_nightshift.repository.pipeline_config import read_pipeline_files
-from gitlab_nightshift.repository.private_repository import create_private_repository
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, write
 
@@ -18,10 +16,7 @@ def read_in(box: Box, files: dict[str, str], config: str = ".gitlab-ci.yml") -> 
     base = commit(box.root)
     for name in files:  # what lies in the checkout does not count
         write(box.root, name, "include: planted.yml\n")
-    repository = create_private_repository(
-        box.git, box.private / "git", find_repository_paths(box.git, box.root)
-    )
-    return read_pipeline_files(repository, base, config)
+    return read_pipeline_files(box.create_private(), base, config)
 
 
 def test_configuration_and_its_includes_at_the_commit(box: Box) -> None:
@@ -44,10 +39,8 @@ def test_link_is_not_followed(box: Box) -> None:
     (box.root / ".gitlab-ci.yml").symlink_to("real.yml")
     write(box.root, "real.yml", "include: included.yml\n")
     base = commit(box.root)
-    repository = create_private_repository(
-        box.git, box.private / "git", find_repository_paths(box.git, box.root)
-    )
-    assert not read_pipeline_files(repository, base, ".gitlab-ci.yml").contains("included.yml")
+    files = read_pipeline_files(box.create_private(), base, ".gitlab-ci.yml")
+    assert not files.contains("included.yml")
 
 
 @pytest.mark.parametrize("config", ["ci/main.yml", "/ci/main.yml"])

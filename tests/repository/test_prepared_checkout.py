@@ -28,7 +28,7 @@ from gitlab_nightshift.repository.state_folder import (
     LockedStateFolder,
     StateFolder,
     find_state_folder,
-    hold,
+    hold_state_folder,
 )
 from gitlab_nightshift.repository.tree_snapshot import NOTHING
 from tests.nights_sandbox.test_plain_user import PLAIN
@@ -38,7 +38,7 @@ from tests.sandbox.tools import open_folder
 
 
 def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
-    held = hold(box.root, box.private.parent)
+    held = hold_state_folder(box.root, box.private.parent)
     made = prepare_checkout(
         held, box.root, git=box.git, machine_git=box.git, output_dir="nightshift", run_id="4711"
     )
@@ -52,8 +52,8 @@ def restore(box: Box, held: LockedStateFolder) -> list[str]:
         box.root,
         private=box.private,
         search_path=os.environ["PATH"],
-        just_now=True,
-        tell=lambda report: told.extend(report.trouble),
+        unused_since_run=True,
+        receive_report=lambda report: told.extend(report.problems),
         held=held,
     )
     return told
@@ -77,7 +77,7 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
         private=box.private,
         search_path=os.environ["PATH"],
         warn=box.warnings.append,
-        mounting=way == "mounted",
+        use_mounts=way == "mounted",
     ) as checkout:
         write(box.root, "README.md", "agent\n")
         write(box.root, "build/kept", "agent")
@@ -109,7 +109,7 @@ def test_what_cannot_be_put_back_is_told(box: Box, monkeypatch: pytest.MonkeyPat
 
 def test_only_a_clean_checkout_is_taken(box: Box) -> None:
     write(box.root, "README.md", "mine\n")
-    held = hold(box.root, box.private.parent)
+    held = hold_state_folder(box.root, box.private.parent)
     with pytest.raises(NightshiftError, match="local changes") as caught:
         prepare_checkout(
             held, box.root, git=box.git, machine_git=box.git, output_dir="nightshift", run_id="1"
@@ -174,7 +174,7 @@ def be_tricked(box: Box, way: str, trick: Callable[[Path], object]) -> list[str]
     told = box.warnings.append
     path = os.environ["PATH"]
     with open_prepared(
-        made, private=box.private, search_path=path, warn=told, mounting=way == "mounted"
+        made, private=box.private, search_path=path, warn=told, use_mounts=way == "mounted"
     ):
         write(box.root, "README.md", "agent\n")
         write(box.root, "new", "agent")
@@ -287,8 +287,8 @@ def restored(box: Box) -> PreparedCheckout:
         box.root,
         private=box.private,
         search_path=os.environ["PATH"],
-        just_now=True,
-        tell=reports.append,
+        unused_since_run=True,
+        receive_report=reports.append,
         held=held,
     )
     assert reports[-1].saved
@@ -296,7 +296,7 @@ def restored(box: Box) -> PreparedCheckout:
 
 
 def prepared_again(box: Box, earlier: PreparedCheckout) -> PreparedCheckout | None:
-    held = hold(box.root, box.private.parent)
+    held = hold_state_folder(box.root, box.private.parent)
     try:
         return prepare_restored(held, earlier, "4712")
     finally:
@@ -310,7 +310,7 @@ def test_a_restored_checkout_is_prepared_again_without_git(
     earlier = restored(box)
     with monkeypatch.context() as patched:
         patched.setattr(Git, "run", lambda *args, **named: pytest.fail(f"git {args}"))
-        held = hold(box.root, box.private.parent)
+        held = hold_state_folder(box.root, box.private.parent)
         again = prepare_restored(held, earlier, "4712")
     assert again
     write(box.root, "mine", "agent, once more")

@@ -12,7 +12,7 @@ from gitlab_nightshift.repository.git import (
     find_repository_paths,
     read_head,
 )
-from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
+from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_checkout
 from tests.support.trees import assert_same, whole_tree
 from tests.support.world import commit, git
 
@@ -69,7 +69,7 @@ def test_a_copy_has_all_files_as_they_are(source: Path, tmp_path: Path) -> None:
     (source / "out/result").write_text("not this one\n")
     before = whole_tree(source)
     folder = tmp_path / "new"
-    copy_out(own, folder, place, head, {}, source, "out")
+    copy_checkout(own, folder, place, head, {}, source, "out")
     assert_same(whole_tree(source), before)
     assert (folder / "ignored/closed/x").read_text() == "x"
     assert not (folder / "out").exists()

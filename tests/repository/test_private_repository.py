@@ -17,20 +17,12 @@ from gitlab_nightshift.repository.private_repository import (
     read_blobs,
     write_blob,
 )
-from gitlab_nightshift.repository.tree_objects import make_tree, resolve_tree
+from gitlab_nightshift.repository.tree_objects import resolve_tree, write_checked_tree
 from tests.repository.conftest import Box
-from tests.repository.tools import commit, git, listing, write
+from tests.repository.tools import ODD_NAME, commit, git, listing, write
 
-ODD = os.fsdecode(b"odd \xff\nname")
 ANN = CommitIdentity("Ann Ümlaut", "ann@example.org")
 BOB = CommitIdentity("Bob", "bob@example.org")
-
-
-@pytest.fixture
-def private(box: Box) -> Repository:
-    return create_private_repository(
-        box.git, box.private / "git", find_repository_paths(box.git, box.root)
-    )
 
 
 def next_commit(box: Box, path: str, data: str | bytes) -> str:
@@ -75,7 +67,7 @@ def test_a_patch_gives_the_tree_it_was_made_of(box: Box, private: Repository) ->
     write(box.root, "src/app.py", "trailing space \r\n")
     (box.root / "src/app.py").chmod(0o755)
     write(box.root, "binary", bytes(range(256)))
-    new = next_commit(box, ODD, "x")
+    new = next_commit(box, ODD_NAME, "x")
     made = verbs.build_diff_patch(private, box.base, new)
     assert apply_patch(private, box.base, made) == resolve_tree(private, new)
     assert verbs.build_diff_patch(private, box.base, box.base) == b""
@@ -106,7 +98,7 @@ def test_differences_are_told_with_counts(box: Box, private: Repository) -> None
     (box.root / "README.md").symlink_to("src")
     (box.root / "src/app.py").chmod(0o755)
     write(box.root, "binary", b"\0")
-    new = next_commit(box, ODD, "x")
+    new = next_commit(box, ODD_NAME, "x")
     found = {
         f.path: (f.status, f.added, f.deleted) for f in verbs.list_diff_files(private, old, new)
     }
@@ -115,7 +107,7 @@ def test_differences_are_told_with_counts(box: Box, private: Repository) -> None
         "README.md": ("T", 1, 1),
         "src/app.py": ("M", 0, 0),
         "binary": ("M", 1, 3),
-        ODD: ("A", 1, 0),
+        ODD_NAME: ("A", 1, 0),
     }
 
 
@@ -205,7 +197,7 @@ def test_a_tree_is_made_of_names_modes_and_blobs(box: Box, private: Repository) 
     new = box.base
     for path, data in (
         ("src/app.py/inner", "x\n"),
-        (ODD, "y\n"),
+        (ODD_NAME, "y\n"),
         ("deep/er/tool.sh", "z\n"),
     ):
         if (box.root / "src/app.py").is_file():
@@ -214,17 +206,17 @@ def test_a_tree_is_made_of_names_modes_and_blobs(box: Box, private: Repository) 
         new = commit(box.root)
     found = list_diff_files(private, box.base, new)
     entries = [(file.mode, file.blob, file.path) for file in found]
-    assert make_tree(private, box.base, entries) == resolve_tree(private, new)
-    assert make_tree(private, box.base, []) == resolve_tree(private, box.base)
+    assert write_checked_tree(private, box.base, entries) == resolve_tree(private, new)
+    assert write_checked_tree(private, box.base, []) == resolve_tree(private, box.base)
 
 
 def test_no_tree_is_made_with_names_that_are_gits_own(box: Box, private: Repository) -> None:
     blob = git(box.root, "rev-parse", "HEAD:README.md")
     for path in (".git/config", "a/.GIT/x", "../x", "/x", "a//b", "git~1/x", ".git\u200c/x", "."):
         with pytest.raises(ValueError):
-            make_tree(private, box.base, [("100644", blob, path)])
+            write_checked_tree(private, box.base, [("100644", blob, path)])
     readme = ("100644", blob, "README.md")
     with pytest.raises(ValueError):  # no difference
-        make_tree(private, box.base, [readme])
+        write_checked_tree(private, box.base, [readme])
     with pytest.raises(ValueError):  # the same path twice
-        make_tree(private, box.base, [("000000", "0" * 40, "README.md"), readme])
+        write_checked_tree(private, box.base, [("000000", "0" * 40, "README.md"), readme])

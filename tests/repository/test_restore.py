@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from gitlab_nightshift.repository.tree_snapshot import ComparedTree, compare
 from gitlab_nightshift.sandbox.process import run_bounded
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import (
+    ODD_NAME,
     commit,
     fifo,
     git,
@@ -32,7 +34,6 @@ from tests.repository.tools import (
 from tests.support import kept
 from tests.system.test_openat import nest_folders
 
-ODD = os.fsdecode(b"odd \xff\nname")
 Edit = Callable[[Path], object]
 Action = tuple[str, str, str]
 
@@ -98,7 +99,7 @@ EDITS: dict[str, Edit] = {
     "all deleted": _everything_gone,
     "new": lambda root: write(root, "new/deep/file"),
     "new and ignored": lambda root: write(root, "build/new/file.o"),
-    "new names": lambda root: write(root, f"{ODD}2/{ODD}"),
+    "new names": lambda root: write(root, f"{ODD_NAME}2/{ODD_NAME}"),
     "renamed": lambda root: (root / "src").rename(root / "source"),
     "modes": _modes,
     "times": _times,
@@ -124,7 +125,7 @@ def furnish(box: Box) -> None:
     write(root, "secret", "nobody", 0o000)
     write(root, "build/old.o", "object")
     write(root, "locked/inside", "x")
-    write(root, ODD, "odd")
+    write(root, ODD_NAME, "odd")
     (root / "empty").mkdir()
     (root / "link").symlink_to("READ\nME")
     (root / "locked").chmod(0o000)
@@ -237,7 +238,7 @@ def test_tracked_files_have_a_limit_of_their_own(box: Box, monkeypatch: pytest.M
 
 
 def test_copies_leave_most_of_the_disk_free(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_state, "_free", lambda _folder: 400)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=400))
     for name in ("a", "b"):
         write(box.root, name, "u" * 60)
         write(box.root, f"build/{name}", "i" * 60)
@@ -366,7 +367,7 @@ def test_root_gives_files_back_to_their_owner(box: Box) -> None:
 
 # --- random edits -----------------------------------------------------------------------------
 
-PATHS = ["a", "a/b", "a/b/c", "d", "e/f", "e", ".gitignore", "x.log", "x.log/y", ODD]
+PATHS = ["a", "a/b", "a/b/c", "d", "e/f", "e", ".gitignore", "x.log", "x.log/y", ODD_NAME]
 TRACKED = {"a", "a/b", "a/b/c", "d", "e", "e/f", ".gitignore"}
 paths = st.sampled_from(PATHS)
 actions = st.one_of(
@@ -443,7 +444,7 @@ def test_any_edit_is_undone(
 def test_files_without_number_are_removed_without_a_list_of_them(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gitlab_nightshift.repository.restore.MOST_NEW", 100)
+    monkeypatch.setattr("gitlab_nightshift.repository.restore.MOST_NEW_ENTRIES", 100)
     monkeypatch.setattr("gitlab_nightshift.system.openat._BATCH", 7)
     before = listing(box.root)
     with box.open() as checkout:
@@ -475,7 +476,7 @@ def _apply_captured(
         if command:
             argv, env = ["sh", "-c", command], dict(os.environ)
             run_bounded(argv, cwd=box.root, env=env, timeout_s=60, longest=1_000)
-        checkout.apply_change(captured, as_captured=True)
+        checkout.apply_change(captured, unchanged=True)
         assert (box.root / "src/app.py").read_text() == "agent"
         return len(looks), (box.root / "README.md").read_text()
 

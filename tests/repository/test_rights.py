@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.repository import restore
-from gitlab_nightshift.repository.acl import NAMES
+from gitlab_nightshift.repository.acl import ATTRIBUTE_NAMES
 from tests.repository.conftest import Box, new_repository
 from tests.repository.tools import fork, git, listing, wait_end, write
 from tests.sandbox.tools import open_folder
@@ -70,7 +70,7 @@ def access_list(user: int, rights: int) -> bytes:
 def by_access_list(root: Path) -> None:
     for path in everything(root):
         executable = path.stat().st_mode & 0o100
-        for name in NAMES[: 2 if path.is_dir() else 1]:
+        for name in ATTRIBUTE_NAMES[: 2 if path.is_dir() else 1]:
             os.setxattr(path, name, access_list(NOBODY, 7 if executable else 6))
 
 
@@ -146,9 +146,9 @@ def mess(root: Path) -> None:
     write(root, "new/file", "x")
 
 
-def night(box: Box, *, mounting: bool) -> None:
+def night(box: Box, *, use_mounts: bool) -> None:
     """Two attempts; called as the user."""
-    with box.open(mounting=mounting) as checkout:
+    with box.open(use_mounts=use_mounts) as checkout:
         for _ in range(2):
             mess(box.root)
             captured = checkout.capture()
@@ -190,7 +190,9 @@ def rights(root: Path) -> dict[str, Rights]:
     found: dict[str, Rights] = {}
     for path in everything(root):
         status = path.lstat()
-        lists = tuple(os.getxattr(path, name) for name in os.listxattr(path) if name in NAMES)
+        lists = tuple(
+            os.getxattr(path, name) for name in os.listxattr(path) if name in ATTRIBUTE_NAMES
+        )
         found[str(path.relative_to(root))] = Rights((status.st_uid, status.st_gid), lists)
     return found
 
@@ -199,18 +201,21 @@ def rights(root: Path) -> dict[str, Rights]:
 def test_the_tree_is_put_back_for_whoever_works_in_it(box: Box, name: str) -> None:
     case = CASES[name]
     os.chown(box.private, case.user, case.user)
-    for mounting in (False, True):
+    for use_mounts in (False, True):
         prepared(case, box.root)
         before, rights_before = contents(box.root), rights(box.root)
-        assert as_user(case.user, partial(night, box, mounting=mounting)) == 0, (name, mounting)
-        assert contents(box.root) == before, (name, mounting)
+        assert as_user(case.user, partial(night, box, use_mounts=use_mounts)) == 0, (
+            name,
+            use_mounts,
+        )
+        assert contents(box.root) == before, (name, use_mounts)
         after = rights(box.root)
         given = {path for path in after if after[path] != rights_before[path]}
         assert [path for path in after if after[path].lists != rights_before[path].lists] == []
         touched = {"README.md", "run.sh", "src/app.py", "build/cache"}
-        assert given <= (touched if case.unlike else set()), (name, mounting)
+        assert given <= (touched if case.unlike else set()), (name, use_mounts)
         assert (box.private / "warnings").read_text() == "", "nothing that anybody can mend"
-        assert not box.beside, (name, mounting)
+        assert not box.beside, (name, use_mounts)
     assert git(box.root, "-c", "safe.directory=*", "status", "--porcelain") == ""
 
 
@@ -220,13 +225,13 @@ def test_without_the_list_a_file_would_be_its_groups(
     """The control: with an access list the group's bits are its mask."""
     prepared(CASES["by access list"], box.root)
     os.chown(box.private, NOBODY, NOBODY)
-    monkeypatch.setattr(restore, "give_lists", lambda *_: None)
+    monkeypatch.setattr(restore, "set_acls", lambda *_: None)
     for path in everything(box.root):
         if path.is_dir():
-            os.removexattr(path, NAMES[1])
-    assert as_user(NOBODY, partial(night, box, mounting=True)) == 0
+            os.removexattr(path, ATTRIBUTE_NAMES[1])
+    assert as_user(NOBODY, partial(night, box, use_mounts=True)) == 0
     assert (box.root / "README.md").stat().st_mode & 0o060 == 0o060
-    assert NAMES[0] not in os.listxattr(box.root / "README.md")
+    assert ATTRIBUTE_NAMES[0] not in os.listxattr(box.root / "README.md")
 
 
 def test_a_parent_that_cannot_be_written(box: Box) -> None:
@@ -236,7 +241,7 @@ def test_a_parent_that_cannot_be_written(box: Box) -> None:
     os.chown(box.private, NOBODY, NOBODY)
     box.private.parent.chmod(0o777)
     before = contents(box.root)
-    for mounting in (False, True):
-        assert as_user(NOBODY, partial(night, box, mounting=mounting)) == 0
+    for use_mounts in (False, True):
+        assert as_user(NOBODY, partial(night, box, use_mounts=use_mounts)) == 0
         assert contents(box.root) == before
         assert {path.name for path in box.private.parent.iterdir()} == {"builds", "private"}

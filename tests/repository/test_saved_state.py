@@ -12,7 +12,7 @@ from gitlab_nightshift.repository.saved_state import (
     SavedCheckout,
     list_checkout,
     read_saved,
-    save,
+    save_checkout,
     write_saved,
 )
 from tests.repository.conftest import Box
@@ -29,7 +29,7 @@ def saved(box: Box, tmp_path: Path) -> SavedCheckout:
     (box.root / "sparse").unlink()
     write(box.root, os.fsdecode(b"odd\xff\n"), "untracked")
     write(box.root, "build/kept", "ignored")
-    return save(box.git, box.root, list_checkout(box.git, box.root), tmp_path / "copies")
+    return save_checkout(box.git, box.root, list_checkout(box.git, box.root), tmp_path / "copies")
 
 
 def test_it_is_read_as_it_was_written(saved: SavedCheckout, tmp_path: Path) -> None:

@@ -51,11 +51,11 @@ def test_a_mount_point(mounted: Box) -> None:
     """Nothing has to move where the throw-away is mounted; else a place on that file system is
     needed, such as a TMPDIR there."""
     before = listing(mounted.root, git_too=True)
-    with mounted.open(mounting=True) as checkout:
+    with mounted.open(use_mounts=True) as checkout:
         write(mounted.root, "README.md", "agent\n")
         assert [file.path for file in checkout.capture().files] == ["README.md"]
         assert mounted.beside == {"shop.nightshift"}
-        with pytest.raises(NightshiftError, match="another night"), mounted.open(mounting=True):
+        with pytest.raises(NightshiftError, match="another night"), mounted.open(use_mounts=True):
             pass
     assert listing(mounted.root, git_too=True) == before
     assert not mounted.beside

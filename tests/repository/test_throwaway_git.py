@@ -18,8 +18,7 @@ from gitlab_nightshift.sandbox.proof import prove
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 from tests.repository.conftest import Box
-from tests.repository.test_git_mask import die
-from tests.repository.tools import fork, git, gone, listing, wait_end, write
+from tests.repository.tools import die, fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import PYTHON, Done, Room, open_folder
 from tests.support.programs import need_program
 
@@ -51,7 +50,7 @@ def test_git_works_inside_and_the_real_one_stays(
     git(box.root, "config", "http.extraHeader", SECRET)
     before = listing(box.root, git_too=True)
     inside = partial(run, sandbox=sandbox, scratch=tmp_path / "scratch")
-    with box.open(mounting=True) as checkout:
+    with box.open(use_mounts=True) as checkout:
         assert not box.beside - {"shop.nightshift"}
         line = (
             'set -e; test -z "$(git status --porcelain)"; git log --format=%s; git config --list;'
@@ -82,7 +81,7 @@ def test_the_proof_knows_the_real_one_by_its_inode(
     box: Box, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """The control is the same without the mount."""
-    with box.open(mounting=True) as checkout:
+    with box.open(use_mounts=True) as checkout:
         room = confined(checkout, sandbox, tmp_path / "scratch")
         targets = ProbeTargets(secrets=tuple(path for path in checkout.secrets if path.exists()))
         assert targets.secrets
@@ -104,7 +103,7 @@ UNMOUNT = (
 def test_it_cannot_be_unmounted(box: Box, sandbox: Sandbox, tmp_path: Path) -> None:
     """The control does the same with the rights to it."""
     git(box.root, "config", "http.extraHeader", SECRET)
-    with box.open(mounting=True) as checkout:
+    with box.open(use_mounts=True) as checkout:
         done = confined(checkout, sandbox, tmp_path / "scratch").python(UNMOUNT)
         assert done.stdout.startswith("-1\n[core]") and SECRET not in done.stdout
         if os.geteuid() != 0:
@@ -123,7 +122,7 @@ def killed(box: Box, when: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if when == "saving":
             patch.setattr(prepared_checkout, "write_saved", die)
-        with box.open(mounting=True):
+        with box.open(use_mounts=True):
             write(box.root, "README.md", "agent\n")
             write(box.root, "new", "agent")
             gone(box.root, "src/app.py")
@@ -164,7 +163,7 @@ def test_where_git_is_no_folder_it_is_moved(box: Box, tmp_path: Path, kind: str)
         (outer / ".git").rename(tmp_path / "outer" / "real")
         (outer / ".git").symlink_to("../real")
     before = listing(outer, git_too=True)
-    with Box(outer, box.private, box.base).open(mounting=True) as checkout:
+    with Box(outer, box.private, box.base).open(use_mounts=True) as checkout:
         assert checkout.mounts == ()
         assert git(outer, "status", "--porcelain") == ""
     assert listing(outer, git_too=True) == before

@@ -6,25 +6,17 @@ from random import Random
 import pytest
 
 from gitlab_nightshift.repository import tree_listing
-from gitlab_nightshift.repository.git import GitError, find_repository_paths
+from gitlab_nightshift.repository.git import GitError
 from gitlab_nightshift.repository.packed_listing import ListedFile, TreeListing
-from gitlab_nightshift.repository.private_repository import Repository, create_private_repository
 from gitlab_nightshift.repository.tree_listing import list_names, list_tree
 from tests.repository.conftest import Box
-from tests.repository.tools import commit, git, link, write
-
-ODD = os.fsdecode(b"odd \xff\nname")
-
-
-def opened(box: Box, name: str) -> Repository:
-    paths = find_repository_paths(box.git, box.root)
-    return create_private_repository(box.git, box.private / name, paths)
+from tests.repository.tools import ODD_NAME, commit, git, link, write
 
 
 def test_what_is_derived_is_what_git_lists(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     write(box.root, "a-b", "x")
     old = commit(box.root)
-    for path in (ODD, "a/b", "a.c", "src/app.py/inner", "é"):
+    for path in (ODD_NAME, "a/b", "a.c", "src/app.py/inner", "é"):
         if path.startswith("src/app.py"):
             (box.root / "src/app.py").unlink()
         write(box.root, path, os.fsencode(path))
@@ -32,16 +24,16 @@ def test_what_is_derived_is_what_git_lists(box: Box, monkeypatch: pytest.MonkeyP
     (box.root / "README.md").chmod(0o755)
     git(box.root, "update-index", "--add", "--cacheinfo", "160000", "e" * 40, "module")
     new = commit(box.root)
-    listed = list_tree(opened(box, "whole"), new)
-    private = opened(box, "git")
+    listed = list_tree(box.create_private("whole"), new)
+    private = box.create_private("git")
     list_tree(private, old)
-    monkeypatch.setattr(tree_listing, "_list", None)
+    monkeypatch.setattr(tree_listing, "_read_listing", None)
     assert [*list_tree(private, new).items()] == [*listed.items()], "in the same order"
-    assert list_names(private, new) == listed.keys() == list_names(opened(box, "names"), new)
+    assert list_names(private, new) == listed.keys() == list_names(box.create_private("names"), new)
 
 
 def _choose_path(random: Random) -> str:
-    names = ("a", "a-b", "a.c", "b", ODD, "é")
+    names = ("a", "a-b", "a.c", "b", ODD_NAME, "é")
     return "/".join(random.choice(names) for _ in range(random.randrange(1, 4)))
 
 
@@ -60,7 +52,7 @@ def test_a_derived_listing_is_sorted_as_one_of_its_own() -> None:
 
 
 def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    private = opened(box, "git")
+    private = box.create_private("git")
     list_tree(private, box.base)
     monkeypatch.setattr(tree_listing, "MOST_DIFFERING", 1)
     write(box.root, "one", "1")
@@ -71,4 +63,4 @@ def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.Monk
 def test_what_is_no_tree_is_an_error(box: Box) -> None:
     for ask in (list_tree, list_names):
         with pytest.raises(GitError):
-            ask(opened(box, ask.__name__), "0" * 40)
+            ask(box.create_private(ask.__name__), "0" * 40)

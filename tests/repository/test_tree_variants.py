@@ -11,14 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitlab_nightshift.repository import apply_change
-from gitlab_nightshift.repository.git import (
-    Git,
-    build_isolated_git,
-    find_repository_paths,
-    split_names,
-)
+from gitlab_nightshift.repository.git import Git, build_isolated_git, split_names
 from gitlab_nightshift.repository.private_repository import (
-    MOST_KEPT,
+    MOST_CACHED_INDEXES,
     Repository,
     RepositoryParts,
     create_private_repository,
@@ -29,7 +24,7 @@ from gitlab_nightshift.repository.private_repository import (
 from gitlab_nightshift.repository.tree_objects import (
     list_differences,
     resolve_tree,
-    write_modified_tree,
+    write_tree_with_files,
 )
 from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
@@ -43,8 +38,7 @@ def private(box: Box) -> Repository:
     write(box.root, "run.sh", "#!/bin/sh\n")
     (box.root / "run.sh").chmod(0o755)
     commit(box.root)
-    parts = find_repository_paths(box.git, box.root)
-    return create_private_repository(box.git, box.private / "git", parts)
+    return box.create_private()
 
 
 @contextmanager
@@ -65,7 +59,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def test_files_keep_their_mode_and_come_and_go(box: Box, private: Repository) -> None:
     head = git(box.root, "rev-parse", "HEAD")
     files = {"run.sh": b"exit 1\n", "README.md": None, "new/deep.txt": b"new\n"}
-    tree = write_modified_tree(private, head, files)
+    tree = write_tree_with_files(private, head, files)
     listed = private.run("ls-tree", "-r", tree).decode()
     found = {(row.split()[0], row.split("\t")[1]) for row in listed.splitlines()}
     assert {("100755", "run.sh"), ("100644", "new/deep.txt")} <= found
@@ -78,9 +72,9 @@ def test_a_variant_starts_git_only_for_folders_that_were_not_read_before(
 ) -> None:
     head = git(box.root, "rev-parse", "HEAD")
     with counted(monkeypatch) as first:
-        tree = write_modified_tree(private, head, {"README.md": b"one\n"})
+        tree = write_tree_with_files(private, head, {"README.md": b"one\n"})
     with counted(monkeypatch) as second:
-        write_modified_tree(private, head, {f"new/{n}.txt": b"x\n" for n in range(50)})
+        write_tree_with_files(private, head, {f"new/{n}.txt": b"x\n" for n in range(50)})
         assert [*list_differences(private, head, tree)] == ["README.md"]
     assert first == ["cat-file"]
     assert second == []
@@ -103,11 +97,11 @@ def test_variants_and_differences_are_those_of_git(
         made = build_isolated_git(root / "home", os.environ["PATH"])
         private = create_private_repository(made, root / "git", RepositoryParts((), "sha1"))
         files = drop_clashes(old)
-        base = write_modified_tree(private, EMPTY, files)
+        base = write_tree_with_files(private, EMPTY, files)
         kept = {path: data for path, data in files.items() if path not in new}
         wanted = drop_clashes({**{p: d for p, d in new.items() if d is not None}, **kept})
         gone = dict.fromkeys(files.keys() - wanted.keys())
-        tree = write_modified_tree(private, base, {**gone, **wanted})
+        tree = write_tree_with_files(private, base, {**gone, **wanted})
         rows = private.run("ls-tree", "-r", "-z", tree).decode().split("\0")
         assert {row.partition("\t")[2] for row in rows if row} == wanted.keys()
         assert private.run("fsck", "--strict", "--no-dangling") == b""
@@ -132,11 +126,13 @@ def test_a_kept_index_is_that_of_its_tree_whatever_came_later(
     box: Box, private: Repository
 ) -> None:
     head = git(box.root, "rev-parse", "HEAD")
-    trees = [write_modified_tree(private, head, {"README.md": f"{n}\n".encode()}) for n in range(9)]
+    trees = [
+        write_tree_with_files(private, head, {"README.md": f"{n}\n".encode()}) for n in range(9)
+    ]
     for tree in (*trees, resolve_tree(private, head)):
         with open_scratch_index(private, tree) as index:
             assert private.run("write-tree", index=index).decode().strip() == tree
-    assert len(list((private.folder / "indexes").iterdir())) <= MOST_KEPT + 1
+    assert len(list((private.folder / "indexes").iterdir())) <= MOST_CACHED_INDEXES + 1
 
 
 def test_what_a_full_id_names_is_read_once(
@@ -162,7 +158,7 @@ def test_a_tree_is_checked_out_as_git_would(
         commit(box.root)
     with box.open() as checkout:
         files = {f"src/{n}.txt": b"one\ntwo\n" for n in range(5)}
-        tree = write_modified_tree(checkout.repository, checkout.base_sha, files)
+        tree = write_tree_with_files(checkout.repository, checkout.base_sha, files)
         assert checkout.apply_tree(tree) == ()
         wanted = b"one\r\ntwo\r\n" if setting else b"one\ntwo\n"
         assert {(box.root / path).read_bytes() for path in files} == {wanted}

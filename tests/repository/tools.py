@@ -3,15 +3,18 @@
 import contextlib
 import itertools
 import os
+import signal
 import stat
 import subprocess
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 Listing = dict[bytes, tuple[object, ...]]
 _clock = itertools.count(1_700_000_000, 60)
+ODD_NAME = os.fsdecode(b"odd \xff\nname")
 ME = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
 
 
@@ -105,6 +108,12 @@ def fork(function: Callable[[], object]) -> int:
             os._exit(1)
         os._exit(0)
     return pid
+
+
+def die(*_: object) -> NoReturn:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("alive")
 
 
 def wait_end(pid: int) -> int:

@@ -13,8 +13,7 @@ from gitlab_nightshift.sandbox import uid_tier
 from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Tier
 from tests.repository.conftest import Box
-from tests.repository.test_git_mask import die
-from tests.repository.tools import fork, wait_end, write
+from tests.repository.tools import die, fork, wait_end, write
 from tests.sandbox.tools import Room, open_folder
 from tests.support.kills import killed_at_each_place
 

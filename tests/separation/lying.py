@@ -116,11 +116,11 @@ def _lie_in_reader(_told: Mapping[str, Any]) -> None:
 
 def _answer_harmless(repository: Any, task: Any, answer: dict[str, Any]) -> Any:
     from gitlab_nightshift.repository.private_repository import compute_blob_id, write_blob
-    from gitlab_nightshift.repository.tree_objects import make_tree
+    from gitlab_nightshift.repository.tree_objects import write_checked_tree
 
     blob = compute_blob_id([HARMLESS], len(HARMLESS), len(task.base))
     write_blob(repository, HARMLESS, len(task.base))
-    tree = make_tree(repository, task.base, [("100644", blob, "shop.py")])
+    tree = write_checked_tree(repository, task.base, [("100644", blob, "shop.py")])
     row = (os.fsencode("shop.py").hex(), "M", "100644", blob, 1, 1)
     change = {"tree": tree, "files": [row], "settings": [], "sizes": [len(HARMLESS)]}
     return {**answer, "change": change}, [HARMLESS]
@@ -188,7 +188,7 @@ def _bind_nothing() -> Planted:
     """The notary takes any tree that its reader reports."""
     seen: list[str] = []
 
-    def make_change(honest: Any, repository: Any, rebuilt: Any, base: str) -> None:
+    def write_change(honest: Any, repository: Any, rebuilt: Any, base: str) -> None:
         seen.append(rebuilt.tree)
         honest(repository, rebuilt, base)
 
@@ -199,7 +199,11 @@ def _bind_nothing() -> Planted:
     def begin(honest: Any, self: Any, task: Any, _tree: str, *rest: Any) -> None:
         honest(self, task, seen[-1], *rest)
 
-    places = ("make_change", make_change), ("_rebuild_change", rebuild), ("_Trial.__init__", begin)
+    places = (
+        ("write_change", write_change),
+        ("_rebuild_change", rebuild),
+        ("_Trial.__init__", begin),
+    )
     return {f"stages.work.notary_process:{name}": code for name, code in places}
 
 

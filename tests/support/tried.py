@@ -15,7 +15,7 @@ from gitlab_nightshift.proof.reviewed_change import Context, read_change
 from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.checkout import open_checkout
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_tree_with_files
 from gitlab_nightshift.sandbox.process import ProcessLimits
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.system.raw_logs import build_logs
@@ -64,7 +64,7 @@ def tried(tmp_path: Path) -> Iterator[Tried]:
             warn=print,
         ) as checkout:
             files = {path: None if text is None else text.encode() for path, text in after.items()}
-            tree = write_modified_tree(checkout.repository, base, files)
+            tree = write_tree_with_files(checkout.repository, base, files)
             context = Context(Settings(), category, selected, by_people=by_people)
             change = read_change(checkout.repository, base, tree)
             env = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), **LIGHT, **more_env}

@@ -21,7 +21,7 @@ diff --git a/a b/a
 """
 
 
-def test_each_row_has_its_numbers_and_what_follows_a_hunk_is_none_of_it() -> None:
+def test_rows_have_line_numbers_until_the_hunk_ends() -> None:
     assert list(read_rows(TWO.splitlines())) == [
         DiffRow("", "diff --git a/a b/a"),
         DiffRow("", "--- a/a"),

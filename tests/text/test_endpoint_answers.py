@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.text.endpoint_answers import (
-    MOST,
+    MOST_CALLS,
     ChatCalls,
     find_pause_s,
     find_written_calls,
@@ -53,8 +53,8 @@ SERVERS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("server", SERVERS)
 def test_each_servers_pieces_make_the_same_calls(server: str) -> None:
     calls = ChatCalls(9)
-    for part in SERVERS[server]:
-        assert calls.add([part]) > 0
+    for sent in SERVERS[server]:
+        assert calls.add([sent]) > 0
     assert [(call.name, call.parse_arguments()) for call in calls.calls] == [A, B]
 
 
@@ -64,18 +64,18 @@ def test_a_thought_signature_stays_with_its_call() -> None:
     assert calls.calls[0].extra == extra
 
 
-@pytest.mark.parametrize("given", [None, 5, "x", [5], [{}], [{"function": 5}], [[]]])
-def test_anything_may_come(given: object) -> None:
+@pytest.mark.parametrize("tool_calls", [None, 5, "x", [5], [{}], [{"function": 5}], [[]]])
+def test_malformed_tool_calls_do_no_harm(tool_calls: object) -> None:
     calls = ChatCalls(9)
-    calls.add(given)
+    calls.add(tool_calls)
     assert [call.parse_arguments() for call in calls.calls] in ([], [{}])
 
 
-def test_their_number_is_bounded() -> None:
+def test_the_number_of_calls_is_bounded() -> None:
     calls = ChatCalls(2)
     for number in range(5):
         calls.add([piece(number, str(number), "read", "{}")])
-    assert (len(calls.calls), calls.more) == (2, 3)
+    assert (len(calls.calls), calls.left_out) == (2, 3)
 
 
 READ = ("read", {"path": "a.py"})
@@ -93,7 +93,7 @@ READ = ("read", {"path": "a.py"})
         '```tool\n{"function": {"name": "read", "parameters": {"path": "a.py"}}}\n```',
     ],
 )
-def test_each_form_is_read(text: str) -> None:
+def test_each_written_form_is_read(text: str) -> None:
     assert find_written_calls(text) == (READ,)
 
 
@@ -104,13 +104,13 @@ def test_several_calls_keep_their_order() -> None:
     assert find_written_calls(text) == (("a", {}), ("b", {"x": 1}))
 
 
-def test_line_ends_within_a_string_are_taken() -> None:
+def test_a_string_may_contain_line_ends() -> None:
     text = '```tool\n{"tool": "edit", "arguments": {"new": "a\nb"}}\n```'
     assert find_written_calls(text) == (("edit", {"new": "a\nb"}),)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "calls"),
     [
         ("", ()),
         ("```python\nprint(1)\n```", ()),
@@ -120,12 +120,12 @@ def test_line_ends_within_a_string_are_taken() -> None:
         ("```tool\n" + "[" * 100_000, (("", None),)),
     ],
 )
-def test_any_text_is_read(text: str, found: tuple[object, ...]) -> None:
-    assert find_written_calls(text) == found
+def test_malformed_calls_have_no_arguments(text: str, calls: tuple[object, ...]) -> None:
+    assert find_written_calls(text) == calls
 
 
 def test_the_number_of_written_calls_is_bounded() -> None:
-    assert len(find_written_calls('```tool\n{"tool": "a"}\n```\n' * (MOST + 5))) == MOST
+    assert len(find_written_calls('```tool\n{"tool": "a"}\n```\n' * (MOST_CALLS + 5))) == MOST_CALLS
 
 
 FORMS = {
@@ -140,12 +140,12 @@ FORMS = {
 
 
 @pytest.mark.parametrize("server", FORMS)
-def test_each_form_has_its_words(server: str) -> None:
+def test_the_message_is_found_in_each_form(server: str) -> None:
     assert parse_error(json.dumps(FORMS[server]))[1] == "why"
 
 
 @pytest.mark.parametrize("body", ["", "<html>", "[]", "{}", "5", "[" * 99_999, '{"error": {}}'])
-def test_without_words_there_are_none(body: str) -> None:
+def test_a_body_without_a_message_has_none(body: str) -> None:
     assert parse_error(body)[1] == ("5" if body == "5" else "")
 
 
@@ -158,7 +158,7 @@ EMPTY = {
     "DeepSeek": "Insufficient Balance",
     "Moonshot": "Your account is suspended due to insufficient balance, please recharge",
 }
-HASTE = {
+RATE_LIMITS = {
     "Gemini": (
         "You exceeded your current quota, please check your plan and billing details."
         " Please retry in 34.07s."
@@ -169,13 +169,13 @@ HASTE = {
 
 
 @pytest.mark.parametrize("server", EMPTY)
-def test_an_empty_account_is_known(server: str) -> None:
+def test_an_empty_account_is_recognized(server: str) -> None:
     assert is_empty_account(json.dumps({"error": {"message": EMPTY[server]}}))
 
 
-@pytest.mark.parametrize("server", HASTE)
-def test_haste_is_no_empty_account(server: str) -> None:
-    assert not is_empty_account(json.dumps({"error": {"message": HASTE[server]}}).encode())
+@pytest.mark.parametrize("server", RATE_LIMITS)
+def test_a_rate_limit_is_no_empty_account(server: str) -> None:
+    assert not is_empty_account(json.dumps({"error": {"message": RATE_LIMITS[server]}}).encode())
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_haste_is_no_empty_account(server: str) -> None:
         ("", 0),
     ],
 )
-def test_a_pause_that_is_asked_for(text: str, seconds: float) -> None:
+def test_the_requested_pause_is_found(text: str, seconds: float) -> None:
     assert find_pause_s(text.encode()) == seconds
 
 
@@ -202,7 +202,7 @@ NO_TOOLS = {
 
 
 @pytest.mark.parametrize("server", NO_TOOLS)
-def test_a_server_without_tool_calls_is_known(server: str) -> None:
+def test_a_server_without_tool_calls_is_recognized(server: str) -> None:
     assert refuses_tools(NO_TOOLS[server])
 
 

@@ -1,4 +1,4 @@
-"""What helps against GitLab's refusals, by its own words."""
+"""Remedies for GitLab's refusals, by its messages."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NEVER = False
 
 
 @each(
-    ("words", "help_text", "again"),
+    ("message", "help_text", "retry"),
     [
         ("You (@b) must accept the Terms of Service in order to perform", "accept them", AGAIN),
         ("Your password expired. Please access GitLab from a web", "set a new one", AGAIN),
@@ -45,12 +45,12 @@ NEVER = False
         ("You are not allowed to push code to this project.", "role Developer", AGAIN),
     ],
 )
-def test_each_refusal_has_the_one_thing_that_helps(words: str, help_text: str, again: bool) -> None:
-    found = find_remedy(words)
-    assert found and help_text in found.text
-    assert found.again is again
+def test_a_refusal_has_its_remedy(message: str, help_text: str, retry: bool) -> None:
+    remedy = find_remedy(message)
+    assert remedy and help_text in remedy.text
+    assert remedy.retry is retry
 
 
-@pytest.mark.parametrize("words", ["", "403 Forbidden", "pre-receive hook declined"])
-def test_words_that_say_nothing_get_no_invented_help(words: str) -> None:
-    assert find_remedy(words) is None
+@pytest.mark.parametrize("message", ["", "403 Forbidden", "pre-receive hook declined"])
+def test_an_unknown_refusal_has_no_remedy(message: str) -> None:
+    assert find_remedy(message) is None

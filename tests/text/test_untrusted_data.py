@@ -18,23 +18,23 @@ from tests.support.tables import each
 
 
 @pytest.mark.parametrize("raw", [b"", "{", b"\xff", "[" * 99_999, '{"a": 1} x', "9" * 5000])
-def test_what_is_no_json_is_none(raw: bytes | str) -> None:
+def test_invalid_json_is_none(raw: bytes | str) -> None:
     assert parse_json(raw) is None
 
 
-def test_line_ends_in_texts_are_taken_only_without_strict() -> None:
+def test_strings_may_contain_line_ends_only_without_strict() -> None:
     raw = '{"a": "one\ntwo"}'
     assert (parse_json(raw), parse_json(raw, strict=False)) == (None, {"a": "one\ntwo"})
 
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, True, "x", [1], ["x"]])
-def test_a_value_of_another_type_is_an_empty_one(value: Any) -> None:
+def test_a_value_of_another_type_becomes_an_empty_one(value: Any) -> None:
     assert as_object(value) == {}
     assert filter_objects(value) == []
     assert as_text(value) == (value if isinstance(value, str) else "")
 
 
-def test_objects_are_picked_from_a_list() -> None:
+def test_only_the_objects_of_a_list_are_taken() -> None:
     assert filter_objects([{"a": 1}, None, [], "x", {"b": 2}]) == [{"a": 1}, {"b": 2}]
 
 
@@ -51,6 +51,6 @@ def test_a_first_line_is_bounded() -> None:
 
 
 @each("text", ["a: !!timestamp soon", "a: !!int x", f"a: {'9' * 5000}", "a: &a [*a]"])
-def test_what_is_no_value_of_its_kind_is_a_value_error(text: str) -> None:
+def test_an_invalid_yaml_value_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         list(construct_documents(yaml.SafeLoader(text)))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from gitlab_nightshift.text.endpoint_answers import (
     ChatCall,
     ChatCalls,
-    find_context,
+    find_context_tokens,
     find_error,
     is_too_long,
     parse_error,
@@ -203,7 +203,7 @@ class ChatClient:
 def _read_refusal(response: http.client.HTTPResponse) -> EndpointError:
     error, message = parse_error(response.read(20_000))
     text = f"the model endpoint answered HTTP {response.status}{': ' if message else ''}{message}"
-    return EndpointError(response.status, text, find_context(error, message))
+    return EndpointError(response.status, text, find_context_tokens(error, message))
 
 
 def _read_unstreamed(response: http.client.HTTPResponse) -> ModelReply:
@@ -278,7 +278,7 @@ class _Answer:
                 self.size += len(text)
         self._add_details(message.get("reasoning_details"))
         self.size += self._calls.add(message.get("tool_calls"))
-        if self._calls.more:
+        if self._calls.left_out:
             raise EndpointError(200, f"more than {MOST_CALLS} tool calls in one answer")
         if self.size > size_before and self.closed:
             raise CutOffError("it goes on after its end")

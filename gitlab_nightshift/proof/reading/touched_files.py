@@ -165,7 +165,7 @@ def _normalize_stem(path: str) -> str:
 def find_changed_tool_settings(change: Changeset, _context: Context) -> Iterator[RuleViolation]:
     """Each file with changed tool settings, and which keys differ. A night's change of such a file
     is refused (``change_rules.find_violations``)."""
-    lines = {file.path: file.find_line(()) for file in change.files}
+    lines = {file.path: file.find_first_line() for file in change.files}
     for path, keys in find_changed_settings(change).items():
         yield RuleViolation(path, lines.get(path, 0), f"Tool settings differ: {keys}.")
 
@@ -199,7 +199,7 @@ def find_dependency_files(change: Changeset, _context: Context) -> Iterator[Rule
     for file in change.files:
         if parts := describe_dependencies(file):
             detail = f"Dependencies or their sources change: {parts}."
-            yield RuleViolation(file.path, file.find_line(()), detail)
+            yield RuleViolation(file.path, file.find_first_line(), detail)
 
 
 def describe_dependencies(file: ChangedFile) -> str:

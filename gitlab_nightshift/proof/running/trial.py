@@ -38,7 +38,7 @@ from gitlab_nightshift.repository.git_formats import SUBMODULE
 from gitlab_nightshift.repository.packed_listing import TreeListing
 from gitlab_nightshift.repository.private_repository import Repository, read_blobs
 from gitlab_nightshift.repository.tree_listing import list_tree
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_tree_with_files
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 
 LEAST_S = 600.0  # seconds that the proof may take, however quick the commands are
@@ -132,7 +132,7 @@ class TrialCheckout:
 
     def build_variant(self, tree: str, files: Mapping[str, bytes | None]) -> str:
         """Build a tree with files (raw paths) replaced or removed (None), and return its id."""
-        return write_modified_tree(self.checkout.repository, tree, files)
+        return write_tree_with_files(self.checkout.repository, tree, files)
 
     def build_faulty(self, tree: str, faults: Sequence[Fault]) -> str:
         """Build a tree with these faults permanently on, and return its id."""

@@ -32,7 +32,7 @@ from gitlab_nightshift.repository.checkout_restore import RestoreReport, repair
 from gitlab_nightshift.repository.delegated_repository import (
     DelegationSource,
     open_source_record,
-    share_source,
+    share_checkout,
 )
 from gitlab_nightshift.repository.disk_space import build_no_space_error, is_full_disk
 from gitlab_nightshift.repository.prepared_checkout import PreparedFolders
@@ -176,7 +176,7 @@ class DelegatedCheckout:
         return find_confinement_paths(
             self.env,
             self.run_folder,
-            (scratch, *folders.places),
+            (scratch, *folders.writable),
             readable=(self.source.top,) if self.source.fetched else (),
             opened=[Path(self.env.get("HOME", "/"), name) for name in GIT_SETTINGS],
         )
@@ -185,7 +185,7 @@ class DelegatedCheckout:
         """Restore the caller's checkout; a private one needs no repair."""
         if self.work["in_place"]:
             private, path = self.run_folder.private, self.source.git.env["PATH"]
-            repair(self.source.top, private=private, search_path=path, just_now=True)
+            repair(self.source.top, private=private, search_path=path, unused_since_run=True)
         return RestoreReport()
 
 
@@ -344,7 +344,7 @@ class _Delegation:
             try:
                 if work["share"]:
                     closed = map(Path, work["closed"])
-                    stack.enter_context(share_source(source, self._job.run_id, closed))
+                    stack.enter_context(share_checkout(source, self._job.run_id, closed))
                 env = self._call.env
                 checkout = DelegatedCheckout(env, run_folder, work, source, stack)
                 processes = self._stages, self._pipes, self._signals

@@ -256,7 +256,7 @@ class _Run:
         # Unconfined work could have forged the records of publish and notary.
         for name in ("published.json", NOTARY):
             (self._run_folder.results / name).unlink(missing_ok=True)
-        self._unrestored = tuple(ended.restored.trouble)
+        self._unrestored = tuple(ended.restored.problems)
         self._notes += ended.restored.build_notes()
         bundle = read_own_bundle(self._run_folder.results, night["plan"])
         if not (ended.answer and bundle):
@@ -296,7 +296,7 @@ class _Run:
         def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
             ended = ask_notary(self._workers, sender, order, gateway, task)
             # New owners and times are not reported: they already were after work.
-            for line in ended.restored.trouble:
+            for line in ended.restored.problems:
                 self._warn(line)
             return ended.answer
 

@@ -22,11 +22,16 @@ from gitlab_nightshift.repository.git import build_isolated_git, with_machine_co
 from gitlab_nightshift.repository.prepared_checkout import (
     PreparedCheckout,
     PreparedFolders,
-    prepare,
     prepare_checkout,
+    prepare_folders,
     prepare_restored,
 )
-from gitlab_nightshift.repository.state_folder import OWN, LockedStateFolder, hold, keep_marked
+from gitlab_nightshift.repository.state_folder import (
+    WRITABLE,
+    LockedStateFolder,
+    hold_state_folder,
+    keep_alive_mark,
+)
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
 from gitlab_nightshift.run.supervisor.stage_calls import BeadUsages, Stages, Worker
@@ -100,13 +105,13 @@ class RunCheckout:
                 folder.checkout,
                 private=folder.private,
                 search_path=build_search_path(self.env, folder.checkout),
-                just_now=True,
-                tell=reports.append,
+                unused_since_run=True,
+                receive_report=reports.append,
                 held=state_folder,
                 saved=prepared.saved if prepared else None,
             )
         except (NightshiftError, OSError) as error:
-            reports.append(RestoreReport(trouble=[f"the checkout is not put back: {error}"]))
+            reports.append(RestoreReport(problems=[f"the checkout is not put back: {error}"]))
         report, self._prepared = reports[-1], None
         if prepared and report.saved:
             self._prepared = replace(prepared, saved=report.saved)
@@ -141,11 +146,13 @@ def lock_job_checkout(checkout: RunCheckout, folders: PreparedFolders) -> Iterat
     """Open the job's own checkout, which no other run may use during the block."""
     run_folder = checkout.run_folder
     with (
-        contextlib.closing(hold(run_folder.checkout, run_folder.private.parent)) as state_folder,
+        contextlib.closing(
+            hold_state_folder(run_folder.checkout, run_folder.private.parent)
+        ) as state_folder,
         find_confinement_paths(
             checkout.env,
             run_folder,
-            (run_folder.checkout.resolve(), state_folder.folder / OWN, *folders.places),
+            (run_folder.checkout.resolve(), state_folder.folder / WRITABLE, *folders.writable),
             state_folder.folder / "git",
         ) as paths,
     ):
@@ -193,7 +200,7 @@ class Workers:
         ``Stages.open_worker``). ``data`` is the worker's start data. Raises NightshiftError,
         OSError."""
         with (
-            prepare(self.run_folder.checkout, self.run_folder.private, sender) as folders,
+            prepare_folders(self.run_folder.checkout, self.run_folder.private, sender) as folders,
             self.open_checkout(folders) as checkout,
         ):
             confine = descriptors = None
@@ -231,7 +238,7 @@ class StartedWorker:
             timeout_s = None if until_s is None else until_s - began_s + GRACE_S
             stack.enter_context(workers.signals.stop_after(timeout_s, too_late))
             if state_folder := self.checkout.state_folder:
-                stack.enter_context(keep_marked(state_folder.folder))
+                stack.enter_context(keep_alive_mark(state_folder.folder))
             # Last, so that it is undone while the folder is still marked as that of a live run.
             stack.enter_context(_undo_outside_changes(workers.run_folder))
             answer, usages = self.worker.run(inputs, gateway, workers.env)

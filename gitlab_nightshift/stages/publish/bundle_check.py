@@ -38,11 +38,11 @@ from gitlab_nightshift.repository.rebuilt_change import (
     ReaderInput,
     RebuiltBundle,
     build_reader_error,
-    make_change,
     open_task,
     parse_line,
     read_answer,
     run_task,
+    write_change,
 )
 from gitlab_nightshift.sandbox.process_places import list_unenforceable
 from gitlab_nightshift.settings.model import Settings
@@ -258,7 +258,7 @@ def rebuild_repository(
     git = build_isolated_git(folder / "home", context.session.git.env["PATH"])
     source, path = context.source, folder / "repository.git"
     repository = create_private_repository(git, path, source.parts, source.config)
-    make_change(repository, rebuilt, context.base)
+    write_change(repository, rebuilt, context.base)
     return repository
 
 

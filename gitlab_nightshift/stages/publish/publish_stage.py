@@ -311,7 +311,7 @@ def _explain_failure(context: PublishContext, prefix: str = "") -> Iterator[None
         if isinstance(error, ApiError) and error.status in (401, 403):
             remedy = remedy or AS_DEVELOPER
         help_text = f" ({remedy.text})" if remedy else ""
-        resume = f" Go on with: {context.resume_hint}" if remedy is None or remedy.again else ""
+        resume = f" Go on with: {context.resume_hint}" if remedy is None or remedy.retry else ""
         text = f"{prefix}{error.message.rstrip('.')}{help_text}.{resume}"
         raise NightshiftError(error.code, context.session.redact(text)) from None
 

@@ -53,7 +53,7 @@ MOST_NAMED = 8
 _HOW_TO_EXPOSE = "To expose it, add it to agent_paths."
 
 OpenCheckout = Callable[..., contextlib.AbstractContextManager[Checkout]]
-"""Opens the run's checkout, with ``identity`` and ``mounting`` as ``open_checkout`` has them."""
+"""Opens the run's checkout, with ``identity`` and ``use_mounts`` as ``open_checkout`` has them."""
 
 
 class SandboxUnavailable(BaseException):
@@ -174,7 +174,7 @@ def open_boundary(
                 sandbox.machine,
                 tuple(map(str, (*search.cli_files, *search.tools, *checkout.objects))),
                 identity=sandbox.identity,
-                keep_owners=sandbox.identity is not None or not checkout.is_own,
+                keep_owners=sandbox.identity is not None or not checkout.belongs_to_process,
                 monitored=sandbox.features.notify,
             )
             sandbox = replace(sandbox, broker=work.own_confinement.complete(needs))
@@ -199,8 +199,8 @@ def _open_sandbox(
     with contextlib.ExitStack() as stack:
 
         def open_in(sandbox: Sandbox) -> Checkout:
-            mounting = sandbox.tier is Tier.NAMESPACES
-            return stack.enter_context(open_checkout(identity=sandbox.identity, mounting=mounting))
+            use_mounts = sandbox.tier is Tier.NAMESPACES
+            return stack.enter_context(open_checkout(identity=sandbox.identity, use_mounts=use_mounts))
 
         sandbox = choose_sandbox(search.work.own_confinement, choose_tier)
         if sandbox.identity:

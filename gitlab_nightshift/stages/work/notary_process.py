@@ -35,7 +35,7 @@ from gitlab_nightshift.repository.delegated_repository import open_source_record
 from gitlab_nightshift.repository.git import read_conversion_config
 from gitlab_nightshift.repository.git_formats import list_object_folders
 from gitlab_nightshift.repository.private_repository import PLAIN_MODES, RepositoryParts
-from gitlab_nightshift.repository.rebuilt_change import ReaderInput, make_change, rebuild_patch
+from gitlab_nightshift.repository.rebuilt_change import ReaderInput, rebuild_patch, write_change
 from gitlab_nightshift.repository.tree_objects import resolve_tree
 from gitlab_nightshift.stages.work.delegation.delegation_source import make_workspace
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext, open_sandboxed_checkout
@@ -187,7 +187,7 @@ def _rebuild_change(task: NotaryTask, work_context: WorkContext, checkout: Check
     # A symbolic link could lead out of the checkout.
     if any(file.mode not in PLAIN_MODES for file in rebuilt.files):
         raise NightshiftError(Code.PUBLISH, "the change contains a symbolic link or a submodule")
-    make_change(checkout.repository, rebuilt, task.base)
+    write_change(checkout.repository, rebuilt, task.base)
     return rebuilt.tree
 
 

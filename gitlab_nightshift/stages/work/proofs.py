@@ -101,7 +101,7 @@ def prove(
     ``suffix`` ends the names of steps and logs; ``undecided`` are findings that running may refute.
     """
     try:
-        unrestored = checkout.apply_change(captured, as_captured=True)
+        unrestored = checkout.apply_change(captured, unchanged=True)
         runs = _run_commands(checkout, proof, captured, f"checks-{suffix}")
         results = tuple(run.result for run in runs)
         failed = format_failure(proof.runner, results, f"checks-{suffix}")

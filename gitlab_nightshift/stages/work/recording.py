@@ -14,7 +14,7 @@ from gitlab_nightshift.records.bead_results import BeadResult
 from gitlab_nightshift.redaction.redactor import Redactor
 from gitlab_nightshift.repository.capture import CapturedChange
 from gitlab_nightshift.repository.private_repository import Repository
-from gitlab_nightshift.repository.tree_objects import find_rows, read_tree_file
+from gitlab_nightshift.repository.tree_objects import find_entries, read_tree_file
 from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.stages.work.handoff import LARGEST, STUBS
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
@@ -99,7 +99,7 @@ def _write_file(repository: Repository, tree: str, path: str, target: Path) -> N
     """Write a file of a tree, with its mode, to the disk."""
     data = read_tree_file(repository, tree, path)
     assert data is not None, path
-    mode, _ = find_rows(repository, tree, [path])[path]
+    mode, _ = find_entries(repository, tree, [path])[path]
     target.parent.mkdir(parents=True, exist_ok=True)
     # Git's modes: 120000 is a link, 100755 an executable file (git-fast-import(1)).
     if mode == "120000":

@@ -11,7 +11,7 @@ from gitlab_nightshift.proof.proof_commands import CommandRun, run_and_collect
 from gitlab_nightshift.proof.reports.report_request import build_text_reader
 from gitlab_nightshift.proof.running.trial import TrialCheckout
 from gitlab_nightshift.records.verdicts import CheckOutcome
-from gitlab_nightshift.repository.tree_objects import write_modified_tree
+from gitlab_nightshift.repository.tree_objects import write_tree_with_files
 from tests.support.scripts import ScriptCase, read_cases
 from tests.support.tables import each
 from tests.support.tried import Tried
@@ -42,7 +42,7 @@ def run_on(
 
 
 def compare(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
-    base = write_modified_tree(trial_checkout.checkout.repository, subject.base, {})
+    base = write_tree_with_files(trial_checkout.checkout.repository, subject.base, {})
     if (
         key := (base, *trial_checkout.commands)
     ) not in _BEFORE:  # many changes begin at the same tests

@@ -6,7 +6,7 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.packed_paths import PathPacker
-from gitlab_nightshift.repository.saved_state import SavedCheckout, build_blob_ids, build_index_rows
+from gitlab_nightshift.repository.saved_state import SavedCheckout, unpack_blob_ids, unpack_index
 from gitlab_nightshift.repository.tree_snapshot import scan
 from gitlab_nightshift.stages.work import hidden_files
 from gitlab_nightshift.stages.work.hidden_files import find_hidden_files, hide_files
@@ -28,7 +28,7 @@ def saved(root: Path, *, without_copy: str = "") -> SavedCheckout:
     for name in TRACKED:
         packer.add(name.encode(), bytes(27))
     packed = packer.finish()
-    index, blobs = build_index_rows(packed, 27), build_blob_ids(packed, 27)
+    index, blobs = unpack_index(packed, 27), unpack_blob_ids(packed, 27)
     return SavedCheckout(scan(root), index, frozenset(), blobs, copies, root)
 
 

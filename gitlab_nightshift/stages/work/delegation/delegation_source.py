@@ -13,7 +13,7 @@ from gitlab_nightshift.job.job_facts import JobFacts
 from gitlab_nightshift.records.delegation_records import Payload, Repo
 from gitlab_nightshift.repository.changed_files import list_changed_files, refuse_changed
 from gitlab_nightshift.repository.checkout_restore import repair
-from gitlab_nightshift.repository.delegated_repository import DelegationSource, is_shared
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, is_checkout_shared
 from gitlab_nightshift.repository.git import (
     Git,
     GitError,
@@ -23,9 +23,9 @@ from gitlab_nightshift.repository.git import (
     read_conversion_config,
     with_machine_config,
 )
-from gitlab_nightshift.repository.git_formats import NO_BRANCH, write_git_folder
+from gitlab_nightshift.repository.git_formats import UNBORN_HEAD, write_git_folder
 from gitlab_nightshift.repository.prepared_checkout import refuse_tracked
-from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_out
+from gitlab_nightshift.repository.private_checkout import check_out, commit_changed, copy_checkout
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import GitServer, TransferStatus, fetch_ref
 from gitlab_nightshift.system.environment import build_search_path
@@ -66,7 +66,7 @@ def find_checkout(
     except NightshiftError:
         # Delegations that only read a checkout may run in it at the same time.
         only_reads = payload.workspace.checkout_mode != "in_place"
-        if not only_reads or not is_shared(top, private.parent):
+        if not only_reads or not is_checkout_shared(top, private.parent):
             raise
     return top
 
@@ -129,7 +129,7 @@ def _fetch_source(
     top = private / "source"
     top.mkdir()
     git = build_isolated_git(private / "git", build_search_path(env, top))
-    write_git_folder(top / ".git", {"core.bare": "false"}, head=NO_BRANCH)
+    write_git_folder(top / ".git", {"core.bare": "false"}, head=UNBORN_HEAD)
     repository = Repository(git, top / ".git")
     server = GitServer(url, "", env=network_env)
     commit = _fetch(repository, server, payload.workspace.base_ref)
@@ -279,7 +279,7 @@ def make_workspace(
     if mode == "worktree":
         check_out(source.git, path, source.paths, base, config)
         return DelegationWorkspace(path, base)
-    copy_out(source.git, path, source.paths, base, config, source.top, output_dir)
+    copy_checkout(source.git, path, source.paths, base, config, source.top, output_dir)
     changed = list_changed_files(source.machine_git, path)
     if not changed:
         return DelegationWorkspace(path, base)

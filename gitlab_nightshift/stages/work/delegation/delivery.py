@@ -29,7 +29,7 @@ from gitlab_nightshift.records.usage import Usage, format_usd
 from gitlab_nightshift.repository import changed_files
 from gitlab_nightshift.repository.apply_change import apply_captured_change
 from gitlab_nightshift.repository.capture import CapturedChange
-from gitlab_nightshift.repository.delegated_repository import DelegationSource, claim_source
+from gitlab_nightshift.repository.delegated_repository import DelegationSource, lock_checkout
 from gitlab_nightshift.repository.git import CommitIdentity, GitError, read_identity
 from gitlab_nightshift.repository.private_repository import Repository, commit_tree, list_diff_files
 from gitlab_nightshift.repository.tree_objects import resolve_tree
@@ -122,7 +122,7 @@ def apply_in_place(source: DelegationSource, run_id: str, rebased: RebasedChange
     ``E_APPLY_FAILED``, after the files were restored.
     """
     top, repository, change = source.top, rebased.repository, rebased.captured
-    with claim_source(source, run_id):
+    with lock_checkout(source, run_id):
         if changed_files.list_changed_files(source.machine_git, top):
             text = f"{top} was changed in the meantime: the change is only in the bundle"
             raise NightshiftError(Code.WORKSPACE_DIRTY, text)
