@@ -50,7 +50,7 @@ from gitlab_nightshift.stages.work.gateway_access import (
 from gitlab_nightshift.system.environment import build_search_path
 from gitlab_nightshift.system.file_names import open_short_folder
 from gitlab_nightshift.system.network_settings import NETWORK
-from gitlab_nightshift.text.printable_text import pluralize
+from gitlab_nightshift.text.printable_text import count_words
 from gitlab_nightshift.text.secret_texts import is_secret_file
 
 TASK = """\
@@ -297,7 +297,7 @@ def format_proposal(proposal: PatchProposal, output_format: str) -> str:
 def summarize_proposal(proposal: PatchProposal) -> str:
     """A line with the number of changed files, or the reason for none, and the cost."""
     count = len(proposal.edits)
-    result = f"{count} {pluralize('file', count)}" if count else f"no change: {proposal.reason}"
+    result = f"{count_words(count, 'file')}" if count else f"no change: {proposal.reason}"
     return f"{proposal.model}: {result} ({format_cost(proposal.usage)})"
 
 

@@ -348,7 +348,8 @@ def _try_commands(
     trial_session = _prepare_session(
         session, dataclasses.replace(environment, folders=(*environment.folders, *tools))
     )
-    work = dataclasses.replace(build_work_context(trial_session), verify=VerifyCommands((), implied=True))
+    verify = VerifyCommands((), implied=True)
+    work = dataclasses.replace(build_work_context(trial_session), verify=verify)
     seconds = work.time_limit_s or _DEFAULT_TIMEOUT_S
     context = SandboxContext(work, None, session.job.run_id, (), lambda: seconds)
     try:

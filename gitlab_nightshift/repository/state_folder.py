@@ -125,9 +125,7 @@ def list_adjacent_paths(checkout: Path) -> tuple[Path, ...]:
 def list_candidate_folders(checkout: Path, temporary_folder: Path) -> tuple[Path, Path]:
     """The two paths where a checkout's state folder may be, the preferred one first."""
     path_hash = hashlib.sha256(os.fsencode(checkout)).hexdigest()[:20]
-    adjacent = checkout.with_name(
-        checkout.name + STATE_FOLDER_SUFFIX
-    )
+    adjacent = checkout.with_name(checkout.name + STATE_FOLDER_SUFFIX)
     return adjacent, temporary_folder / f"gitlab-nightshift-{path_hash}"
 
 

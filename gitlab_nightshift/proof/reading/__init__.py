@@ -49,7 +49,9 @@ def _apply_flag(
     If the rule raises, that is a finding, too: otherwise a change that crashes it would pass.
     """
     configured = context.settings.policy.flags.get(name)
-    default = flag.human_level if context.by_people else flag.levels.get(context.category, flag.level)
+    default = (
+        flag.human_level if context.by_people else flag.levels.get(context.category, flag.level)
+    )
     if (configured or default) == "off":
         return
     try:

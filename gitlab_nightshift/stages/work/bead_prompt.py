@@ -119,7 +119,7 @@ _OUTCOMES = {CheckOutcome.FAILED: "failed: ", CheckOutcome.NOT_CHECKED: "not che
 def quote_data(text: str, most: int) -> str:
     """The text, without control characters and cut after ``most`` characters, so that it cannot
     close the tag around it."""
-    quoted = make_printable(text, instead="", keep="\n\t").strip().replace("</", "<\\/")
+    quoted = make_printable(text, replacement="", keep="\n\t").strip().replace("</", "<\\/")
     return quoted if len(quoted) <= most else f"{quoted[:most]} …"
 
 

@@ -200,7 +200,9 @@ def _open_sandbox(
 
         def open_in(sandbox: Sandbox) -> Checkout:
             use_mounts = sandbox.tier is Tier.NAMESPACES
-            return stack.enter_context(open_checkout(identity=sandbox.identity, use_mounts=use_mounts))
+            return stack.enter_context(
+                open_checkout(identity=sandbox.identity, use_mounts=use_mounts)
+            )
 
         sandbox = choose_sandbox(search.work.own_confinement, choose_tier)
         if sandbox.identity:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.records.usage import MOST_CALLS, ToolCall, ToolUse
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import pluralize
+from gitlab_nightshift.text.printable_text import count_words
 
 # Capitalized names are Claude Code's, apply_patch is codex's, the others are of this program's
 # own agent for plain models (agents/model/tools.py).
@@ -38,7 +38,7 @@ class FilesRead:
         if self.at_least and not self.count:
             return "files scanned: unknown, read by a shell"
         least = "at least " if self.at_least else ""
-        return f"{least}{self.count} {pluralize('file', self.count)} scanned"
+        return f"{least}{count_words(self.count, 'file')} scanned"
 
 
 NONE_READ = FilesRead(0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gitlab_nightshift.repository.git import PLAIN_DIFF, GitError, split_names
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.tree_listing import list_tree
-from gitlab_nightshift.text.printable_text import pluralize
+from gitlab_nightshift.text.printable_text import count_words
 
 MOST_COMMITS = 100
 _MARK = "\1"
@@ -150,7 +150,7 @@ def describe_layout(files: Iterable[TrackedFile]) -> list[str]:
     top = folders.pop("")
     lines = [f"all: {_describe(top)}"]
     if top.direct:
-        lines.append(f"top folder itself: {_count_files(top.direct)}")
+        lines.append(f"top folder itself: {count_words(top.direct, 'file')}")
     return lines + [f"{path}/: {_describe(folders[path])}" for path in _choose_folders(folders)]
 
 
@@ -194,11 +194,7 @@ def _describe(folder: _Folder) -> str:
     ranked = sorted(counts, key=lambda language: (language in _NOT_CODE, -counts[language]))
     languages = ", ".join(f"{language} {counts[language]}" for language in ranked[:4])
     size = format_size(folder.size)
-    return ", ".join(filter(None, (_count_files(folder.files), size, languages)))
-
-
-def _count_files(count: int) -> str:
-    return f"{count} {pluralize('file', count)}"
+    return ", ".join(filter(None, (count_words(folder.files, "file"), size, languages)))
 
 
 def format_size(size: int) -> str:

@@ -48,7 +48,7 @@ from gitlab_nightshift.system.raw_logs import (
 )
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
-from gitlab_nightshift.text.printable_text import make_printable, pluralize
+from gitlab_nightshift.text.printable_text import count_words, make_printable
 from gitlab_nightshift.wire.channel import OutputChannel
 
 
@@ -319,7 +319,7 @@ def _list_figures(
     else:
         change = state.captured.size
         count = len(change.files)
-        yield f"{count} {pluralize('file', count)} changed, {change.delta}"
+        yield f"{count_words(count, 'file')} changed, {change.delta}"
         texts = {"passed": "the test passed", "failed": "", "skipped": "no test was requested"}
         yield texts[_find_test_result(state)]
         yield _describe_delivery(context, state)
