@@ -23,7 +23,7 @@ from gitlab_nightshift.system.processes import forbid_inspection
 
 LINUX_ONLY = "agents run on Linux only"
 
-__all__ = ["as_json", "build_schemas", "delegate", "delegate_file", "get_exit_status"]
+__all__ = ["as_json", "build_schemas", "delegate", "delegate_file", "exit_status"]
 
 
 def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def as_json(result: DelegationResult) -> dict[str, Any]:
     return data
 
 
-def get_exit_status(result: DelegationResult) -> int:
+def exit_status(result: DelegationResult) -> int:
     """The exit status of the result's error code; 0 without one."""
     code = result.diagnostics.error_code
     return Code(code).exit_status if code else 0

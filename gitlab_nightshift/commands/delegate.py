@@ -65,4 +65,4 @@ def run(args: argparse.Namespace, env: Env) -> int:
     except Interruption as signal:  # before anything was started
         result = build_refused_result(signal.code, "stopped by a signal; nothing was started")
     print(json.dumps(api.as_json(result)))
-    return api.get_exit_status(result)
+    return api.exit_status(result)

@@ -182,7 +182,7 @@ class Delegations:
             result = api.delegate_file("-", io.BytesIO(raw), whole, log)
             log.seek(0)
             log_text = log.read()
-        return Done(api.get_exit_status(result), json.dumps(api.as_json(result)), log_text)
+        return Done(api.exit_status(result), json.dumps(api.as_json(result)), log_text)
 
     def prepare(self, **payload: Any) -> Prepared:
         """The first process of a delegation alone, by its own function."""
