@@ -119,7 +119,7 @@ class EndpointState:
         self.unusable = self.unusable or why
 
     def report_pause(self, account: Account, text: str) -> None:
-        """Report that a request waits; not only once."""
+        """Report that a request waits, each time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
     def warn_once(self, account: Account, text: str) -> None:
