@@ -123,55 +123,57 @@ def test_too_many_cache_marks_are_removed_from_the_beginning() -> None:
     assert sent[2]["messages"] == build_request(False, False, True)["messages"]
 
 
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+CLI_REQUEST = message(
+    system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+    tools=[TOOL],
+    tool_choice={"type": "auto"},
+    thinking={"type": "adaptive"},
+    context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+    output_config={"effort": "high"},
+    metadata={"user_id": "u"},
+    temperature=0.5,
+    stop_sequences=["x"],
+    messages=[
+        {"role": "user", "content": [{"type": "text", "text": 'ü "quoted" \ud800'}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "redacted_thinking", "data": "d"},
+                {
+                    "type": "tool_use",
+                    "id": "1",
+                    "name": "Bash",
+                    "input": {"mcp_servers": [{"type": "url"}], "n": 1.5},
+                    "caller": {"type": "direct"},
+                },
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "1",
+                    "is_error": False,
+                    "content": [
+                        {"type": "text", "text": "out"},
+                        {"type": "image", "source": IMAGE},
+                        {"type": "document", "source": {**IMAGE, "type": "text"}},
+                    ],
+                }
+            ],
+        },
+    ],
+)
+
+
 def test_a_request_of_the_cli_is_forwarded_unchanged() -> None:
-    image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
-    body = message(
-        system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
-        tools=[TOOL],
-        tool_choice={"type": "auto"},
-        thinking={"type": "adaptive"},
-        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        output_config={"effort": "high"},
-        metadata={"user_id": "u"},
-        temperature=0.5,
-        stop_sequences=["x"],
-        messages=[
-            {"role": "user", "content": [{"type": "text", "text": 'ü "quoted" \ud800'}]},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "t", "signature": "s"},
-                    {"type": "redacted_thinking", "data": "d"},
-                    {
-                        "type": "tool_use",
-                        "id": "1",
-                        "name": "Bash",
-                        "input": {"mcp_servers": [{"type": "url"}], "n": 1.5},
-                        "caller": {"type": "direct"},
-                    },
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "1",
-                        "is_error": False,
-                        "content": [
-                            {"type": "text", "text": "out"},
-                            {"type": "image", "source": image},
-                            {"type": "document", "source": {**image, "type": "text"}},
-                        ],
-                    }
-                ],
-            },
-        ],
-    )
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        assert agent.ask(body)[0] == 200
+        assert agent.ask(CLI_REQUEST)[0] == 200
         assert agent.notes == []
-    assert endpoint.messages[0].body == body
+    assert endpoint.messages[0].body == CLI_REQUEST
 
 
 def test_only_known_betas_are_forwarded() -> None:
