@@ -300,7 +300,7 @@ class Exchange:
                 bill.reserve_cost()
                 await receiver.send(chunk)
             else:
-                unsent += chunk  # whether the agent may get it, is unknown before its end
+                unsent += chunk  # whether the agent may get it is only known at the end
             if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
                 break
         meter.end()

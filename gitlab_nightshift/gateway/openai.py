@@ -251,7 +251,7 @@ def check_responses(body: Mapping[str, Any], models: Collection[str]) -> Checked
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Chat Completions, and let a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
-    if len(limits) == 2:  # servers differ in which of the two counts
+    if len(limits) == 2:  # it would be unclear which of them counts
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
     checked = _check_request(body, models, _CHAT_KEYS, output_key=key)
