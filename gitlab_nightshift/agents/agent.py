@@ -180,11 +180,9 @@ class Provider(ABC):
 def check_program(name: str, package: str, env: Mapping[str, str]) -> None:
     """Raise ``E_PROVIDER_UNAVAILABLE`` if an agent's CLI is not on PATH."""
     if shutil.which(name, path=env.get("PATH")) is None:
-        raise NightshiftError(
-            Code.PROVIDER_UNAVAILABLE,
-            f"no agent CLI: {name} is not on PATH; install {package} by npm, or set"
-            " agent_executable",
-        )
+        remedy = f"install {package} by npm, or set agent_executable"
+        text = f"no agent CLI: {name} is not on PATH; {remedy}"
+        raise NightshiftError(Code.PROVIDER_UNAVAILABLE, text)
 
 
 def compute_command_s(settings: Settings) -> float:
@@ -218,7 +216,7 @@ LONGEST_OUTCOME = 120
 """Characters of a call's outcome, such as "exit status 1", and of a refused command."""
 MOST_REFUSED, MOST_MISSING = 20, 10
 LONGEST_PROGRESS = 160
-"""Characters of a line that tells what the agent does."""
+"""Characters of a line of progress."""
 LONGEST_QUOTE = 120
 """Characters of the agent's own words in such a line."""
 _NOT_ALLOWED = compile_lazily(r"nightshift: not allowed: ([^;\n]{1,200})")

@@ -195,11 +195,10 @@ class Meter:
         if not self.stream:
             self._append(chunk)
             return
-        *line_ends, unfinished = chunk.split(b"\n")
-        for line_end in line_ends:
-            self._append(line_end)
-            self._finish_line()
-        self._append(unfinished)
+        for index, piece in enumerate(chunk.split(b"\n")):
+            if index:
+                self._finish_line()
+            self._append(piece)
 
     def end(self) -> ReportedUsage:
         """The reported usage, after the last byte."""

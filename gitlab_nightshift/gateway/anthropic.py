@@ -131,7 +131,7 @@ _EDIT_KEYS: Mapping[str, Check] = dict.fromkeys(
 )
 _EDITS = {"clear_thinking_20251015": _EDIT_KEYS, "clear_tool_uses_20250919": _EDIT_KEYS}
 _FORMAT = allow_null(allow_tagged("an output format", {"json_schema": {"schema": allow_anything}}))
-_COUNTED_KEYS: Mapping[str, Check] = {
+_COUNT_TOKENS_KEYS: Mapping[str, Check] = {
     "model": check_text,
     "messages": allow_list_of(_MESSAGE),
     "system": allow_either(
@@ -153,8 +153,8 @@ _COUNTED_KEYS: Mapping[str, Check] = {
     "output_format": _FORMAT,
     "cache_control": _CACHE,
 }
-_MESSAGES: Mapping[str, Check] = {
-    **_COUNTED_KEYS,
+_MESSAGES_KEYS: Mapping[str, Check] = {
+    **_COUNT_TOKENS_KEYS,
     "max_tokens": check_scalar,
     "stream": allow_one_of(True, False),
     "metadata": allow_record("metadata", user_id=allow_null(check_text)),
@@ -167,7 +167,7 @@ _MESSAGES: Mapping[str, Check] = {
 
 def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request for an answer. Raises RequestRefusal for what no bead needs."""
-    checked = _check_request(body, models, _MESSAGES, "max_tokens")
+    checked = _check_request(body, models, _MESSAGES_KEYS, "max_tokens")
     if checked.max_output is None:
         raise RequestRefusal("max_tokens is missing")
     return checked
@@ -175,7 +175,7 @@ def check_messages(body: Mapping[str, Any], models: Collection[str]) -> CheckedR
 
 def check_count(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request to count a request's tokens, which costs nothing."""
-    return _check_request(body, models, _COUNTED_KEYS, "")
+    return _check_request(body, models, _COUNT_TOKENS_KEYS, "")
 
 
 def _check_request(

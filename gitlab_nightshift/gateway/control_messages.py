@@ -157,8 +157,8 @@ class EgressTraffic:
 
 @dataclass(frozen=True)
 class GatewayReply:
-    """An answer: its ``result``, or an error by its code. ``notes`` are texts for the log since the
-    last answer, each with true for a warning."""
+    """An answer: its ``result``, or an error by its code. ``notes`` are texts for the log that have
+    waited for an answer, each with True for a warning."""
 
     notes: tuple[tuple[Annotated[str, Length(2000, least=1)], bool], ...]
     result: Any = None

@@ -30,7 +30,7 @@ from gitlab_nightshift.sandbox.process_places import find_rights
 from gitlab_nightshift.sandbox.process_table import GATEWAY
 
 MAX_WAIT_S = 0.2
-"""Seconds that an answer may take to come: a client that waits longer asks again."""
+"""Seconds that one request waits for a bead's last answers; then the client asks again."""
 MOST_NOTES = 500
 """Notes that may wait for an answer."""
 NOTE_CHARACTERS = 500

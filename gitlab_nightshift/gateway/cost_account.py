@@ -177,13 +177,13 @@ class Account:
         return self.read_usage() + Usage(None if unpriced else usd, tokens, usd, tokens)
 
     def _is_unbounded(self, model: str) -> bool:
-        """True if the only budget is in dollars and the model's price is unknown."""
+        """True if a budget is in dollars alone, and the model's price is unknown."""
         limits = [budget.limit for budget in self._budgets]
         usd_only = any(limit.usd is not None and limit.tokens is None for limit in limits)
-        return usd_only and model not in self._rates
+        return usd_only and not self.has_price(model)
 
     def _is_unpriced(self, model: str, tokens: Tokens) -> bool:
-        return model not in self._rates and tokens.total > 0
+        return not self.has_price(model) and tokens.total > 0
 
     def _build_budget_refusal(self) -> RequestRefusal:
         self.exhausted = True
@@ -226,8 +226,7 @@ def compute_billed_tokens(worst_case: Tokens, usage: ReportedUsage) -> tuple[Tok
     if reported.total == reported.output:  # no input
         assumed = replace(worst_case, output=0)
     if usage.is_missing:
-        output = min(worst_case.output, usage.text_bytes + FRAME_TOKENS)
-        assumed = replace(assumed, output=output)
+        assumed = replace(assumed, output=min(worst_case.output, usage.text_bytes + FRAME_TOKENS))
     elif not usage.final:
         assumed = replace(assumed, output=max(worst_case.output - reported.output, 0))
     return reported, assumed

@@ -119,7 +119,7 @@ class EndpointState:
         self.unusable = self.unusable or why
 
     def report_pause(self, account: Account, text: str) -> None:
-        """Report that a request waits; not only once."""
+        """Report that a request waits, each time."""
         self._emit(Note(f"model gateway, {account.bead}: {text}"))
 
     def warn_once(self, account: Account, text: str) -> None:
@@ -300,7 +300,7 @@ class Exchange:
                 bill.reserve_cost()
                 await receiver.send(chunk)
             else:
-                unsent += chunk  # whether the agent may get it, is unknown before its end
+                unsent += chunk  # whether the agent may get it is only known at the end
             if receiver.gone.is_set() and meter.final:  # nobody reads the rest, and it is billed
                 break
         meter.end()

@@ -141,36 +141,32 @@ async def open_answer(
     Raises UnreachableEndpoint if there is none, RequestRefusal if a retry exceeds the budget,
     :class:`AbandonedRequest`.
     """
-    answers: list[aiohttp.ClientResponse] = []  # one at most
-    error = b""
+    opened: tuple[aiohttp.ClientResponse, bytes]
+    stack = contextlib.ExitStack()  # it closes the answer
 
     async def send_once() -> None:
-        nonlocal error
-        answer, error = await _send_billed(session, upstream, request, bill), b""
-        answers.append(answer)
+        nonlocal opened
+        answer = await _send_billed(session, upstream, request, bill)
+        stack.callback(answer.close)
+        opened = (answer, b"")
         if answer.status in OVERLOADED:
             error = await _read_error(answer, retries.limits, upstream)
+            opened = (answer, error)
             pause_s = _find_pause_s(answer.headers, error)
             if answer.status == 429 and not pause_s and is_empty_account(error):
                 raise EmptyAccount(parse_error(error)[1])
             raise OverloadedEndpoint(answer.status, pause_s)
 
-    def close_answers() -> None:
-        while answers:
-            answers.pop().close()
-
     async def wait(seconds: float) -> None:
-        close_answers()
+        stack.close()
         await retries.wait(seconds)
 
-    try:
+    with stack:
         with contextlib.suppress(OverloadedEndpoint):  # out of retries: the agent gets the refusal
             await retries.build_policy().await_with_retries(
                 send_once, lambda failure: not failure.lasting, wait
             )
-        yield answers[-1], error
-    finally:
-        close_answers()
+        yield opened
 
 
 async def _read_error(

@@ -120,9 +120,7 @@ def make_proxy_chooser(env: Mapping[str, str]) -> ChooseProxy:
         try:
             return parse_proxy(url) if url else None
         except ValueError as error:
-            variable = f"{scheme.upper()}_PROXY"
-            raise build_config_error(
-                f"{variable}: {error} where policy.egress_hosts is set"
-            ) from None
+            text = f"{scheme.upper()}_PROXY: {error} where policy.egress_hosts is set"
+            raise build_config_error(text) from None
 
     return choose

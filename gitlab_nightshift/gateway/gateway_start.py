@@ -71,7 +71,7 @@ def start_gateway(env: Mapping[str, str], *, likely: bool = True) -> Iterator[Ga
         try:
             process = stack.enter_context(start_process(start))
         finally:
-            # The process sees the end of a pipe only once the last copy is closed (pipe(7)).
+            # Our copies: a pipe ends only once the last copy is closed (pipe(7)).
             child_control.close()
             os.close(child_config)
             os.close(child_report)

@@ -45,7 +45,7 @@ USUAL_OUTPUT = 32_000
 BYTES_PER_TOKEN = 2
 """A cautious estimate: text and code have three to four."""
 USUAL_TOKEN_BYTES = 4
-"""Bytes of an answer's token, usually; at least it has one."""
+"""The usual bytes of an answer's token, which has at least one."""
 FRAME_TOKENS = 1000
 """Tokens that a provider itself adds to a request: instructions for tools, markers."""
 CLAUDE_IMAGE_TOKENS = 5000

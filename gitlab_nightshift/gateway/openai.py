@@ -157,7 +157,7 @@ _SHARED_KEYS: Mapping[str, Check] = {
     "temperature": check_scalar,
     "top_p": check_scalar,
 }
-_RESPONSES: Mapping[str, Check] = {
+_RESPONSES_KEYS: Mapping[str, Check] = {
     **_SHARED_KEYS,
     "input": allow_either(
         check_text, allow_list_of(allow_tagged("an input item", _INPUT_ITEMS, default="message"))
@@ -212,7 +212,7 @@ _CHAT_TOOLS: Mapping[str, Mapping[str, Check]] = {
     "function": {"function": allow_record("function", **_CLIENT_TOOLS["function"])},
     "custom": {"custom": allow_record("custom", **_CLIENT_TOOLS["custom"])},
 }
-_CHAT: Mapping[str, Check] = {
+_CHAT_KEYS: Mapping[str, Check] = {
     **_SHARED_KEYS,
     "messages": allow_list_of(_CHAT_MESSAGE),
     "tools": allow_list_of(allow_tagged("a tool", _CHAT_TOOLS)),
@@ -242,7 +242,7 @@ _check_request = partial(check_body, server_side=SERVER_SIDE, silent=_DROPPED_SI
 
 def check_responses(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Responses, and forbid the provider to store it."""
-    checked = _check_request(body, models, _RESPONSES, output_key="max_output_tokens")
+    checked = _check_request(body, models, _RESPONSES_KEYS, output_key="max_output_tokens")
     # The default is true: the provider would keep the conversation for 30 days.
     checked.body["store"] = False
     return replace(checked, other_keys=(BY_BYTES,))
@@ -251,10 +251,10 @@ def check_responses(body: Mapping[str, Any], models: Collection[str]) -> Checked
 def check_chat(body: Mapping[str, Any], models: Collection[str]) -> CheckedRequest:
     """Check a request of Chat Completions, and let a stream end with its usage."""
     limits = [name for name in LIMIT_KEYS if body.get(name)]
-    if len(limits) == 2:  # servers differ in which of the two counts
+    if len(limits) == 2:  # it would be unclear which of them counts
         raise RequestRefusal("send max_tokens or max_completion_tokens, not both")
     key = limits[0] if limits else LIMIT_KEYS[0]
-    checked = _check_request(body, models, _CHAT, output_key=key)
+    checked = _check_request(body, models, _CHAT_KEYS, output_key=key)
     if checked.stream:
         # Without it a stream reports no usage, and its worst case would be billed.
         checked.body["stream_options"] = {"include_usage": True}

@@ -28,7 +28,7 @@ class Api(StrEnum):
 
 
 OAUTH = "CLAUDE_CODE_OAUTH_TOKEN"
-_APIS = {
+_VARIABLE_APIS = {
     "ANTHROPIC_API_KEY": Api.ANTHROPIC,
     "ANTHROPIC_AUTH_TOKEN": Api.ANTHROPIC,
     OAUTH: Api.ANTHROPIC,
@@ -49,7 +49,7 @@ class ModelKey:
     def __post_init__(self) -> None:
         """Raise ``E_CONFIG`` if it cannot be sent in a header."""
         object.__setattr__(self, "value", self.value.strip())
-        if self.variable not in _APIS:
+        if self.variable not in _VARIABLE_APIS:
             raise build_config_error(f"{self.variable} is not a variable for a model key")
         if not self.value or not self.value.isascii() or not self.value.isprintable():
             raise build_config_error(f"{self.variable} is empty or has characters that no key has")
@@ -60,7 +60,7 @@ class ModelKey:
     @property
     def api(self) -> Api:
         """The interface that the key is for."""
-        return _APIS[self.variable]
+        return _VARIABLE_APIS[self.variable]
 
     @property
     def header(self) -> tuple[str, str]:

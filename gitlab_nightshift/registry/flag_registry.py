@@ -36,7 +36,7 @@ class FlagEntry:
 _STRICT: dict[str, Level] = dict.fromkeys(("refactoring", "performance", "docs", "tests"), "fail")
 # The test may follow a change that was made on purpose.
 _EXPLAINED = "product code, dependencies or more test code also changed"
-_DOCS: dict[str, Level] = {"docs": "fail"}
+_FAILS_IN_DOCS: dict[str, Level] = {"docs": "fail"}
 
 FLAGS: dict[str, FlagEntry] = {
     "test-deleted": FlagEntry(
@@ -208,7 +208,7 @@ FLAGS: dict[str, FlagEntry] = {
         "warn",
         "Readers end up nowhere.",
         "documentation:find_broken_links",
-        _DOCS,
+        _FAILS_IN_DOCS,
         what="A relative link or anchor in changed Markdown leads nowhere.",
     ),
     "tests-fail": FlagEntry(

@@ -1,4 +1,4 @@
-"""The real claude CLI through the gateway: whole beads, and how it takes a refusal."""
+"""The real claude CLI through the gateway: complete beads, and what it does after a refusal."""
 
 import json
 import os
@@ -15,8 +15,10 @@ CLAUDE = Path(__file__).parents[1] / "node" / "node_modules" / ".bin" / "claude"
 VERDICT = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
 
 
-def bead(agent: Client, folder: Path, variable: str, **more: str) -> tuple[dict[str, Any], str]:
-    """One session of the CLI; its result, and all that it printed."""
+def run_bead(
+    agent: Client, folder: Path, variable: str, **variables: str
+) -> tuple[dict[str, Any], str]:
+    """Run the CLI once; returns its result, and all that it printed."""
     checkout = folder / "shop"
     checkout.mkdir(parents=True)
     env = {
@@ -27,7 +29,7 @@ def bead(agent: Client, folder: Path, variable: str, **more: str) -> tuple[dict[
         variable: agent.ticket.placeholder,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_RETRY_WATCHDOG": "1",
-        **more,
+        **variables,
     }
     command = [
         *(str(CLAUDE), "-p", "--output-format", "stream-json", "--verbose"),
@@ -45,16 +47,16 @@ def bead(agent: Client, folder: Path, variable: str, **more: str) -> tuple[dict[
         timeout=300,
         check=False,
     )
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    events = map(json.loads, done.stdout.splitlines())
     printed = (done.stdout + done.stderr).decode()
-    return next(row for row in rows if row["type"] == "result"), printed
+    return next(event for event in events if event["type"] == "result"), printed
 
 
 def test_a_complete_bead(tmp_path: Path) -> None:
     note = tmp_path / "shop" / "note.txt"
     script = [bash("env"), write(note, "one\n"), read(note), answer({"passed": True})]
     with ModelEndpoint(script) as endpoint, client(endpoint.url) as agent:
-        result, printed = bead(agent, tmp_path, "ANTHROPIC_API_KEY")
+        result, printed = run_bead(agent, tmp_path, "ANTHROPIC_API_KEY")
         assert result["structured_output"] == {"passed": True}
         assert note.read_text() == "one\n"
         usage = agent.gateway.close_bead(agent.ticket)
@@ -63,27 +65,27 @@ def test_a_complete_bead(tmp_path: Path) -> None:
     assert endpoint.unscripted == []
     assert KEY not in printed
     assert len(endpoint.messages[1].tool_results) == 1
-    assert_asked(endpoint, "x-api-key", oauth=False)
+    assert_has_key(endpoint, "x-api-key", oauth=False)
 
 
-def assert_asked(endpoint: ModelEndpoint, header: str, *, oauth: bool) -> None:
-    """With the real key, as the CLI asks where it has a key of that kind."""
+def assert_has_key(endpoint: ModelEndpoint, header: str, *, oauth: bool) -> None:
+    """The first request has the real key, and the headers of the CLI for a key of that kind."""
     headers = endpoint.messages[0].headers
     assert KEY in headers[header]
     assert ("oauth-2025-04-20" in headers["anthropic-beta"]) == oauth
     assert "interleaved-thinking" in headers["anthropic-beta"]
 
 
-def seen(result: dict[str, Any], endpoint: ModelEndpoint) -> tuple[object, ...]:
-    """Whether it is an error, its status, how often the endpoint was asked."""
+def summarize(result: dict[str, Any], endpoint: ModelEndpoint) -> tuple[object, ...]:
+    """Whether the result is an error, its HTTP status, and the number of requests forwarded."""
     return result["is_error"], result.get("api_error_status"), len(endpoint.messages)
 
 
 def test_the_end_of_the_budget_ends_the_bead_at_once(tmp_path: Path) -> None:
-    """As what else the gateway refuses, another model for one: status and kind are the same."""
+    """So does any refusal of the gateway with the same status and type."""
     with ModelEndpoint([]) as endpoint, client(endpoint.url, budget_usd=0.01) as agent:
-        result, _ = bead(agent, tmp_path, "ANTHROPIC_API_KEY")
-        assert seen(result, endpoint) == (True, 400, 0)
+        result, _ = run_bead(agent, tmp_path, "ANTHROPIC_API_KEY")
+        assert summarize(result, endpoint) == (True, 400, 0)
         assert agent.gateway.is_exhausted(agent.ticket)
         assert agent.gateway.unusable == ""
 
@@ -95,24 +97,24 @@ def test_a_refused_key_ends_the_bead_at_once(tmp_path: Path) -> None:
         ModelEndpoint(lambda _: error(401, "authentication_error")) as endpoint,
         client(endpoint.url, variable=variable) as agent,
     ):
-        result, printed = bead(agent, tmp_path, variable)
-        assert seen(result, endpoint) == (True, 401, 1)
+        result, printed = run_bead(agent, tmp_path, variable)
+        assert summarize(result, endpoint) == (True, 401, 1)
         assert not agent.gateway.is_exhausted(agent.ticket)
         assert agent.gateway.unusable == "the model endpoint refused the key (HTTP 401)"
     assert KEY not in printed
-    assert_asked(endpoint, "authorization", oauth=False)
+    assert_has_key(endpoint, "authorization", oauth=False)
 
 
 def test_the_cli_can_use_a_unix_socket(tmp_path: Path) -> None:
-    """So a sandbox without any network needs nothing in between."""
+    """So a sandbox without any network needs no relay."""
     path, variable = tmp_path / "gateway.sock", "CLAUDE_CODE_OAUTH_TOKEN"
     with (
         ModelEndpoint([answer({"passed": True})]) as endpoint,
         client(endpoint.url, path=path, variable=variable) as agent,
     ):
         env = {"ANTHROPIC_UNIX_SOCKET": str(path), "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
-        result, printed = bead(agent, tmp_path / "home", variable, **env)
+        result, printed = run_bead(agent, tmp_path / "home", variable, **env)
         assert result["structured_output"] == {"passed": True}
         assert agent.gateway.usage(agent.ticket).tokens == 1100
     assert KEY not in printed
-    assert_asked(endpoint, "authorization", oauth=True)
+    assert_has_key(endpoint, "authorization", oauth=True)

@@ -1,10 +1,9 @@
-"""An answer without the end of its protocol is broken off, however well its connection ends."""
+"""An answer without its closing mark is cut off, however cleanly its connection ends."""
 
-import contextlib
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from gitlab_nightshift.gateway.answer_reader import Meter, ReportedUsage
 from gitlab_nightshift.gateway.limits import GatewayLimits
 from tests.gateway.tools import (
+    MODEL,
     STREAM,
     Client,
     RawEndpoint,
@@ -32,7 +32,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True)
 class Protocol:
-    """One of the three: a request, what an answer begins with, and each way to end it."""
+    """An interface: a request, the start of an answer, and each way to end it."""
 
     path: str
     variable: str
@@ -41,15 +41,8 @@ class Protocol:
     ends: tuple[bytes, ...]
 
 
-def rows(*events_: JsonObject) -> bytes:
-    return b"".join(f"data: {json.dumps(event)}\n\n".encode() for event in events_)
-
-
-def chat(text: str, reason: str | None = None) -> bytes:
-    return rows({"choices": [{"delta": {"content": text}, "finish_reason": reason}]})
-
-
-ASKED = {"model": GPT, "stream": True}
+REQUEST = {"model": GPT, "stream": True}
+CHUNK = {"choices": [{"delta": {"content": "half"}, "finish_reason": "stop"}]}
 PROTOCOLS = {
     "messages": Protocol(
         "/v1/messages",
@@ -61,7 +54,7 @@ PROTOCOLS = {
     "responses": Protocol(
         "/v1/responses",
         "OPENAI_API_KEY",
-        {**ASKED, "input": "Hello"},
+        {**REQUEST, "input": "Hello"},
         events({"type": "response.output_text.delta", "delta": "half"}),
         tuple(
             events({"type": f"response.{how}", "response": {}})
@@ -71,21 +64,18 @@ PROTOCOLS = {
     "chat": Protocol(
         "/v1/chat/completions",
         "OPENAI_API_KEY",
-        {**ASKED, "messages": [{"role": "user", "content": "Hello"}]},
-        chat("half", "stop"),
-        (b"data: [DONE]\n\n", b"data:[DONE]\n", rows({"error": {"message": "x"}})),
+        {**REQUEST, "messages": [{"role": "user", "content": "Hello"}]},
+        f"data: {json.dumps(CHUNK)}\n\n".encode(),
+        (b"data: [DONE]\n\n", b"data:[DONE]\n", b'data: {"error": {"message": "x"}}\n\n'),
     ),
 }
 
 
-@contextlib.contextmanager
-def before(endpoint: RawEndpoint, protocol: Protocol) -> Iterator[Client]:
-    models = ("claude-sonnet-4-6", GPT)
-    limits = GatewayLimits(linger_s=0.05)
-    with client(
+def connect(endpoint: RawEndpoint, protocol: Protocol) -> AbstractContextManager[Client]:
+    models, limits = (MODEL, GPT), GatewayLimits(linger_s=0.05)
+    return client(
         endpoint.url, variable=protocol.variable, models=models, limits=limits, budget_usd=None
-    ) as agent:
-        yield agent
+    )
 
 
 def answering(raw: bytes) -> RawEndpoint:
@@ -93,7 +83,7 @@ def answering(raw: bytes) -> RawEndpoint:
 
 
 def read(agent: Client, protocol: Protocol) -> bytes | None:
-    """The answer as an agent gets it, None where it is broken off."""
+    """The answer as an agent gets it, None if it is cut off."""
     try:
         status, _, raw = agent.fetch(protocol.body, protocol.path, "POST", 60)
     except (OSError, http.client.HTTPException):
@@ -107,7 +97,7 @@ def test_an_answer_with_its_closing_mark_is_complete(name: str) -> None:
     protocol = PROTOCOLS[name]
     for end in protocol.ends:
         answer = protocol.start + end
-        with answering(STREAM + answer) as endpoint, before(endpoint, protocol) as agent:
+        with answering(STREAM + answer) as endpoint, connect(endpoint, protocol) as agent:
             assert read(agent, protocol) == answer
             assert not [note for note in agent.notes if "cut off" in note]
 
@@ -116,10 +106,10 @@ def test_an_answer_with_its_closing_mark_is_complete(name: str) -> None:
 def test_a_stream_without_its_closing_mark_is_cut_off(name: str) -> None:
     protocol = PROTOCOLS[name]
     for cut in (b"", protocol.start, protocol.start + protocol.ends[0][:-3], protocol.start[:-4]):
-        with answering(STREAM + cut) as endpoint, before(endpoint, protocol) as agent:
+        with answering(STREAM + cut) as endpoint, connect(endpoint, protocol) as agent:
             assert read(agent, protocol) is None, cut
-            told = "an answer was cut off: the stream ended without its end"
-            assert any(told in note for note in agent.notes), agent.notes
+            text = "an answer was cut off: the stream ended without its end"
+            assert any(text in note for note in agent.notes), agent.notes
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -134,14 +124,14 @@ def test_without_the_check_half_an_answer_would_be_complete(
 
     monkeypatch.setattr(Meter, "end", end_closed)
     protocol = PROTOCOLS[name]
-    with answering(STREAM + protocol.start) as endpoint, before(endpoint, protocol) as agent:
+    with answering(STREAM + protocol.start) as endpoint, connect(endpoint, protocol) as agent:
         assert read(agent, protocol) == protocol.start
 
 
 def test_an_answer_that_is_no_json_is_cut_off() -> None:
     protocol = PROTOCOLS["chat"]
     for body in (b"", b'{"choices": [', b"<h1>Sign in</h1>", b"[]"):
-        with answering(head(200, JSON) + body) as endpoint, before(endpoint, protocol) as agent:
+        with answering(head(200, JSON) + body) as endpoint, connect(endpoint, protocol) as agent:
             assert read(agent, protocol) is None, body
 
 
@@ -153,5 +143,5 @@ def test_a_connection_that_stays_open_after_the_closing_mark_is_not_waited_for()
         connection.sendall(STREAM + answer)
         hang(connection)
 
-    with RawEndpoint(play) as endpoint, before(endpoint, protocol) as agent:
+    with RawEndpoint(play) as endpoint, connect(endpoint, protocol) as agent:
         assert read(agent, protocol) == answer

@@ -1,7 +1,7 @@
-"""What passes through the gateway, and what of it arrives at the endpoint."""
+"""Requests and answers that pass through the gateway."""
 
-import http.client
 import json
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ import pytest
 from aiohttp import web
 
 from gitlab_nightshift.errors import NightshiftError
+from gitlab_nightshift.gateway.openai import LIGHT_HEADER
 from gitlab_nightshift.gateway.prices import Rates
 from gitlab_nightshift.gateway.upstream import ModelKey
 from gitlab_nightshift.records.usage import Usage
+from tests.gateway.counting import has_no_request, read_until_seen, request_bytes
 from tests.gateway.tools import (
     KEY,
     MODEL,
@@ -29,6 +31,7 @@ from tests.gateway.tools import (
     started,
 )
 from tests.support.model_endpoint import ModelEndpoint
+from tests.support.trees import wait_for
 from tests.support.turns import costing, say
 
 ANSWER = {"id": "m", "type": "message", "usage": {"input_tokens": 100, "output_tokens": 10}}
@@ -116,16 +119,12 @@ def test_a_stream_is_passed_on_as_it_arrives() -> None:
         connection.sendall(events(delta("two"), ended(7)))
 
     with RawEndpoint(play) as endpoint, client(endpoint.url) as agent:
-        asked = http.client.HTTPConnection("127.0.0.1", agent.port, timeout=60)
-        headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}
-        asked.request("POST", "/v1/messages", json.dumps(message(stream=True)), headers)
-        answer = asked.getresponse()
-        first = answer.read1(65536)
-        assert b"one" in first
-        assert b"two" not in first
-        go_on.set()
-        assert b"two" in answer.read()
-        asked.close()
+        with socket.create_connection(("127.0.0.1", agent.port), 60) as connection:
+            connection.sendall(request_bytes(agent, stream=True))
+            read_until_seen(connection, b"one")
+            go_on.set()
+            read_until_seen(connection, b"message_stop")
+        wait_for(lambda: has_no_request(agent), "the answer is billed")
         assert agent.gateway.usage(agent.ticket).tokens == 17
 
 
@@ -143,18 +142,13 @@ def test_requests_that_no_model_answers_cost_nothing() -> None:
 
 
 def test_the_gateway_also_serves_a_unix_socket_of_this_user_alone(tmp_path: Path) -> None:
-    import socket
-
     path = tmp_path / "gateway.sock"
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url, path=path) as agent:
         assert path.stat().st_mode & 0o777 == 0o600
-        asked = http.client.HTTPConnection("gateway", timeout=60)
-        asked.sock = socket.socket(socket.AF_UNIX)
-        asked.sock.connect(str(path))
-        headers = {"content-type": "application/json", "x-api-key": agent.ticket.placeholder}
-        asked.request("POST", "/v1/messages", json.dumps(message()), headers)
-        assert asked.getresponse().status == 200
-        asked.close()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            connection.sendall(request_bytes(agent))
+            read_until_seen(connection, b"HTTP/1.1 200 OK")
 
 
 def test_chat_completions_always_report_their_usage() -> None:
@@ -163,15 +157,15 @@ def test_chat_completions_always_report_their_usage() -> None:
         "completion_tokens": 10,
         "prompt_tokens_details": {"cached_tokens": 40},
     }
-    rows = [{"choices": [{"delta": {"content": "Hi"}}]}, {"choices": [], "usage": usage}]
-    raw = STREAM + b"".join(f"data: {json.dumps(row)}\n\n".encode() for row in rows)
+    chunks = [{"choices": [{"delta": {"content": "Hi"}}]}, {"choices": [], "usage": usage}]
+    raw = STREAM + b"".join(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks)
     rates = {"local": Rates(10, 20, 10, 10, 1)}
     with (
         RawEndpoint(lambda connection, number: connection.sendall(raw + b"data: [DONE]\n\n")) as up,
         client(up.url + "/v1", variable="OPENAI_API_KEY", models=("local",), rates=rates) as agent,
     ):
-        said = [{"role": "user", "content": "Hello"}]
-        body = {"model": "local", "messages": said, "stream": True, "user": "me"}
+        messages = [{"role": "user", "content": "Hello"}]
+        body = {"model": "local", "messages": messages, "stream": True, "user": "me"}
         status, text = agent.ask(body, "/v1/chat/completions")
         assert status == 200
         assert "[DONE]" in text
@@ -183,7 +177,7 @@ def test_chat_completions_always_report_their_usage() -> None:
     assert f"Bearer {KEY}".encode() in head
     assert json.loads(sent) == {
         "model": "local",
-        "messages": said,
+        "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_completion_tokens": 32_000,
@@ -217,7 +211,7 @@ def test_responses_are_metered_and_not_stored_at_the_provider() -> None:
             "client_metadata": {"installation": "1"},
         }
         assert agent.ask(body, "/v1/responses")[0] == 200
-        # there is no price for this model: an unknown cost, never none
+        # Without a price the cost is unknown, never zero.
         assert agent.gateway.usage(agent.ticket) == Usage(None, 120)
         assert [note for note in agent.notes if "no price is known for gpt" in note]
     sent = json.loads(up.requests[0].partition(b"\r\n\r\n")[2])
@@ -228,7 +222,8 @@ def test_responses_are_metered_and_not_stored_at_the_provider() -> None:
 
 @pytest.mark.parametrize("light", [True, False])
 def test_codex_may_request_the_light_format_by_its_header(light: bool) -> None:
-    """Its tools are an item of the conversation, and a header says so; no other header goes on."""
+    """Its tools are an item of the conversation, and a header says so; no other header is
+    forwarded."""
     done = {"type": "response.completed", "response": {"usage": {"input_tokens": 1}}}
     raw = STREAM + events(done)
     with (
@@ -237,43 +232,42 @@ def test_codex_may_request_the_light_format_by_its_header(light: bool) -> None:
     ):
         tool = {"type": "custom", "name": "exec", "description": "Run", "format": {"type": "text"}}
         tools = [{"type": "namespace", "name": "functions", "description": "", "tools": [tool]}]
-        given = [
+        items = [
             {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": tools},
             {"type": "message", "role": "user", "content": "Hello"},
         ]
         reasoning = {"effort": "low", "context": "all_turns"}
-        body = {"model": "gpt", "input": given, "reasoning": reasoning, "stream": True}
-        name = "x-openai-internal-codex-responses-lite"
-        headers = {"x-codex-turn-metadata": "{}", **({name: "true"} if light else {})}
+        body = {"model": "gpt", "input": items, "reasoning": reasoning, "stream": True}
+        headers = {"x-codex-turn-metadata": "{}", **({LIGHT_HEADER: "true"} if light else {})}
         assert agent.ask(body, "/v1/responses", "POST", 10, **headers)[0] == 200
         assert [note for note in agent.notes if "not known" in note] == []
     head, _, sent = up.requests[0].partition(b"\r\n\r\n")
-    assert json.loads(sent)["input"] == given
+    assert json.loads(sent)["input"] == items
     assert json.loads(sent)["reasoning"] == reasoning
-    assert (f"{name}: true".encode() in head.lower()) is light
+    assert (f"{LIGHT_HEADER}: true".encode() in head.lower()) is light
     assert b"x-codex" not in head.lower()
 
 
 def test_an_agent_may_hang_up_after_the_last_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """codex does not wait for the end of the connection: a race, of which this is the bad end."""
+    """codex does not wait for the end of the connection: a race, which this agent wins."""
     done = {
         "type": "response.completed",
         "response": {"usage": {"input_tokens": 3, "output_tokens": 4}},
     }
     raw = STREAM + events(done)
-    ended_well = web.StreamResponse.write_eof
+    write_eof = web.StreamResponse.write_eof
 
-    async def gone(response: web.StreamResponse, data: bytes = b"") -> None:
-        await ended_well(response, data)
+    async def write_too_late(response: web.StreamResponse, data: bytes = b"") -> None:
+        await write_eof(response, data)
         raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
 
     with (
         RawEndpoint(lambda connection, number: connection.sendall(raw)) as up,
         client(up.url, variable="OPENAI_API_KEY", models=("gpt",), budget_usd=None) as agent,
     ):
-        monkeypatch.setattr(web.StreamResponse, "write_eof", gone)
+        monkeypatch.setattr(web.StreamResponse, "write_eof", write_too_late)
         body = {"model": "gpt", "input": "Hello", "stream": True}
         assert agent.ask(body, "/v1/responses")[0] == 200
         agent.gateway.close_bead(agent.ticket)
@@ -288,10 +282,10 @@ def test_no_repr_shows_a_key() -> None:
         shown = repr([key, agent.ticket, agent.gateway.inner, agent.gateway.inner._upstream])
     assert KEY not in shown
     assert agent.ticket.placeholder not in shown
-    for bad in ("", "a\nb", "schlüssel"):
+    for invalid in ("", "a\nb", "schlüssel"):
         with pytest.raises(NightshiftError) as caught:
-            ModelKey("OPENAI_API_KEY", bad)
-        assert not bad or bad not in str(caught.value)
+            ModelKey("OPENAI_API_KEY", invalid)
+        assert not invalid or invalid not in str(caught.value)
 
 
 def test_an_answer_without_a_stream_is_metered() -> None:

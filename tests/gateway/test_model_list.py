@@ -1,5 +1,4 @@
-"""The list of models says how much a model takes, and one free request to it whether a key is
-accepted and a model known; it leads nowhere else."""
+"""The list of models and their contexts, and the free request that checks a key and a model."""
 
 import json
 import threading
@@ -20,7 +19,7 @@ ROUTER = {"id": "a/b", "context_length": 131072}
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("models", "expected"),
     [
         ([VLLM, ROUTER], {"qwen": 16384, "a/b": 131072}),
         ([LLAMA], {"/m/q.gguf": 4096}),
@@ -29,10 +28,10 @@ ROUTER = {"id": "a/b", "context_length": 131072}
     ],
 )
 def test_each_server_has_its_own_key_for_the_context(
-    rows: list[Any], found: dict[str, int]
+    models: list[Any], expected: dict[str, int]
 ) -> None:
-    parsed = parse_contexts(json.dumps({"data": rows}).encode())
-    assert {name: tokens for name, tokens in parsed.items() if tokens} == found
+    contexts = parse_contexts(json.dumps({"data": models}).encode())
+    assert {name: tokens for name, tokens in contexts.items() if tokens} == expected
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"data": 5}', b'{"data": [5]}', b"[" * 9999])
@@ -48,19 +47,21 @@ def test_a_server_with_one_model_may_list_it_under_another_name() -> None:
     assert pick_context({}, "c") is None
 
 
-def listed(url: str, variable: str = "OPENAI_API_KEY") -> list[dict[str, Any]]:
+def list_contexts(url: str, variable: str = "OPENAI_API_KEY") -> dict[str, int | None]:
+    """The contexts in the list that an agent gets, twice."""
     with client(url, variable=variable, models=("qwen", MODEL)) as agent:
-        found = [agent.ask(None, "/v1/models", "GET") for _ in range(2)]
-        assert found[0] == found[1]
-        rows: list[dict[str, Any]] = found[0][1]["data"]
-        return rows
+        first, second = (agent.ask(None, "/v1/models", "GET") for _ in range(2))
+        assert first == second
+        return {model["id"]: model.get("max_model_len") for model in first[1]["data"]}
+
+
+UNKNOWN = {"qwen": None, MODEL: None}
 
 
 def test_an_agent_gets_only_its_models_and_the_endpoint_is_asked_once() -> None:
     other = {"id": "secret-project", "max_model_len": 5}
     with RawEndpoint(json_answer(200, {"data": [VLLM, other]})) as endpoint:
-        rows = listed(endpoint.url)
-    assert {row["id"]: row.get("max_model_len") for row in rows} == {"qwen": 16384, MODEL: None}
+        assert list_contexts(endpoint.url) == {"qwen": 16384, MODEL: None}
     [request] = endpoint.requests
     assert request.startswith(b"GET /v1/models HTTP/1.1\r\n")
 
@@ -68,18 +69,18 @@ def test_an_agent_gets_only_its_models_and_the_endpoint_is_asked_once() -> None:
 def test_the_context_is_unknown_without_a_list() -> None:
     for play in (json_answer(404, {}), lambda connection, number: None):
         with RawEndpoint(play) as endpoint:
-            assert [row.get("max_model_len") for row in listed(endpoint.url)] == [None, None]
+            assert list_contexts(endpoint.url) == UNKNOWN
 
 
 def test_a_list_that_does_not_arrive_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.gateway.model_gateway.LIST_S", 0.1)
     with RawEndpoint(lambda connection, number: hang(connection)) as endpoint:
-        assert [row.get("max_model_len") for row in listed(endpoint.url)] == [None, None]
+        assert list_contexts(endpoint.url) == UNKNOWN
 
 
 def test_anthropics_list_is_not_requested() -> None:
     with RawEndpoint(json_answer(200, {})) as endpoint:
-        listed(endpoint.url, "ANTHROPIC_API_KEY")
+        assert list_contexts(endpoint.url, "ANTHROPIC_API_KEY") == UNKNOWN
         assert endpoint.requests == []
 
 
@@ -87,12 +88,12 @@ def test_anthropics_list_is_not_requested() -> None:
 def endpoint(
     status: int, location: str = "", body: bytes = b""
 ) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """An endpoint with one answer; what it was asked, with the key."""
-    asked: list[tuple[str, str | None]] = []
+    """The URL of an endpoint with one answer, and the path and key of each request."""
+    requests: list[tuple[str, str | None]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append((self.path, self.headers.get("X-Api-Key")))
+            requests.append((self.path, self.headers.get("X-Api-Key")))
             self.send_response(status)
             if location:
                 self.send_header("Location", location)
@@ -106,28 +107,28 @@ def endpoint(
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}", asked
+            yield f"http://127.0.0.1:{server.server_address[1]}", requests
         finally:
             server.shutdown()
             thread.join()
 
 
 def ask(url: str) -> tuple[int, str]:
-    found = ask_for_model(build_upstream(ModelKey("ANTHROPIC_API_KEY", "sk-1"), url, {}), "m/1")
-    return found.status, found.why
+    model = ask_for_model(build_upstream(ModelKey("ANTHROPIC_API_KEY", "sk-1"), url, {}), "m/1")
+    return model.status, model.why
 
 
 def test_the_key_is_sent_and_the_status_returned() -> None:
     for status in (200, 401, 404, 500):
-        with endpoint(status) as (url, asked):
+        with endpoint(status) as (url, requests):
             assert ask(url) == (status, "")
-            assert asked == [("/v1/models/m%2F1", "sk-1")]
+            assert requests == [("/v1/models/m%2F1", "sk-1")]
 
 
 def test_the_key_goes_to_no_other_address() -> None:
-    with endpoint(200) as (other, asked), endpoint(302, other) as (url, _):
+    with endpoint(200) as (other, requests), endpoint(302, other) as (url, _):
         assert ask(url) == (302, "")
-        assert asked == []
+        assert requests == []
 
 
 def test_an_endpoint_that_refuses_the_connection() -> None:
@@ -150,16 +151,16 @@ LISTS: dict[str, tuple[object, str, int]] = {
 
 @pytest.mark.parametrize("server", LISTS)
 def test_the_model_and_its_context_are_found_in_a_list(server: str) -> None:
-    """A name with slashes has no address of its own at most servers."""
-    rows, model, context = LISTS[server]
-    with endpoint(200, body=json.dumps(rows).encode()) as (url, asked):
-        found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), model)
-    assert (found.status, found.context) == (200, context)
-    assert [path for path, _ in asked] == ["/v1/models"]
+    """Most servers have no URL for a name with slashes."""
+    models, name, context = LISTS[server]
+    with endpoint(200, body=json.dumps(models).encode()) as (url, requests):
+        model = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), name)
+    assert (model.status, model.context) == (200, context)
+    assert [path for path, _ in requests] == ["/v1/models"]
 
 
 def test_a_model_that_is_not_listed() -> None:
     body = json.dumps({"data": [{"id": "a"}, {"id": "b"}]}).encode()
     with endpoint(200, body=body) as (url, _):
-        found = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), "m")
-    assert (found.status, found.listed) == (404, ("a", "b"))
+        model = ask_for_model(build_upstream(ModelKey("OPENAI_API_KEY", "sk-1"), url, {}), "m")
+    assert (model.status, model.listed) == (404, ("a", "b"))

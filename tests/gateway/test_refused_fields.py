@@ -1,10 +1,10 @@
-"""An answer has a limit also where the endpoint does not know the field for it."""
+"""Fields that an endpoint refuses are left out; an answer's limit is then enforced otherwise."""
 
-import contextlib
 import http.client
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import pytest
@@ -15,23 +15,23 @@ from tests.support.turns import JsonObject
 MODEL = "coder"
 PATH = "/v1/chat/completions"
 NAMES = ("max_completion_tokens", "max_tokens")
-ASKED = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
+REQUEST = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "Hello"}]}
 DONE = b"data: [DONE]\n\n"
 Refuse = Callable[[JsonObject], Mapping[str, Any] | None]
 
 
-def said(text: str, reason: str | None = None) -> bytes:
+def chunk(text: str, reason: str | None = None) -> bytes:
     event = {"choices": [{"delta": {"content": text}, "finish_reason": reason}]}
     return f"data: {json.dumps(event)}\n\n".encode()
 
 
-HELLO = said("Hel") + said("lo", "stop")
+HELLO = chunk("Hel") + chunk("lo", "stop")
 ANSWER = HELLO + DONE
 USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}\n\n'
 
 
 class Server(RawEndpoint):
-    """Refuses a body with status 400 as ``refuse`` says, else answers ``answer``."""
+    """Refuses a body with status 400 and the error of ``refuse``, if any, else sends ``answer``."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -53,28 +53,28 @@ class Server(RawEndpoint):
 
     @property
     def limits(self) -> list[dict[str, int]]:
-        """What each request had for a limit."""
+        """The limit in each request."""
         return [{key: body[key] for key in NAMES if key in body} for body in self.bodies]
 
 
-@contextlib.contextmanager
-def asking(server: Server, budget_tokens: int | None = 1_000_000) -> Iterator[Client]:
-    with client(
+def connect(
+    server: Server, budget_tokens: int | None = 1_000_000
+) -> AbstractContextManager[Client]:
+    return client(
         server.url,
         variable="OPENAI_API_KEY",
         models=(MODEL,),
         budget_usd=None,
         budget_tokens=budget_tokens,
-    ) as agent:
-        yield agent
+    )
 
 
 def ask(agent: Client, **body: object) -> tuple[int, Any]:
-    return agent.ask({**ASKED, **body}, PATH)
+    return agent.ask({**REQUEST, **body}, PATH)
 
 
 def knows(*names: str) -> Refuse:
-    """A server that knows these names only."""
+    """Refuses limits of other names."""
 
     def refuse(body: JsonObject) -> Mapping[str, Any] | None:
         unknown = [name for name in NAMES if name in body and name not in names]
@@ -85,57 +85,56 @@ def knows(*names: str) -> Refuse:
 
 
 EXTRA = {"type": "extra_forbidden", "loc": ["body", "max_completion_tokens"]}
-ONLY = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-TWO = {"max_completion_tokens": 8000}
+UNSUPPORTED = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+OPENAI_LIMIT, OTHER_LIMIT = {"max_completion_tokens": 8000}, {"max_tokens": 8000}
 
 
 def test_the_smaller_of_both_limits_is_sent() -> None:
     with Server(knows(*NAMES)) as server:
         for budget in (None, 100_000, 5000):
-            with asking(server, budget) as agent:
+            with connect(server, budget) as agent:
                 assert ask(agent, max_completion_tokens=8000)[0] == 200
-        enough, more, less = (limits["max_completion_tokens"] for limits in server.limits)
-        assert (enough, more) == (8000, 8000)
-        assert 4000 < less < 5000
+        unlimited, large, small = (limits["max_completion_tokens"] for limits in server.limits)
+        assert (unlimited, large) == (8000, 8000)
+        assert 4000 < small < 5000
 
 
 @pytest.mark.parametrize(
     ("refuse", "sent", "limits"),
     [
-        (knows("max_tokens"), "max_completion_tokens", [TWO, {"max_tokens": 8000}]),
-        (knows("max_completion_tokens"), "max_tokens", [{"max_tokens": 8000}, TWO]),
+        (knows("max_tokens"), OPENAI_LIMIT, [OPENAI_LIMIT, OTHER_LIMIT]),
+        (knows("max_completion_tokens"), OTHER_LIMIT, [OTHER_LIMIT, OPENAI_LIMIT]),
         (
             lambda body: {"detail": [EXTRA]} if "max_completion_tokens" in body else None,
-            "max_completion_tokens",
-            [TWO, {"max_tokens": 8000}],
+            OPENAI_LIMIT,
+            [OPENAI_LIMIT, OTHER_LIMIT],
         ),
         (
-            lambda body: {"error": {"message": ONLY}} if "max_tokens" in body else None,
-            "max_tokens",
-            [{"max_tokens": 8000}, TWO],
+            lambda body: {"error": {"message": UNSUPPORTED}} if "max_tokens" in body else None,
+            OTHER_LIMIT,
+            [OTHER_LIMIT, OPENAI_LIMIT],
         ),
-        (knows(), "max_completion_tokens", [TWO, {"max_tokens": 8000}, {}]),
+        (knows(), OPENAI_LIMIT, [OPENAI_LIMIT, OTHER_LIMIT, {}]),
     ],
 )
 def test_a_name_that_an_endpoint_refuses_is_replaced_for_the_whole_night(
-    refuse: Refuse, sent: str, limits: list[dict[str, int]]
+    refuse: Refuse, sent: dict[str, int], limits: list[dict[str, int]]
 ) -> None:
-    with Server(refuse) as server, asking(server) as agent:
+    with Server(refuse) as server, connect(server) as agent:
         for _ in range(2):
-            status, text = ask(agent, **{sent: 8000})
-            assert (status, text) == (200, ANSWER.decode())
+            assert ask(agent, **sent) == (200, ANSWER.decode())
         assert server.limits == [*limits, limits[-1]]
 
 
 def test_other_refusals_are_passed_on() -> None:
-    said = {"error": {"message": "unknown field response_format"}}
-    with Server(lambda body: said) as server, asking(server) as agent:
-        assert ask(agent, max_completion_tokens=8000) == (400, said)
+    error = {"error": {"message": "unknown field response_format"}}
+    with Server(lambda body: error) as server, connect(server) as agent:
+        assert ask(agent, max_completion_tokens=8000) == (400, error)
         assert len(server.requests) == 1
 
 
-def context_of(tokens: int) -> Refuse:
-    """As vLLM refuses a limit that does not fit behind the prompt."""
+def has_context(tokens: int) -> Refuse:
+    """Refuses a limit that does not fit into the context, as vLLM does."""
     text = f"'max_completion_tokens' is too large. This model's maximum context length is {tokens}"
 
     def refuse(body: JsonObject) -> Mapping[str, Any] | None:
@@ -146,14 +145,14 @@ def context_of(tokens: int) -> Refuse:
 
 
 def test_a_limit_that_the_agent_chose_is_not_changed() -> None:
-    with Server(context_of(4096)) as server, asking(server) as agent:
+    with Server(has_context(4096)) as server, connect(server) as agent:
         assert ask(agent, max_completion_tokens=8000)[0] == 400
         assert ask(agent, max_completion_tokens=2000)[0] == 200
 
 
 def test_a_limit_that_only_the_budget_added_is_removed_if_refused() -> None:
-    """codex asks for none: what the budget adds is taken back, and the bytes are counted."""
-    with Server(context_of(4096)) as server, asking(server, 100_000) as agent:
+    """codex sends no limit; without the budget's, the answer's bytes are counted."""
+    with Server(has_context(4096)) as server, connect(server, 100_000) as agent:
         for _ in range(2):
             assert ask(agent)[0] == 200
         assert server.limits == [{"max_completion_tokens": 32_000}, {}, {}]
@@ -163,7 +162,8 @@ def test_a_limit_that_only_the_budget_added_is_removed_if_refused() -> None:
 
 TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
 THOUGHTS = {"role": "assistant", "content": "x", "reasoning_content": "hm"}
-FORM = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}
+GRAMMAR = "Failed to initialize samplers: failed to parse grammar"
 OTHERS: dict[str, tuple[str, JsonObject, Mapping[str, Any]]] = {
     "Mistral: stream_options": (
         "stream_options",
@@ -177,18 +177,13 @@ OTHERS: dict[str, tuple[str, JsonObject, Mapping[str, Any]]] = {
     ),
     "DeepSeek: response_format": (
         "response_format",
-        {"response_format": FORM},
+        {"response_format": FORMAT},
         {"error": {"message": "This response_format type is unavailable now"}},
     ),
     "llama.cpp: response_format": (
         "response_format",
-        {"response_format": FORM},
-        {
-            "error": {
-                "code": 400,
-                "message": "Failed to initialize samplers: failed to parse grammar",
-            }
-        },
+        {"response_format": FORMAT},
+        {"error": {"code": 400, "message": GRAMMAR}},
     ),
     "vLLM: parallel_tool_calls": (
         "parallel_tool_calls",
@@ -197,7 +192,7 @@ OTHERS: dict[str, tuple[str, JsonObject, Mapping[str, Any]]] = {
     ),
     "Groq: thoughts that go back": (
         "reasoning_content",
-        {"messages": [THOUGHTS, *ASKED["messages"]]},  # type: ignore[misc]
+        {"messages": [THOUGHTS, *REQUEST["messages"]]},  # type: ignore[misc]
         {"error": {"message": "'messages.0': property 'reasoning_content' is unsupported"}},
     ),
 }
@@ -208,36 +203,39 @@ def test_a_field_that_an_endpoint_refuses_is_left_out_for_the_whole_night(server
     name, body, error = OTHERS[server]
     with (
         Server(lambda sent: error if name in json.dumps(sent) else None) as server_,
-        asking(server_) as agent,
+        connect(server_) as agent,
     ):
         for _ in range(2):
             assert ask(agent, max_completion_tokens=8000, **body)[0] == 200
         assert [name in json.dumps(sent) for sent in server_.bodies] == [True, False, False]
-        [row] = agent.ask(None, "/v1/models", "GET")[1]["data"]
-        assert row["refused"] == [name]
+        [model] = agent.ask(None, "/v1/models", "GET")[1]["data"]
+        assert model["refused"] == [name]
 
 
 def test_a_refusal_of_tools_is_passed_on_and_listed() -> None:
-    said = {"error": f"{MODEL} does not support tools"}
-    with Server(lambda body: said if "tools" in body else None) as server, asking(server) as agent:
-        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
+    error = {"error": f"{MODEL} does not support tools"}
+    with (
+        Server(lambda body: error if "tools" in body else None) as server,
+        connect(server) as agent,
+    ):
+        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, error)
         assert ask(agent, max_completion_tokens=8000)[0] == 200
-        [row] = agent.ask(None, "/v1/models", "GET")[1]["data"]
-        assert row["refused"] == ["tools"]
+        [model] = agent.ask(None, "/v1/models", "GET")[1]["data"]
+        assert model["refused"] == ["tools"]
 
 
 def test_fields_that_an_error_repeats_are_not_refused() -> None:
-    said = {"detail": [{"msg": "Field required", "input": {"stream_options": 1, "tools": 2}}]}
-    with Server(lambda body: said) as server, asking(server) as agent:
-        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, said)
+    error = {"detail": [{"msg": "Field required", "input": {"stream_options": 1, "tools": 2}}]}
+    with Server(lambda body: error) as server, connect(server) as agent:
+        assert ask(agent, max_completion_tokens=8000, tools=[TOOL]) == (400, error)
         assert len(server.requests) == 1
 
 
-# --- the end by bytes ----------------------------------------------------------------------------
+# --- a limit in bytes ----------------------------------------------------------------------------
 
 
 class Flood(Server):
-    """Knows no limit, and never comes to an end by itself."""
+    """Knows no limit, and never ends its answer."""
 
     def reply(self, connection: socket.socket, number: int) -> None:
         if self.refuse(self.bodies[number - 1]):
@@ -245,12 +243,12 @@ class Flood(Server):
             return
         connection.sendall(STREAM)
         for _ in range(10_000):
-            connection.sendall(said("x" * 1000))
+            connection.sendall(chunk("x" * 1000))
 
 
 def flood(budget: int) -> tuple[int, list[str]]:
-    """The tokens that are counted, and the notes."""
-    with Flood(knows()) as server, asking(server, budget) as agent:
+    """The tokens that are billed, and the notes."""
+    with Flood(knows()) as server, connect(server, budget) as agent:
         with pytest.raises((OSError, http.client.HTTPException)):
             ask(agent, max_completion_tokens=2000)
         usage = agent.gateway.close_bead(agent.ticket)
@@ -271,7 +269,7 @@ def test_no_answer_exceeds_a_budget_by_more_than_its_prompt() -> None:
 
 
 def test_an_answer_without_any_limit_has_to_be_a_stream() -> None:
-    with Server(knows()) as server, asking(server) as agent:
+    with Server(knows()) as server, connect(server) as agent:
         status, answer = ask(agent, stream=False, max_completion_tokens=2000)
         assert (status, answer["error"]["message"]) == (
             400,
@@ -283,18 +281,18 @@ def test_an_answer_without_any_limit_has_to_be_a_stream() -> None:
 
 
 def test_a_complete_answer_without_usage_costs_at_most_its_bytes() -> None:
-    with Server(knows(*NAMES)) as server, asking(server) as agent:
+    with Server(knows(*NAMES)) as server, connect(server) as agent:
         for _ in range(3):
             assert ask(agent, max_completion_tokens=8000)[0] == 200
-        told = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
-        assert agent.notes.count(f"model gateway, analyze: {told}") == 1
+        text = "this endpoint reports no usage: its tokens are at most the bytes sent and received"
+        assert agent.notes.count(f"model gateway, analyze: {text}") == 1
         usage = agent.gateway.close_bead(agent.ticket)
-        assert usage.tokens == usage.assumed_tokens, "at most, as nobody has said it"
+        assert usage.tokens == usage.assumed_tokens
         assert 3 * (len("Hello") + 5) <= (usage.tokens or 0) <= 3 * 2_500
 
 
 def test_missing_usage_is_noted_once_for_all_beads() -> None:
-    with Server(knows(*NAMES)) as server, asking(server) as agent:
+    with Server(knows(*NAMES)) as server, connect(server) as agent:
         for bead in ("analyze", "implement"):
             agent.ticket = agent.gateway.open_bead(bead, {MODEL}, budget_usd=None)
             assert ask(agent, max_completion_tokens=8000)[0] == 200
@@ -302,13 +300,13 @@ def test_missing_usage_is_noted_once_for_all_beads() -> None:
 
 
 def test_half_an_answer_without_usage_is_billed_at_its_worst_case() -> None:
-    with Server(knows(*NAMES), said("Hel")) as server, asking(server) as agent:
+    with Server(knows(*NAMES), chunk("Hel")) as server, connect(server) as agent:
         with pytest.raises((OSError, http.client.HTTPException)):
             ask(agent, max_completion_tokens=8000)
         assert (agent.gateway.close_bead(agent.ticket).tokens or 0) > 8000
 
 
 def test_reported_usage_is_billed() -> None:
-    with Server(knows(*NAMES), HELLO + USAGE + DONE) as server, asking(server) as agent:
+    with Server(knows(*NAMES), HELLO + USAGE + DONE) as server, connect(server) as agent:
         assert ask(agent, max_completion_tokens=8000)[0] == 200
         assert agent.gateway.close_bead(agent.ticket).tokens == 13

@@ -1,4 +1,4 @@
-"""Requests that are refused, or from which something is left out; nothing of it goes on."""
+"""Requests that are refused, or from which fields are left out."""
 
 import json
 from typing import Any
@@ -76,9 +76,9 @@ HOSTILE = {
 
 def test_hostile_requests_are_refused() -> None:
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        why = {name: agent.refusal(body) for name, body in HOSTILE.items()}
-        assert [name for name, text in why.items() if URL in text] == []
-        assert len(agent.notes) == len(set(why.values()))
+        refusals = {name: agent.refusal(body) for name, body in HOSTILE.items()}
+        assert [name for name, text in refusals.items() if URL in text] == []
+        assert len(agent.notes) == len(set(refusals.values()))
         assert agent.gateway.usage(agent.ticket).tokens == 0
         assert agent.ask()[0] == 200
     assert len(endpoint.requests) == 1
@@ -107,72 +107,73 @@ def test_too_many_cache_marks_are_removed_from_the_beginning() -> None:
         control = {"cache_control": {"type": "ephemeral"}} if marked else {}
         return {"type": "text", "text": words, **control}
 
-    def asked(*marked: bool) -> dict[str, object]:
+    def build_request(*marked: bool) -> dict[str, object]:
         names = ("shared", "rest", "last")
-        said = [text(name, marked=mark) for name, mark in zip(names, marked, strict=True)]
+        content = [text(name, marked=mark) for name, mark in zip(names, marked, strict=True)]
         system = [text("a"), text("b")]
-        return message(system=system, messages=[{"role": "user", "content": said}])
+        return message(system=system, messages=[{"role": "user", "content": content}])
 
+    four, five = build_request(True, False, True), build_request(True, True, True)
     with ModelEndpoint([say("Hi")] * 3) as endpoint, client(endpoint.url) as agent:
-        for given in (asked(True, False, True), asked(True, True, True)):
-            assert agent.ask(given)[0] == 200
-        of_its_own = {**asked(True, False, True), "cache_control": {"type": "ephemeral"}}
-        assert agent.ask(of_its_own)[0] == 200
+        for body in (four, five, {**four, "cache_control": {"type": "ephemeral"}}):
+            assert agent.ask(body)[0] == 200
     sent = [request.body for request in endpoint.messages]
-    assert sent[0] == asked(True, False, True), "four are allowed"
-    assert sent[1] == asked(False, True, True)
-    assert sent[2]["messages"] == asked(False, False, True)["messages"]
+    assert sent[0] == four, "four are allowed"
+    assert sent[1] == build_request(False, True, True)
+    assert sent[2]["messages"] == build_request(False, False, True)["messages"]
+
+
+IMAGE = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+CLI_REQUEST = message(
+    system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+    tools=[TOOL],
+    tool_choice={"type": "auto"},
+    thinking={"type": "adaptive"},
+    context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+    output_config={"effort": "high"},
+    metadata={"user_id": "u"},
+    temperature=0.5,
+    stop_sequences=["x"],
+    messages=[
+        {"role": "user", "content": [{"type": "text", "text": 'ü "quoted" \ud800'}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "t", "signature": "s"},
+                {"type": "redacted_thinking", "data": "d"},
+                {
+                    "type": "tool_use",
+                    "id": "1",
+                    "name": "Bash",
+                    "input": {"mcp_servers": [{"type": "url"}], "n": 1.5},
+                    "caller": {"type": "direct"},
+                },
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "1",
+                    "is_error": False,
+                    "content": [
+                        {"type": "text", "text": "out"},
+                        {"type": "image", "source": IMAGE},
+                        {"type": "document", "source": {**IMAGE, "type": "text"}},
+                    ],
+                }
+            ],
+        },
+    ],
+)
 
 
 def test_a_request_of_the_cli_is_forwarded_unchanged() -> None:
-    image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
-    body = message(
-        system=[{"type": "text", "text": "s", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
-        tools=[TOOL],
-        tool_choice={"type": "auto"},
-        thinking={"type": "adaptive"},
-        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
-        output_config={"effort": "high"},
-        metadata={"user_id": "u"},
-        temperature=0.5,
-        stop_sequences=["x"],
-        messages=[
-            {"role": "user", "content": [{"type": "text", "text": 'ü "quoted" \ud800'}]},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "t", "signature": "s"},
-                    {"type": "redacted_thinking", "data": "d"},
-                    {
-                        "type": "tool_use",
-                        "id": "1",
-                        "name": "Bash",
-                        "input": {"mcp_servers": [{"type": "url"}], "n": 1.5},
-                        "caller": {"type": "direct"},
-                    },
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "1",
-                        "is_error": False,
-                        "content": [
-                            {"type": "text", "text": "out"},
-                            {"type": "image", "source": image},
-                            {"type": "document", "source": {**image, "type": "text"}},
-                        ],
-                    }
-                ],
-            },
-        ],
-    )
     with ModelEndpoint([say("Hi")]) as endpoint, client(endpoint.url) as agent:
-        assert agent.ask(body)[0] == 200
+        assert agent.ask(CLI_REQUEST)[0] == 200
         assert agent.notes == []
-    assert endpoint.messages[0].body == body
+    assert endpoint.messages[0].body == CLI_REQUEST
 
 
 def test_only_known_betas_are_forwarded() -> None:
@@ -184,7 +185,7 @@ def test_only_known_betas_are_forwarded() -> None:
     assert check_messages(message(), {f"{MODEL}[1m]"}).model == MODEL
 
 
-SAID = [{"role": "user", "content": "Hello"}]
+MESSAGES = [{"role": "user", "content": "Hello"}]
 RESPONSES: dict[str, dict[str, Any]] = {
     "web search": {"tools": [{"type": "web_search", "external_web_access": False}]},
     "a file search": {"tools": [{"type": "file_search", "vector_store_ids": []}]},
@@ -230,7 +231,7 @@ RESPONSES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", RESPONSES)
 def test_requests_of_responses_that_reach_out_are_refused(name: str) -> None:
-    body = {"model": "gpt", "input": SAID}
+    body = {"model": "gpt", "input": MESSAGES}
     assert check_responses(body, {"gpt"}).output_key == "max_output_tokens"
     with pytest.raises(RequestRefusal):
         check_responses({**body, **RESPONSES[name]}, {"gpt"})
@@ -257,15 +258,15 @@ CHATS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CHATS)
 def test_requests_of_chat_completions_that_reach_out_are_refused(name: str) -> None:
-    body = {"model": "gpt", "messages": SAID, "max_tokens": 10}
+    body = {"model": "gpt", "messages": MESSAGES, "max_tokens": 10}
     assert check_chat(body, {"gpt"}).output_key == "max_tokens"
     with pytest.raises(RequestRefusal):
         check_chat({**body, **CHATS[name]}, {"gpt"})
 
 
 def test_an_unknown_key_is_named_by_the_object_that_has_it() -> None:
-    form = {"type": "json_schema", "json_schema": {"name": "mr", "schema": {}, "odd": 1}}
-    body = {"model": "gpt", "messages": SAID, "max_tokens": 10, "response_format": form}
+    format_ = {"type": "json_schema", "json_schema": {"name": "mr", "schema": {}, "odd": 1}}
+    body = {"model": "gpt", "messages": MESSAGES, "max_tokens": 10, "response_format": format_}
     assert check_chat(body, {"gpt"}).dropped == ("json_schema.odd",)
 
 

@@ -1,4 +1,4 @@
-"""The address of the endpoint, its certificate, and the proxy on the way to it."""
+"""The address of the endpoint, its certificate, and the proxy to it."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ import pytest
 
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.gateway.upstream import ModelKey, build_upstream
-from tests.gateway.tools import KEY, Client, RunningGateway, client
+from tests.gateway.tools import KEY, RunningGateway, client
 from tests.support.model_endpoint import ModelEndpoint
 from tests.support.tls import behind_tls, make_certificate, serving
 from tests.support.turns import say
@@ -20,7 +20,7 @@ PROXIES = {"HTTPS_PROXY": "http://user:pass@proxy.example:3128", "NO_PROXY": ".c
 
 
 @pytest.mark.parametrize(
-    ("given", "url"),
+    ("setting", "url"),
     [
         ("", "https://api.anthropic.com"),
         ("https://models.example/anthropic/", "https://models.example/anthropic"),
@@ -31,8 +31,8 @@ PROXIES = {"HTTPS_PROXY": "http://user:pass@proxy.example:3128", "NO_PROXY": ".c
         ("http://10.1.2.3", "http://10.1.2.3"),
     ],
 )
-def test_addresses(given: str, url: str) -> None:
-    assert build_upstream(ANTHROPIC, given, {}).base_url == url
+def test_addresses(setting: str, url: str) -> None:
+    assert build_upstream(ANTHROPIC, setting, {}).base_url == url
 
 
 CHAT_URLS = {
@@ -53,10 +53,10 @@ CHAT_URLS = {
 }
 
 
-@pytest.mark.parametrize("given", CHAT_URLS)
-def test_the_url_of_chat_completions(given: str) -> None:
-    upstream = build_upstream(ModelKey("OPENAI_API_KEY", KEY), given, {})
-    assert upstream.build_url("/v1/chat/completions") == CHAT_URLS[given]
+@pytest.mark.parametrize("setting", CHAT_URLS)
+def test_the_url_of_chat_completions(setting: str) -> None:
+    upstream = build_upstream(ModelKey("OPENAI_API_KEY", KEY), setting, {})
+    assert upstream.build_url("/v1/chat/completions") == CHAT_URLS[setting]
 
 
 def test_a_key_in_another_header() -> None:
@@ -65,7 +65,7 @@ def test_a_key_in_another_header() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "setting",
     [
         "http://models.example",
         "http://93.184.216.34",
@@ -80,9 +80,9 @@ def test_a_key_in_another_header() -> None:
         "https://",
     ],
 )
-def test_addresses_that_cannot_be_used(given: str) -> None:
+def test_addresses_that_cannot_be_used(setting: str) -> None:
     with pytest.raises(NightshiftError) as caught:
-        build_upstream(ANTHROPIC, given, {})
+        build_upstream(ANTHROPIC, setting, {})
     assert "pass" not in str(caught.value).replace("password", "")
     assert str(caught.value).startswith("model_endpoint: ")
 
@@ -106,9 +106,9 @@ def test_an_error_names_the_variable_of_an_address() -> None:
     ],
 )
 def test_the_jobs_proxy_is_used_for_public_hosts(url: str, proxy: str) -> None:
-    found = build_upstream(ANTHROPIC, url, PROXIES)
-    assert found.proxy == proxy
-    assert "pass" not in repr(found)
+    upstream = build_upstream(ANTHROPIC, url, PROXIES)
+    assert upstream.proxy == proxy
+    assert "pass" not in repr(upstream)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_headers_that_cannot_be_added(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate for 127.0.0.1 of nobody's authority, in one file."""
+    """The folder of a key and a self-signed certificate for 127.0.0.1."""
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
@@ -133,45 +133,41 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def asked(agent: Client) -> int:
-    return agent.ask()[0]
-
-
 def test_a_private_ca(certificate: Path) -> None:
     with ModelEndpoint([say("Hi")] * 9) as endpoint, behind_tls(certificate, endpoint.url) as url:
         with client(url) as agent:
-            assert asked(agent) == 502
+            assert agent.ask()[0] == 502
             assert agent.gateway.unusable.endswith("its certificate is not trusted")
         for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"):
             with client(url, env={name: str(certificate / "cert.pem")}) as agent:
-                assert asked(agent) == 200
+                assert agent.ask()[0] == 200
     assert len(endpoint.messages) == 3
 
 
 def test_an_invalid_ca_file(tmp_path: Path) -> None:
-    bad = tmp_path / "ca.pem"
-    bad.write_text("no certificate")
-    for path in (bad, tmp_path / "missing.pem"):
+    invalid = tmp_path / "ca.pem"
+    invalid.write_text("no certificate")
+    for path in (invalid, tmp_path / "missing.pem"):
         target = build_upstream(ANTHROPIC, "https://127.0.0.1:9", {"SSL_CERT_FILE": str(path)})
         with pytest.raises(NightshiftError, match="CA file"), RunningGateway(target, print):
             pass
-    assert not [t for t in threading.enumerate() if t.name == "gateway"]
+    assert "gateway" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_the_jobs_proxy_gets_a_tunnel_without_the_key(certificate: Path) -> None:
-    """The name is the proxy's to resolve; the key goes through a tunnel it cannot read."""
-    seen: list[bytes] = []
+    """The proxy resolves the name, and cannot read the key."""
+    heads: list[bytes] = []
 
-    def handle(agent: socket.socket) -> None:
-        with suppress(OSError), agent:
-            seen.append(agent.recv(65536))
-            agent.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    def handle(gateway: socket.socket) -> None:
+        with suppress(OSError), gateway:
+            heads.append(gateway.recv(65536))
+            gateway.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             port = int(model.rpartition(":")[2])
-            with socket.create_connection(("127.0.0.1", port), 5) as behind:
-                way = threading.Thread(target=_pump, args=(behind, agent), daemon=True)
-                way.start()
-                _pump(agent, behind)
-                way.join(5)
+            with socket.create_connection(("127.0.0.1", port), 5) as server:
+                back = threading.Thread(target=_pump, args=(server, gateway), daemon=True)
+                back.start()
+                _pump(gateway, server)
+                back.join(5)
 
     with (
         ModelEndpoint([say("Hi")]) as endpoint,
@@ -183,8 +179,8 @@ def test_the_jobs_proxy_gets_a_tunnel_without_the_key(certificate: Path) -> None
             "SSL_CERT_FILE": str(certificate / "cert.pem"),
         }
         with client("https://models.test:8443", env=env) as agent:
-            assert asked(agent) == 200
-    [head] = seen
+            assert agent.ask()[0] == 200
+    [head] = heads
     assert head.startswith(b"CONNECT models.test:8443 HTTP/1.1")
     assert b"Proxy-Authorization: Basic dXNlcjpwYXNz" in head
     assert KEY.encode() not in head

@@ -1,4 +1,4 @@
-"""What a bead's line says, and what a reader makes of lines that nobody honest has written."""
+"""Lines of usage, and how their reader takes lines that no gateway writes."""
 
 import subprocess
 import sys
@@ -37,30 +37,30 @@ def test_an_unknown_cost_makes_the_sum_unknown() -> None:
 
 
 def test_invalid_lines_are_left_out() -> None:
-    good = to_line(0, ONE)
-    bad = [
+    valid = to_line(0, ONE)
+    invalid = [
         b"",
         b"[]",
         b"null",
         b"{}",
         b"\xff",
         b"[" * 4000,
-        good[:-2],
-        good.replace(b"0.5", b"-0.5"),
-        good.replace(b"0.5", b"NaN"),
-        good.replace(b"0.5", b"1e999"),
-        good.replace(b"0.5", b"true"),
-        good.replace(b"0.5", b'"0.5"'),
-        good.replace(b"1000", b"1.5"),
-        good.replace(b'"number":0', b'"number":-1'),
-        good.replace(b'"number"', b'"more":1,"number"'),
+        valid[:-2],
+        valid.replace(b"0.5", b"-0.5"),
+        valid.replace(b"0.5", b"NaN"),
+        valid.replace(b"0.5", b"1e999"),
+        valid.replace(b"0.5", b"true"),
+        valid.replace(b"0.5", b'"0.5"'),
+        valid.replace(b"1000", b"1.5"),
+        valid.replace(b'"number":0', b'"number":-1'),
+        valid.replace(b'"number"', b'"more":1,"number"'),
         to_line(MOST_BEADS, ONE),
-        b" " * LINE_BYTES + good,
+        b" " * LINE_BYTES + valid,
     ]
-    assert good not in bad
+    assert valid not in invalid
     reader = UsageReader()
-    reader.feed(good + b"\n".join(line.rstrip(b"\n") for line in bad) + b"\n")
-    assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), len(bad))
+    reader.feed(valid + b"\n".join(line.rstrip(b"\n") for line in invalid) + b"\n")
+    assert (reader.list_usage(), reader.invalid_lines) == ((ONE,), len(invalid))
 
 
 def test_a_line_without_an_end_does_not_fill_memory() -> None:
@@ -73,7 +73,7 @@ def test_a_line_without_an_end_does_not_fill_memory() -> None:
 
 
 def test_the_reader_imports_the_standard_library_alone() -> None:
-    """A supervisor is to import nothing else."""
+    """The supervisor may import nothing else."""
     top = Path(usage_reports.__file__).parents[2]
     code = (
         f"import sys; sys.path.append({str(top)!r});"
@@ -83,8 +83,8 @@ def test_the_reader_imports_the_standard_library_alone() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], check=True, capture_output=True, text=True
     )
-    ours = {"gitlab_nightshift", "__main__"}
-    assert {name.partition(".")[0] for name in done.stdout.split()} <= ours
+    others = {name.partition(".")[0] for name in done.stdout.split()}
+    assert others <= {"gitlab_nightshift", "__main__"}
 
 
 def test_an_impossible_figure_is_refused() -> None:

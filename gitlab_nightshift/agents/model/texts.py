@@ -134,8 +134,7 @@ def render_complaint(problem: str) -> str:
 
 
 def build_answer_format(bead: str, schema: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The ``response_format`` of a request; the gateway leaves it out if the endpoint refuses
-    it."""
+    """The ``response_format`` of a request; the gateway leaves it out where it is refused."""
     if schema is None:
         return None
     strict = _require_selected(schema) if "selected" in schema["properties"] else schema

@@ -1,7 +1,7 @@
 """The tools of a model: their descriptions, and what each does. A result is a text for the model.
 
 A call that cannot be used (an unknown tool, wrong arguments, a path outside the checkout, a command
-that is not allowed) is a mistake: the model is told, and mistakes are counted.
+that is not allowed) is a mistake: the model gets an explanation, and mistakes are counted.
 """
 
 import contextlib

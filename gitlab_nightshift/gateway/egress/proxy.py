@@ -20,8 +20,8 @@ from gitlab_nightshift.gateway.egress.route import (
     Traffic,
     UnreachableTarget,
     dial,
-    look_up,
     relay_bytes,
+    resolve_name,
 )
 from gitlab_nightshift.gateway.gateway_config import ChooseProxy
 from gitlab_nightshift.gateway.request_body import quote_text
@@ -161,13 +161,13 @@ class EgressProxy:
         *,
         limits: ProxyLimits | None = None,
         choose_proxy: ChooseProxy = lambda _host, _port: None,
-        resolve: Resolve = look_up,
-        connect: Dial = dial,
+        resolve: Resolve = resolve_name,
+        dial: Dial = dial,
     ) -> None:
         self._limits = limits = limits or ProxyLimits()
         allowed = tuple(map(parse_egress_host, hosts))
         self._route = EgressRoute(
-            allowed, limits.resolve_s, limits.connect_s, choose_proxy, resolve, connect
+            allowed, limits.resolve_s, limits.connect_s, choose_proxy, resolve, dial
         )
         self._emit = emit
         self._beads: tuple[_ProxyBead, ...] = ()

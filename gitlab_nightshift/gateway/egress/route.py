@@ -161,7 +161,7 @@ class EgressRoute:
         return addresses[:MOST_ADDRESSES]
 
 
-async def look_up(host: str, port: int) -> list[str]:
+async def resolve_name(host: str, port: int) -> list[str]:
     """The addresses of a name, from the system's resolver."""
     loop = asyncio.get_running_loop()
     entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -154,6 +154,6 @@ def agent(
         path=path,
         limits=limits,
         resolve=internet.resolve,
-        connect=internet.dial,
+        dial=internet.dial,
     ) as proxy:
         yield Agent(proxy, proxy.open_bead("implement"), internet, events)
