@@ -239,13 +239,7 @@ def test_dependency_files_are_denied_whatever_the_gate_says(path: str) -> None:
     ("gate", "inside", "outside", "sensitive", "pipeline"),
     [
         ("auto_allow", "allow", "allow", "draft", "require_approval"),
-        (
-            "require_approval",
-            "allow",
-            "require_approval",
-            "require_approval",
-            "require_approval",
-        ),
+        ("require_approval", "allow", "require_approval", "require_approval", "require_approval"),
         ("deny", "allow", "deny", "deny", "deny"),
     ],
 )

@@ -45,10 +45,7 @@ def find_violations(
         ("diff-too-large", _describe_excess(change, settings)),
         ("dependency-file", _describe_paths("is a dependency manifest or lock file", dependencies)),
         ("tool-settings", [describe_denial(path, what) for path, what in protected]),
-        (
-            "recent-file",
-            _describe_paths("was changed by a recent commit: leave it alone", recent),
-        ),
+        ("recent-file", _describe_paths("was changed by a recent commit: leave it alone", recent)),
         ("outside-paths", _describe_paths("is outside the paths for this night", outside)),
     )
     broken = [text for flag, texts in rules if flag not in not_enforced for text in texts]

@@ -1,6 +1,5 @@
 """The gates that are decided before a delegation's agent starts, and the settings that apply to it.
-The change is judged later, like any other (``write_gate.py``).
-"""
+The change is judged later, like any other (``write_gate.py``)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """Files that no night may change, listed in ``protected_files.toml``: dependency manifests, and
-settings of linters, type checkers, formatters, coverage and test runners, as these measure a
-change."""
+settings of the tools that measure a change, such as linters, type checkers and test runners."""
 
 import re
 import tomllib

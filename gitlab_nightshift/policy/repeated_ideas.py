@@ -24,12 +24,12 @@ _FILE = compile_lazily(r"\.(?:[a-z]{1,4}|scala|swift)$")  # parser.py
 
 
 def find_repeated(
-    category: str, candidate: AnalysisCandidate, known: Iterable[KnownMergeRequest]
+    category: str, candidate: AnalysisCandidate, known_ideas: Iterable[KnownMergeRequest]
 ) -> KnownMergeRequest | None:
     """The merge request that a candidate repeats: of the same category, in the same files and, if
     both name any, the same functions."""
     names = list_names(f"{candidate.description}\n{candidate.rationale}")
-    return next((mr for mr in known if _repeats(mr, category, candidate.files, names)), None)
+    return next((mr for mr in known_ideas if _repeats(mr, category, candidate.files, names)), None)
 
 
 def find_repeated_change(
@@ -37,14 +37,14 @@ def find_repeated_change(
     files: Sequence[str],
     symbols: Sequence[str],
     digest: str,
-    known: Iterable[KnownMergeRequest],
+    known_ideas: Iterable[KnownMergeRequest],
 ) -> KnownMergeRequest | None:
     """The merge request that a change repeats, by what it really touches, or by exactly the same
     lines (``digest``) in any category."""
     return next(
         (
             mr
-            for mr in known
+            for mr in known_ideas
             if (digest and digest == mr.digest) or _repeats(mr, category, files, symbols)
         ),
         None,

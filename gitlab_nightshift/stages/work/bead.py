@@ -49,10 +49,7 @@ from gitlab_nightshift.stages.work.hidden_files import hide_files
 from gitlab_nightshift.stages.work.run_budget import Ledger, Stop, Watch
 from gitlab_nightshift.stages.work.tool_use import merge_calls
 from gitlab_nightshift.stages.work.work_context import WorkContext
-from gitlab_nightshift.system.environment import (
-    TRUSTED_CHECKOUTS,
-    build_bead_env,
-)
+from gitlab_nightshift.system.environment import TRUSTED_CHECKOUTS, build_bead_env
 from gitlab_nightshift.system.openat import remove_tree
 
 STDERR_TAIL = 2_000

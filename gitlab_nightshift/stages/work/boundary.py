@@ -218,19 +218,18 @@ def _open_sandbox(
 
 
 def choose_sandbox(
-    own: OwnConfinement | None,
+    confinement: OwnConfinement | None,
     choose_tier: Callable[..., Sandbox],
     unavailable: Sequence[UnavailableTier] = (),
 ) -> Sandbox:
-    """Call ``choose_tier`` for a sandbox that works within this process's own confinement, and
-    weaken its guarantees to those of that confinement. ``unavailable`` are tiers that are known not
-    to work. Raises SandboxUnavailable.
-    """
+    """Call ``choose_tier`` for a sandbox that works within this process's own ``confinement``, and
+    weaken its guarantees to those of that. ``unavailable`` are tiers that are known not to work.
+    Raises SandboxUnavailable."""
     # A process under Landlock's file system rules may not mount (landlock(7)). The tier that mounts
     # must not be chosen, although it would still work now, before the rules are in force.
-    if own and own.mode is ConfinementMode.LANDLOCK:
-        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, own.reason))
-    in_namespaces = own is not None and own.mode is ConfinementMode.NAMESPACES
+    if confinement and confinement.mode is ConfinementMode.LANDLOCK:
+        unavailable = (*unavailable, UnavailableTier(Tier.NAMESPACES, confinement.reason))
+    in_namespaces = confinement is not None and confinement.mode is ConfinementMode.NAMESPACES
     try:
         sandbox = choose_tier(unavailable=unavailable)
     except NightshiftError as error:
@@ -241,7 +240,7 @@ def choose_sandbox(
     # if only a weaker tier works, it must be started again.
     if in_namespaces and sandbox.tier is not Tier.NAMESPACES:
         raise SandboxUnavailable(next((why for _, why in sandbox.passed_over), "agents get none"))
-    return weaken_sandbox(sandbox, own) if own else sandbox
+    return weaken_sandbox(sandbox, confinement) if confinement else sandbox
 
 
 def _build_boundary(

@@ -114,14 +114,14 @@ def _fill_folder(
 
 
 def _find_programs(names: Set[str], path: str) -> dict[str, str]:
-    """The path of each program that is found."""
-    found: dict[str, str] = {}
+    """Name → path of each program that exists."""
+    programs: dict[str, str] = {}
     for folder in path.split(os.pathsep):
         # Listed once: looking up every name in every folder takes longer.
-        for name in (names & _list_folder(folder, names)) - found.keys():
+        for name in (names & _list_folder(folder, names)) - programs.keys():
             if program := shutil.which(name, path=folder):
-                found[name] = program
-    return found
+                programs[name] = program
+    return programs
 
 
 def _list_folder(folder: str, names: Set[str]) -> Set[str]:

@@ -1,1 +1,1 @@
-"""The brief: what every bead is told of the repository, so that none pays to find it out again."""
+"""The brief describes the repository to every bead, so that none pays to explore it again."""

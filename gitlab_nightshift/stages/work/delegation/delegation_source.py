@@ -232,9 +232,9 @@ def choose_branch(source: DelegationSource, payload: Payload, run_id: str) -> st
 def _is_taken(source: DelegationSource, name: str) -> bool:
     """True if a branch has that name, or one that conflicts with it."""
     out = source.git.run("for-each-ref", "--format=%(refname)", "refs/heads", cwd=source.top)
-    taken, full = os.fsdecode(out).split(), f"refs/heads/{name}"
+    refs, full = os.fsdecode(out).split(), f"refs/heads/{name}"
     # a and a/b cannot both be files below refs/heads (gitrepository-layout(5)).
-    return any(within(ref, full) or within(full, ref) for ref in taken)
+    return any(within(ref, full) or within(full, ref) for ref in refs)
 
 
 def check_subdir(source: DelegationSource, base: str, subdir: str) -> str:

@@ -98,8 +98,8 @@ def commit(
     )
     # Through a pack, as the caller's repository lacks this one's new objects; ^ leaves out those
     # that it has (git-pack-objects(1), --revs).
-    wanted = f"{commit_id}\n^{rebased.base}\n".encode()
-    pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted)
+    revisions = f"{commit_id}\n^{rebased.base}\n".encode()
+    pack = rebased.repository.run("pack-objects", "--revs", "--stdout", "-q", stdin=revisions)
     committer = {"GIT_COMMITTER_NAME": author.name, "GIT_COMMITTER_EMAIL": author.email}
     # An old value of zeros makes update-ref fail if the branch exists (git-update-ref(1)).
     create = ("update-ref", f"refs/heads/{branch}", commit_id, "0" * len(commit_id))

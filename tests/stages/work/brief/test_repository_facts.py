@@ -147,10 +147,7 @@ def test_the_layout_of_an_empty_repository() -> None:
     assert describe_layout([]) == ["all: 0 files"]
 
 
-@each(
-    ("size", "text"),
-    [(0, ""), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.2 MB")],
-)
+@each(("size", "text"), [(0, ""), (999, "999 B"), (1000, "1 kB"), (1_234_567, "1.2 MB")])
 def test_sizes_for_a_person(size: int, text: str) -> None:
     assert format_size(size) == text
 
