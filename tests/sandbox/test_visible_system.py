@@ -79,8 +79,8 @@ def test_private_settings_are_left_out(machine: Path) -> None:
     (machine / "etc/mixed/link").symlink_to("/root")
     (machine / "etc/closed").mkdir(mode=0o750)
     found = look_at_system()
-    there = {path for path in below(machine, found.readable) if path.startswith("etc")}
-    assert there == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
+    readable = {path for path in below(machine, found.readable) if path.startswith("etc")}
+    assert readable == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
     assert below(machine, found.private) == {"etc/mixed/deep/key", "etc/closed"}
 
 
