@@ -106,7 +106,7 @@ def test_refused_changes_are_reported(landlock_room: Room) -> None:
 
 
 def test_in_the_uid_tier_the_kernel_refuses_changes() -> None:
-    """The kernel refuses by itself, so no change costs more there."""
+    """So no change has to pass the monitor."""
     with room(Tier.UID) as opened:
         victim = opened.root / "victim"
         victim.touch(mode=0o600)
