@@ -19,11 +19,7 @@ def main(_data: Mapping[str, Any]) -> int:
 def _try(inputs: Mapping[str, Any]) -> dict[str, Any]:
     confinement = confine(inputs["confined"], forward_signals)
     # Only Landlock needs the readable paths, which take a tenth of a second to find.
-    uses_landlock = confinement.mode is ConfinementMode.LANDLOCK
-    system = look_at_system() if uses_landlock else System(())
+    system = look_at_system() if confinement.mode is ConfinementMode.LANDLOCK else System(())
     broker = confinement.complete(WorkNeeds(system))
-    findings = [
-        (finding.name, finding.open, finding.promised, finding.how)
-        for finding in try_own_access(confinement, broker)
-    ]
-    return {"found": findings}
+    findings = try_own_access(confinement, broker)
+    return {"found": [(each.name, each.open, each.promised, each.how) for each in findings]}

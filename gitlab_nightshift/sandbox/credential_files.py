@@ -1,7 +1,7 @@
 """Files in which tools keep a machine's credentials, readable by everybody.
 
 To add one, extend a table here. Paths are patterns of :mod:`glob`; a folder stands for all files in
-it. HOME needs no table here: agents see nothing of it (``system_paths.HOME_FILES``).
+it. HOME needs no table here, as agents cannot see it (``system_paths.HOME_FILES``).
 """
 
 # ruff: noqa: PTH112, PTH118, PTH207 - the patterns are text

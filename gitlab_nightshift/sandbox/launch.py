@@ -159,10 +159,10 @@ def check_writable_folders(confinement: Confinement) -> tuple[Path, ...]:
     for folder in confinement.writable:
         if not folder.is_dir() or not folder.is_absolute():
             raise build_config_error(f"{folder} is not a folder that an agent could be given")
-        for part in (INSIDE, find_interpreter(), *map(Path, KERNEL_FOLDERS)):
-            if part.is_relative_to(folder.resolve()):
+        for path in (INSIDE, find_interpreter(), *map(Path, KERNEL_FOLDERS)):
+            if path.is_relative_to(folder.resolve()):
                 raise build_config_error(
-                    f"{part} lies in {folder}, where an agent may write: install"
+                    f"{path} lies in {folder}, where an agent may write: install"
                     " gitlab-nightshift outside the checkout"
                 )
     return tuple(folder.resolve() for folder in confinement.writable)

@@ -19,7 +19,7 @@ from gitlab_nightshift.sandbox.system_paths import build_inside_command
 from gitlab_nightshift.sandbox.tiers import Confinement, Tier
 
 GREETING = b"nightshift"
-"""What our services send at once to whoever connects."""
+"""The bytes that our services send at once to every client."""
 TRIAL_LIMITS_S = (10.0, 20.0, 40.0)
 """Seconds for a trial and its repetitions: a trial that times out shows nothing."""
 NO_ANSWER = "timed out"
@@ -159,8 +159,8 @@ def open_greeter(*listeners: socket.socket) -> Iterator[None]:
 
 def _greet(listeners: Sequence[socket.socket], stopped: socket.socket) -> None:
     with selectors.DefaultSelector() as selector:
-        for each in (*listeners, stopped):
-            selector.register(each, selectors.EVENT_READ)
+        for source in (*listeners, stopped):
+            selector.register(source, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fileobj is stopped:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gitlab_nightshift.errors import Code, NightshiftError
-from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch
+from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch, LauncherReport
 from gitlab_nightshift.system.processes import become_subreaper, end_orphans, list_own_children
 from gitlab_nightshift.system.pump import Pump
 from gitlab_nightshift.system.signals import defer_signals
@@ -219,14 +219,17 @@ def stream(
             break
     if not all_gone:
         raise _build_left_behind_error(argv[0])
+    _check_started(report, killed=end is EndReason.EXITED and exit_status in KILLED)
+    return ProgramEnd(end, exit_status, time.monotonic() - started_s, report.refused)
+
+
+def _check_started(report: LauncherReport, *, killed: bool) -> None:
     if start_failure := PROGRAM_STEP_FAILED.fullmatch(report.failed):
         # The report has no error number, only the text.
         raise ProgramStartError(errno.ENOENT, start_failure[1])
-    killed = end is EndReason.EXITED and exit_status in KILLED
     if not killed and (report.failed or not report.ready):
         reason = f"the sandbox could not be set up: {report.failed or 'it reported nothing'}"
         raise NightshiftError(Code.POLICY_DENY, reason)
-    return ProgramEnd(end, exit_status, time.monotonic() - started_s, report.refused)
 
 
 def count_started_programs() -> int:

@@ -108,10 +108,11 @@ def list_installation() -> list[str]:
     """The files that this program imports, and their libraries; but the folder around the package
     only if it contains nothing but packages."""
     around = list_around_package()
-    search_path = [part for part in sys.path if Path(part).is_absolute() and part not in around]
-    # sys.base_prefix/lib: libpython, where Python was built with a shared library.
-    own = (str(PACKAGE), str(sealed_start.ENTRY), os.path.dirname(os.__file__))  # noqa: PTH120
-    return [*own, *search_path, f"{sys.base_prefix}/lib", *LIBRARIES]
+    search_path = [path for path in sys.path if Path(path).is_absolute() and path not in around]
+    program = (str(PACKAGE), str(sealed_start.ENTRY))
+    standard_library = os.path.dirname(os.__file__)  # noqa: PTH120
+    # sys.base_prefix/lib: libpython, if Python was built with a shared library.
+    return [*program, standard_library, *search_path, f"{sys.base_prefix}/lib", *LIBRARIES]
 
 
 def list_network_files(env: Mapping[str, str]) -> list[str]:

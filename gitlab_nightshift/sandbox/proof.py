@@ -229,20 +229,20 @@ def refuse_weaker(tier: Tier, strengths: Iterable[Strength], accepted: Collectio
     """Raise NightshiftError ``E_POLICY_DENY`` if the boundary is too weak: a guarantee is broken,
     or holds only partly and is not ``accepted``. The tier ``none``, which was requested by name,
     promises nothing."""
-    judged = tuple(strengths)
-    if broken := [each.reason for each in judged if each.state is GuaranteeState.BROKEN]:
+    guarantees = tuple(strengths)
+    if broken := [each.reason for each in guarantees if each.state is GuaranteeState.BROKEN]:
         text = f"the boundary does not hold here: {'; '.join(broken)}"
         raise NightshiftError(Code.POLICY_DENY, text)
-    partial = [each for each in judged if each.state is GuaranteeState.PARTIAL]
+    partial = [each for each in guarantees if each.state is GuaranteeState.PARTIAL]
     weaker = [each for each in partial if each.name not in accepted]
     if tier is Tier.NONE or not weaker:
         return
     subject = f"{', '.join(each.name for each in weaker)} {'are' if len(weaker) > 1 else 'is'}"
     reasons = "; ".join(each.reason for each in weaker)
-    names = ", ".join(each.name for each in judged if each.name in accepted or each in weaker)
+    to_accept = [each.name for each in guarantees if each.name in accepted or each in weaker]
     text = (
         f"{subject} only partly held in the tier {tier} ({reasons}); accept it with"
-        f" accept_partial: [{names}] (SECURITY.md)"
+        f" accept_partial: [{', '.join(to_accept)}] (SECURITY.md)"
     )
     raise NightshiftError(Code.POLICY_DENY, text)
 
@@ -262,9 +262,8 @@ def list_named_folders(env: Mapping[str, str], checkout: Path) -> tuple[Path, ..
     """The folders of a checkout that a job's variables name, and its top. Not those behind a link
     that leads out of it: this program, which may be root, writes there."""
     folders = {checkout: None}
-    for part in os.pathsep.join(env.values()).split(os.pathsep):
-        path = Path(part)
-        inside = part.startswith("/") and path.resolve().is_relative_to(checkout.resolve())
+    for path in map(Path, os.pathsep.join(env.values()).split(os.pathsep)):
+        inside = path.is_absolute() and path.resolve().is_relative_to(checkout.resolve())
         if inside and path.is_dir():
             folders[path] = None
     return tuple(folders)[:MOST_FOLDERS]

@@ -58,7 +58,7 @@ class UnavailableTier:
 
 @dataclass(frozen=True)
 class _TierSearch:
-    """What the trials of all tiers have in common. Fields as in ``choose``."""
+    """The parameters of the trials of all tiers, as in ``choose``."""
 
     machine: System
     folder: Path

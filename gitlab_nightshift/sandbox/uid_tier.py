@@ -369,6 +369,6 @@ def _open_parent(fd: int, path: str) -> Iterator[tuple[int, str]]:
     its descriptor and the last name."""
     *above, name = path.split("/")
     with contextlib.ExitStack() as stack:
-        for part in above:
-            fd = stack.enter_context(_open_folder(part, fd))
+        for folder in above:
+            fd = stack.enter_context(_open_folder(folder, fd))
         yield fd, name

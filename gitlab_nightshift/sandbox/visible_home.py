@@ -61,8 +61,8 @@ def list_home_needs(
         return ()
     programs = (*list_installation(), *list_programs(search_path))
     caches = find_tool_caches(env, Path(home), checkout).folders
-    found = _list_search_path(search_path, home)
-    return select_below(home, (*programs, *map(str, others), *found, *map(str, caches)))
+    on_path = _list_search_path(search_path, home)
+    return select_below(home, (*programs, *map(str, others), *on_path, *map(str, caches)))
 
 
 def select_below(home: str, paths: Iterable[str]) -> tuple[str, ...]:
@@ -120,13 +120,13 @@ def _list_link_targets(folder: str, *, relative: bool) -> Iterator[str]:
 class Cache:
     """A tool's cache: the variable that names its folder, and its default below HOME.
 
-    ``parts`` are the subfolders to open ("": all of it): Cargo also keeps credentials there.
+    ``subfolders`` are those to open ("": all of it): Cargo also keeps credentials in its folder.
     ``read_only`` are variables that make the tool work with a read-only cache.
     """
 
     variable: str
     default: str
-    parts: tuple[str, ...] = ("",)
+    subfolders: tuple[str, ...] = ("",)
     read_only: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -172,11 +172,11 @@ def find_tool_caches(env: Mapping[str, str], home: Path, checkout: Path) -> Tool
     variables, folders = dict[str, str](), list[Path]()
     for cache in CACHES:
         top = _find_cache_folder(cache, env, home)
-        parts = [top / part for part in cache.parts if (top / part).is_dir()]
-        safe = [part for part in parts if not _exposes(part, home, checkout)]
+        subfolders = [path for path in (top / name for name in cache.subfolders) if path.is_dir()]
+        safe = [folder for folder in subfolders if not _exposes(folder, home, checkout)]
         if not safe or not _PLAIN_PATH.fullmatch(str(top)):
             continue
-        folders += (part for part in safe if not part.is_relative_to(checkout))
+        folders += (folder for folder in safe if not folder.is_relative_to(checkout))
         prefix = _MAVEN_OPTION if cache.variable == MAVEN_OPTS else ""
         variables |= {cache.variable: f"{prefix}{top}", **cache.read_only}
     return ToolCaches(variables, tuple(folders))

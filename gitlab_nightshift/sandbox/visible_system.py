@@ -69,10 +69,11 @@ class _PrivateWalk:
         trees = [(0, path, deque([path])) for root in roots for path in self._scan_folder(root, "")]
         while trees:
             scanned, tree, folders = heapq.heappop(trees)
-            before = self.names_left
+            scanned += self.names_left
             folders += self._scan_folder(folders.popleft(), tree)
+            scanned -= self.names_left
             if folders and tree not in self.unscanned:
-                heapq.heappush(trees, (scanned + before - self.names_left, tree, folders))
+                heapq.heappush(trees, (scanned, tree, folders))
 
     def _scan_folder(self, folder: str, tree: str) -> list[str]:
         """Scan the entries of a folder; returns the folders among them to scan next."""
@@ -135,8 +136,8 @@ class System:
 
     ``readable`` are the largest parts of them without private paths, ``listable`` are folders
     around such parts that may be listed. Among the private paths, ``credentials`` are files that
-    everybody may read (path → tool), ``unscanned`` are trees too large to scan, and ``own`` are the
-    job's own, which may not exist yet.
+    everybody may read (path → tool), ``unscanned`` are trees too large to scan, and ``job_paths``
+    are the job's own, which may not exist yet.
     """
 
     folders: tuple[str, ...]
@@ -145,7 +146,7 @@ class System:
     listable: tuple[str, ...] = ()
     credentials: Mapping[str, str] = field(default_factory=dict)
     unscanned: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
+    job_paths: tuple[str, ...] = ()
 
     def shows(self, path: Path) -> bool:
         """True if an agent may read the path; a link as its last component is not followed."""
@@ -185,36 +186,36 @@ def walk_system() -> SystemWalk:
     )
 
 
-def look_at_system(own: Collection[Path] = (), walked: SystemWalk | None = None) -> System:
-    """The files that every confined process may read here, from ``walked`` or a new walk.
+def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = None) -> System:
+    """The files that every confined process may read here, from ``walk`` or a new one.
 
-    ``own`` are paths of the job, always private: they may lie in these folders, not exist yet, or
-    be readable by everybody, such as a HOME in ``/opt``.
+    ``job_paths`` are always private: they may lie in these folders, not exist yet, or be readable
+    by everybody, such as a HOME in ``/opt``.
     """
-    walked = walked or walk_system()
-    secrets = filter(os.path.lexists, SYSTEM_SECRETS)
+    walk = walk or walk_system()
     # Not a HOME such as /usr or /usr/local: to hide that would hide all programs.
-    programs = (*walked.roots, LOCAL, *PACKAGE_FOLDERS)
-    job_paths = [
+    programs = (*walk.roots, LOCAL, *PACKAGE_FOLDERS)
+    own = [
         path
-        for path in map(os.path.realpath, own)
+        for path in map(os.path.realpath, job_paths)
         if not any(is_within_any(folder, (path,)) for folder in programs)
     ]
-    named = (*secrets, *walked.credentials, *job_paths)
-    named_in_system = (path for path in named if is_within_any(path, walked.roots))
-    found = walked.private
-    private = _select_outermost({*found.paths, *found.unscanned, *named_in_system})
+    secrets = filter(os.path.lexists, SYSTEM_SECRETS)
+    named = (
+        path for path in (*secrets, *walk.credentials, *own) if is_within_any(path, walk.roots)
+    )
+    private = _select_outermost({*walk.private.paths, *walk.private.unscanned, *named})
     readable, listable = list(KERNEL_FOLDERS), list[str]()
-    for root in walked.roots:
+    for root in walk.roots:
         open_around(root, private, readable, listable)
     return System(
-        folders=(*walked.folders, *KERNEL_FOLDERS),
+        folders=(*walk.folders, *KERNEL_FOLDERS),
         private=tuple(private),
         readable=tuple(readable),
         listable=tuple(listable),
-        credentials=walked.credentials,
-        unscanned=found.unscanned,
-        own=tuple(job_paths),
+        credentials=walk.credentials,
+        unscanned=walk.private.unscanned,
+        job_paths=tuple(own),
     )
 
 
@@ -229,12 +230,12 @@ def _find_private_paths(roots: list[str]) -> PrivatePaths:
     Trees with this program's own Python are always scanned: if hidden, nothing would run.
     """
     packages = [path for path in PACKAGE_FOLDERS if os.path.realpath(path) == path]
-    own = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__))
+    python = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__))
     installed = find_private(
         (root for root in (LOCAL, *roots) if root not in packages),
         limit=_MOST_NAMES,
         skip=(LOCAL, *packages),
-        unlimited=(*own, SYSTEM_SETTINGS, "/usr"),
+        unlimited=(*python, SYSTEM_SETTINGS, "/usr"),
     )
     shipped = find_private(packages, limit=MOST_OF_PACKAGES)
     return PrivatePaths((*installed.paths, *shipped.paths), installed.unscanned)

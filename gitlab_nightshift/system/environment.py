@@ -63,19 +63,16 @@ def build_search_path(
     ``programs`` are folders of the checkout, links resolved, that are in the result nevertheless
     (only for use in the sandbox): in their place, or first if PATH does not contain them.
     """
-    exceptions = [str(folder) for folder in programs]
+    program_folders = [str(folder) for folder in programs]
     checkout_forms = {form.rstrip("/") for form in (str(checkout), os.path.realpath(checkout))}
     allowed = list[str]()
-    for folder in env.get("PATH", "").split(os.pathsep):
-        if not folder.startswith("/"):
-            continue
-        # It may be a link to one of the programs' folders.
-        real = os.path.realpath(folder)
-        if real in exceptions:
+    for folder in filter(os.path.isabs, env.get("PATH", "").split(os.pathsep)):
+        real = os.path.realpath(folder)  # it may be a link to one of the programs' folders
+        if real in program_folders:
             allowed.append(real)
-        elif folder in exceptions or not _lies_in(folder, checkout_forms):
+        elif folder in program_folders or not _lies_in(folder, checkout_forms):
             allowed.append(folder)
-    added = [folder for folder in exceptions if folder not in allowed]
+    added = [folder for folder in program_folders if folder not in allowed]
     return os.pathsep.join([*added, *(allowed or [DEFAULT_PATH])])
 
 

@@ -119,9 +119,9 @@ def find_job_proxy(url: str, env: Mapping[str, str]) -> str:
     parts = urlsplit(url)
     # As curl and Python do, which prefer the lower-case name (urllib.request.getproxies).
     names = (f"{parts.scheme}_proxy", f"{parts.scheme}_proxy".upper())
-    exceptions = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
+    no_proxy = (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
     host = parts.hostname or ""
-    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in exceptions):
+    if _is_this_machine(host) or any(_matches(entry.strip(), host) for entry in no_proxy):
         return ""
     proxy = next((env[name] for name in names if env.get(name)), "")
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"

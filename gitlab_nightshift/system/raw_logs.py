@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Protocol, cast
 from gitlab_nightshift.errors import is_disk_full
 from gitlab_nightshift.system.disk_reserve import Reserve
 from gitlab_nightshift.system.file_names import open_to_append
+from gitlab_nightshift.system.openat import write_all
 
 if TYPE_CHECKING:
     from gitlab_nightshift.redaction.redactor import Redactor
@@ -121,13 +122,11 @@ class Log:
 
     def _append(self, data: bytes) -> bool:
         """Append to the file, all or nothing; False if the disk is full."""
-        unwritten = data
-        if not unwritten:
+        if not data:
             return True
         with open_to_append(find_stored_log(self._path)) as file:
             try:
-                while unwritten:
-                    unwritten = unwritten[file.write(unwritten) :]
+                write_all(file.fileno(), data)
             except OSError as error:
                 if not is_disk_full(error):
                     raise

@@ -59,9 +59,9 @@ sandbox = replace(sandbox, broker=broker)
 
 build = launch._build_spec
 
-def told(way):
+def error_of(attempt):
     try:
-        way()
+        attempt()
     except OSError as error:
         return error.errno
     except errors.NightshiftError as error:
@@ -137,7 +137,7 @@ ways = (
     lambda file: os.chown(file, os.getuid(), os.getgid()),
 )
 files = (checkout / "file", scratch / "file", outside / "file")
-print(json.dumps([[told(lambda: way(file)) for way in ways] for file in files]))
+print(json.dumps([[error_of(lambda: way(file)) for way in ways] for file in files]))
 """
 
 
@@ -204,7 +204,7 @@ def explained():
     with broker.explain_end(OSError) if broker else contextlib.nullcontext():
         change()
 
-print(json.dumps([told(change), told(lambda: run("")), told(explained)]))
+print(json.dumps([error_of(change), error_of(lambda: run("")), error_of(explained)]))
 """
 
 
@@ -220,7 +220,7 @@ def fail():
     with broker.explain_end(OSError):
         os.stat(top / "missing")
 
-print(json.dumps(told(fail)))
+print(json.dumps(error_of(fail)))
 """
 
 
@@ -233,7 +233,8 @@ source = "import os; os.chmod({!r}, 0o640)"
 free = {"notify": False, "own_network": True, "gates": [], "landlock": 0}
 attempts = {"file": lambda name: run(name, (outside,)), "other": lambda name: run(name, spec=free)}
 print(json.dumps([
-    told(lambda: attempt(source.format(f"{outside}/{name}"))) for name, attempt in attempts.items()
+    error_of(lambda: attempt(source.format(f"{outside}/{name}")))
+    for name, attempt in attempts.items()
 ]))
 """
 

@@ -42,34 +42,25 @@ MAVEN_SAMPLE = """<?xml version="1.0" encoding="UTF-8"?>
   </mirrors>
 </settings>
 """
-Planted = Callable[[str], set[str]]
+Table = dict[str, tuple[str, ...]]
+SetTables = Callable[[Table, Table], None]
 
 
 @pytest.fixture
-def credential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
-    """The names of the hidden files if a credential file has this text."""
+def set_tables(monkeypatch: pytest.MonkeyPatch) -> SetTables:
+    """Replace the tables of credentials and of settings."""
 
-    def hidden(text: str) -> set[str]:
-        (tmp_path / "file").write_text(text)
-        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"tool": (f"{tmp_path}/fil*",)})
-        monkeypatch.setattr(module, "TOOL_SETTINGS", {})
-        return {Path(path).name for path in find_credential_files()}
+    def replace(credentials: Table, settings: Table) -> None:
+        monkeypatch.setattr(module, "TOOL_CREDENTIALS", credentials)
+        monkeypatch.setattr(module, "TOOL_SETTINGS", settings)
 
-    return hidden
+    return replace
 
 
-@pytest.fixture
-def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
-    """The same for a file of plain settings, in a folder of the table."""
-
-    def hidden(text: str) -> set[str]:
-        (tmp_path / "conf.d").mkdir(exist_ok=True)
-        (tmp_path / "conf.d/file").write_text(text)
-        monkeypatch.setattr(module, "TOOL_CREDENTIALS", {})
-        monkeypatch.setattr(module, "TOOL_SETTINGS", {"tool": (f"{tmp_path}/conf.d",)})
-        return {Path(path).name for path in find_credential_files()}
-
-    return hidden
+def find_hidden(folder: Path, text: str) -> set[str]:
+    """The names of the hidden files if the file of a table has this text."""
+    (folder / "file").write_text(text)
+    return {Path(path).name for path in find_credential_files()}
 
 
 @pytest.mark.parametrize(
@@ -86,16 +77,20 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
         "x" * 100_000,
     ],
 )
-def test_a_credential_file_is_hidden(credential: Planted, text: str) -> None:
-    assert credential(text) == {"file"}
+def test_a_credential_file_is_hidden(tmp_path: Path, set_tables: SetTables, text: str) -> None:
+    set_tables({"tool": (f"{tmp_path}/fil*",)}, {})
+    assert find_hidden(tmp_path, text) == {"file"}
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", "# a comment\n[global]\n; more\n", "{ }\n", MAVEN_SAMPLE]
 )
-def test_a_file_that_sets_nothing_is_not_hidden(credential: Planted, text: str) -> None:
+def test_a_file_that_sets_nothing_is_not_hidden(
+    tmp_path: Path, set_tables: SetTables, text: str
+) -> None:
     """Maven would not start without the sample that it comes with."""
-    assert credential(text) == set()
+    set_tables({"tool": (f"{tmp_path}/fil*",)}, {})
+    assert find_hidden(tmp_path, text) == set()
 
 
 @pytest.mark.parametrize(
@@ -112,23 +107,24 @@ def test_a_file_that_sets_nothing_is_not_hidden(credential: Planted, text: str) 
         ("export PATH=/opt/jdk-17.0.2/bin:$PATH\n", False),
     ],
 )
-def test_settings_with_a_secret_are_hidden(setting: Planted, text: str, hidden: bool) -> None:
-    assert setting(text) == ({"file"} if hidden else set())
+def test_settings_with_a_secret_are_hidden(
+    tmp_path: Path, set_tables: SetTables, text: str, hidden: bool
+) -> None:
+    """In a folder of the table."""
+    set_tables({}, {"tool": (str(tmp_path),)})
+    assert find_hidden(tmp_path, text) == ({"file"} if hidden else set())
 
 
-def test_links_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_resolved(tmp_path: Path, set_tables: SetTables) -> None:
     (tmp_path / "real.conf").write_text("token = x")
     (tmp_path / "pip.conf").symlink_to("real.conf")
     (tmp_path / "gone.conf").symlink_to("nowhere")
     names = (f"{tmp_path}/pip.conf", f"{tmp_path}/gone.conf", f"{tmp_path}/none/*/x")
-    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": names})
-    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
+    set_tables({"pip": names}, {})
     assert find_credential_files() == {f"{tmp_path}/real.conf": "pip"}
 
 
-def test_secrets_are_read_from_the_tables_and_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_read_from_the_tables_and_home(tmp_path: Path, set_tables: SetTables) -> None:
     """In the table's files and in those of the home; a mirror's address is no secret."""
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://me:s3cret-word@mirror/simple\n"
@@ -148,8 +144,7 @@ def test_secrets_are_read_from_the_tables_and_home(
     frame = "-----{} OPENSSH PRIVATE KEY-----\n"
     (tmp_path / ".ssh/id").write_text(f"{frame.format('BEGIN')}{key}\n{frame.format('END')}")
     (tmp_path / ".ssh/known_hosts").write_text(f"gitlab ssh-ed25519 {key[:-3]}123\n" * 200)
-    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"pip": (f"{tmp_path}/pip.conf",)})
-    monkeypatch.setattr(module, "TOOL_SETTINGS", {"git": (f"{tmp_path}/gitconfig",)})
+    set_tables({"pip": (f"{tmp_path}/pip.conf",)}, {"git": (f"{tmp_path}/gitconfig",)})
     found = read_machine_secrets({"HOME": str(tmp_path)})
     words = {"s3cret-word", "abcdef123", "at-home-77", "hvs.CAESIabcdefgh1234", "gradle-77"}
     words |= {"Aws/Secret77", key}
@@ -246,27 +241,25 @@ TEXTS: dict[str, list[str]] = {
     "Codex": [f'[model_providers.a]\nname = "a"\nexperimental_bearer_token = "{WORD}"\n'],
 }
 """Files of each tool, with a secret that looks like an ordinary word."""
-_TABLES = {"TOOL_CREDENTIALS": TOOL_CREDENTIALS, "TOOL_SETTINGS": TOOL_SETTINGS}
 WITHOUT_TEXT = {"Kerberos"}
 """A keytab is bytes, which no text holds."""
 
 
-def test_the_secrets_of_every_tool_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_secrets_of_every_tool_are_read(tmp_path: Path, set_tables: SetTables) -> None:
     """In files of either table."""
     assert set(TEXTS) == {*TOOL_CREDENTIALS, *TOOL_SETTINGS} - WITHOUT_TEXT
-    (tmp_path / "file").touch()
-    missed = []
+    missed, paths = [], (f"{tmp_path}/file",)
     for tool, texts in TEXTS.items():
-        names = [name for name, table in _TABLES.items() if tool in table]
-        for name, text in itertools.product(names, texts):
-            for other in _TABLES:
-                monkeypatch.setattr(module, other, {})
-            monkeypatch.setattr(module, name, {tool: (f"{tmp_path}/file",)})
+        tables: list[tuple[Table, Table]] = []
+        if tool in TOOL_CREDENTIALS:
+            tables.append(({tool: paths}, {}))
+        if tool in TOOL_SETTINGS:
+            tables.append(({}, {tool: paths}))
+        for (credentials, settings), text in itertools.product(tables, texts):
+            set_tables(credentials, settings)
             (tmp_path / "file").write_text(text)
             if WORD not in read_machine_secrets({"HOME": str(tmp_path)}):
-                missed.append((tool, name, text))
+                missed.append((tool, text))
     assert missed == []
 
 
@@ -292,9 +285,8 @@ def test_the_secrets_of_every_tool_are_read(
     ],
 )
 def test_only_secrets_are_read_from_a_tools_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, known: set[str]
+    tmp_path: Path, set_tables: SetTables, name: str, text: str, known: set[str]
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(module, "TOOL_CREDENTIALS", {"npm": (f"{tmp_path}/{name}",)})
-    monkeypatch.setattr(module, "TOOL_SETTINGS", {})
+    set_tables({"npm": (f"{tmp_path}/{name}",)}, {})
     assert set(read_machine_secrets({"HOME": "/nowhere"})) == known

@@ -1,4 +1,4 @@
-"""UDP: build tools make such sockets, and nothing leaves by one."""
+"""UDP: build tools may make sockets, but no datagram leaves the sandbox."""
 
 import socket
 import subprocess
@@ -54,7 +54,7 @@ for name, way in ways.items():
 print(' '.join(sent))
 """
 ALL = "sendto sendmsg empty large zerocopy connected bound written corked passed mapped"
-ASKED = """
+GRADLE = """
 import fcntl, socket, struct
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -75,14 +75,14 @@ print(a.recv(9))
 
 @pytest.fixture
 def service() -> Iterator[socket.socket]:
-    """Somebody else's, on loopback."""
+    """A service of another program, on loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.setblocking(False)
         yield listening
 
 
-def arrived(service: socket.socket) -> bool:
+def has_received(service: socket.socket) -> bool:
     try:
         service.recv(9)
     except BlockingIOError:
@@ -90,25 +90,25 @@ def arrived(service: socket.socket) -> bool:
     return True
 
 
-def test_a_datagram_arrives_where_nothing_stops_it(service: socket.socket) -> None:
+def test_without_a_sandbox_a_datagram_arrives(service: socket.socket) -> None:
     port = str(service.getsockname()[1])
     done = subprocess.run([PYTHON, "-c", SENDING, port], capture_output=True, text=True, check=True)
     assert set(ALL.split()) <= set(done.stdout.split())
-    assert arrived(service)
+    assert has_received(service)
 
 
 def test_no_datagram_reaches_another_program(any_room: Room, service: socket.socket) -> None:
     done = any_room.run(PYTHON, "-c", SENDING, str(service.getsockname()[1]))
     assert (done.exit_status, done.stderr) == (0, "")
-    if any_room.sandbox.tier is not Tier.NAMESPACES:  # there it goes to nobody
+    if any_room.sandbox.tier is not Tier.NAMESPACES:  # where it is sent, but reaches nobody
         assert done.stdout.strip() == ""
-    assert not arrived(service)
+    assert not has_received(service)
     assert done.report.refused == ()
 
 
-def test_what_build_tools_ask_of_such_a_socket(any_room: Room) -> None:
-    """Gradle makes one to talk about locks, and asks it for the machine's interfaces."""
-    done = any_room.python(ASKED)
+def test_build_tools_can_bind_and_list_interfaces(any_room: Room) -> None:
+    """Gradle does, for messages about locks."""
+    done = any_room.python(GRADLE)
     assert (done.stdout, done.stderr) == ("9\nTrue\n", "")
 
 
@@ -124,21 +124,21 @@ def test_a_port_is_not_shared_with_another_program(monitored_room: Room) -> None
         )
         bind = f"{source}s.bind(('127.0.0.1', {port})); print('shared')"
         free = subprocess.run([PYTHON, "-c", bind], capture_output=True, text=True, check=False)
-        assert free.stdout == "shared\n", "it is possible where nothing stops it"
+        assert free.stdout == "shared\n", "the control"
         assert "Address already in use" in monitored_room.python(bind).stderr
 
 
-def test_in_namespaces_a_tree_can_talk_to_itself(any_room: Room) -> None:
+def test_in_namespaces_a_tree_can_send_to_itself(any_room: Room) -> None:
     if any_room.sandbox.tier is not Tier.NAMESPACES:
-        pytest.skip("only there")
+        pytest.skip("only in namespaces")
     assert any_room.python(ECHO).stdout == "b'hi'\n"
 
 
-def test_a_name_that_cannot_be_looked_up_costs_no_time(any_room: Room) -> None:
+def test_a_failed_name_lookup_does_not_wait(any_room: Room) -> None:
     source = (
         "import socket\n"
         "try: socket.getaddrinfo('example.org', 80)\n"
         "except socket.gaierror: print('unknown')"
     )
-    waiting = "timeout:30 attempts:5"  # for a question that is lost: longer than a room waits
-    assert any_room.python(source, RES_OPTIONS=waiting).stdout == "unknown\n"
+    options = "timeout:30 attempts:5"  # a lost query would take longer than Room.run waits
+    assert any_room.python(source, RES_OPTIONS=options).stdout == "unknown\n"

@@ -10,9 +10,11 @@ import pytest
 
 from gitlab_nightshift.sandbox.inside import sockets
 from gitlab_nightshift.sandbox.inside.sockets import _ask_kernel, _read_proc
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
+from gitlab_nightshift.sandbox.launch import prepare_launch
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
 from gitlab_nightshift.sandbox.tiers import Gate
-from tests.sandbox.tools import Room
+from tests.sandbox.tools import PYTHON, Room, end
 
 HELLO = "import socket,sys,os,errno,select,threading,time\n"
 SERVER = """
@@ -232,9 +234,6 @@ while os.getppid() == int(sys.argv[1]) and time.monotonic() < end: time.sleep(.0
 ''', str(os.getpid())])
 print(os.getppid(), flush=True); time.sleep(100)
 """
-    from gitlab_nightshift.sandbox.launch import prepare_launch
-    from tests.sandbox.tools import PYTHON, end
-
     command = [PYTHON, "-c", HELLO + source]
     env = landlock_room.env()
     with prepare_launch(landlock_room.sandbox, command, env, landlock_room.confinement) as launch:
@@ -257,8 +256,6 @@ program = struct.pack('=HxxxxxxQ', 1, ctypes.addressof(buffer))
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall(%d, 1, 8, program), ctypes.get_errno() == errno.EBUSY, ask('127.0.0.1', serve()))
 """
-    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
-
     done = monitored_room.python(HELLO + SERVER + source % NUMBERS["seccomp"])
     assert done.stdout == "-1 True b'hihi'\n"
 

@@ -11,8 +11,10 @@ import pytest
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox.inside.confine import STATUSES
+from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 from gitlab_nightshift.sandbox.launch import prepare_launch
 from gitlab_nightshift.sandbox.system_paths import INSIDE, find_interpreter
+from gitlab_nightshift.sandbox.tier_choice import choose
 from gitlab_nightshift.sandbox.tiers import Confinement, Features, Tier
 from tests.sandbox.tools import PYTHON, Room, end
 
@@ -121,8 +123,6 @@ def test_another_filter_with_a_listener_ends_the_launch(monitored_room: Room) ->
         "if os.fork() == 0: import time; time.sleep(60); os._exit(0)\n"  # who holds it open
         "os.execv(sys.argv[1], sys.argv[1:])\n"
     )
-    from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
-
     sandbox, confinement = monitored_room.sandbox, monitored_room.confinement
     out = (monitored_room.root / "out").open("wb")
     with out, prepare_launch(sandbox, ["/bin/echo", "ran"], {}, confinement) as launch:
@@ -152,8 +152,8 @@ def test_a_bad_spec_ends_the_launch() -> None:
         [*command, str(spec), str(theirs)], pass_fds=(spec, theirs), env={}, check=False
     )
     os.close(theirs)
-    with os.fdopen(status, "rb") as told:
-        assert told.read().startswith(b"failed spec: ")
+    with os.fdopen(status, "rb") as report:
+        assert report.read().startswith(b"failed spec: ")
     os.close(spec)
     assert done.returncode == STATUSES["spec"]
 
@@ -187,8 +187,6 @@ def test_the_boundary_must_not_lie_where_an_agent_may_write(any_room: Room) -> N
 
 
 def test_the_tier_none_confines_nothing(tmp_path: Path) -> None:
-    from gitlab_nightshift.sandbox.tier_choice import choose
-
     sandbox = choose("none", tmp_path)
     assert not any(g.held for g in vars(sandbox.guarantees).values())
     confinement = Confinement(tmp_path, (tmp_path,))

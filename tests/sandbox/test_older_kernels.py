@@ -4,24 +4,16 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import judge_guarantees, prove
-from gitlab_nightshift.sandbox.tier_choice import build_guarantees
-from gitlab_nightshift.sandbox.tiers import MODES, Features, Gate
-from tests.sandbox.tools import Room
+from gitlab_nightshift.sandbox.tiers import MODES, Gate
+from tests.sandbox.tools import Room, with_features
 
 OLD = "import socket, os, sys, signal, errno\n"
-
-
-def with_features(room: Room, *, landlock: int, notify: bool) -> Room:
-    features = Features(landlock, notify)
-    promised = build_guarantees(room.sandbox.tier, features)
-    return replace(room, sandbox=replace(room.sandbox, features=features, guarantees=promised))
 
 
 @pytest.fixture

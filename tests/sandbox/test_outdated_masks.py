@@ -12,7 +12,7 @@ from gitlab_nightshift.sandbox import launch
 from gitlab_nightshift.sandbox.launch import ProcessBoundary
 from gitlab_nightshift.sandbox.launched_process import MOST_STARTS, Launch
 from gitlab_nightshift.sandbox.probe_run import Probe, run_probes
-from gitlab_nightshift.sandbox.process import ProcessLimits, stream
+from gitlab_nightshift.sandbox.process import ProcessLimits, ProgramEnd, stream
 from gitlab_nightshift.sandbox.tiers import Tier
 from tests.sandbox.conftest import room
 from tests.sandbox.tools import Room, open_folder
@@ -48,18 +48,22 @@ def test_probes_are_started_again(hiding: Room) -> None:
 
 def test_a_program_is_started_again(hiding: Room) -> None:
     out = io.BytesIO()
-    ended = stream(
-        ["/bin/sh", "-c", "echo here"],
-        cwd=hiding.checkout,
-        env=hiding.env(),
+    assert run(hiding, ["/bin/sh", "-c", "echo here"], out, ProcessLimits()).exit_status == 0
+    assert out.getvalue() == b"here\n"
+
+
+def run(room: Room, argv: list[str], out: io.BytesIO, limits: ProcessLimits) -> ProgramEnd:
+    return stream(
+        argv,
+        cwd=room.checkout,
+        env=room.env(),
         stdin=b"",
         stdout=out,
         stderr=io.BytesIO(),
-        limits=ProcessLimits(),
+        limits=limits,
         on_line=lambda _: False,
-        boundary=ProcessBoundary(hiding.sandbox, hiding.confinement),
+        boundary=ProcessBoundary(room.sandbox, room.confinement),
     )
-    assert (ended.exit_status, out.getvalue()) == (0, b"here\n")
 
 
 def test_a_program_that_timed_out_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,15 +78,5 @@ def test_a_program_that_timed_out_is_not_started_again(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(launch, "_build_launch", build_hanging)
     with room(Tier.NAMESPACES) as ours, pytest.raises(NightshiftError, match="it reported nothing"):
-        stream(
-            ["/bin/true"],
-            cwd=ours.checkout,
-            env=ours.env(),
-            stdin=b"",
-            stdout=io.BytesIO(),
-            stderr=io.BytesIO(),
-            limits=ProcessLimits(timeout_s=0.2),
-            on_line=lambda _: False,
-            boundary=ProcessBoundary(ours.sandbox, ours.confinement),
-        )
+        run(ours, ["/bin/true"], io.BytesIO(), ProcessLimits(timeout_s=0.2))
     assert len(starts) == 1

@@ -61,8 +61,8 @@ rights, keys, namespaces: use keyrings
 rights, keys, namespaces: make a user namespace
 outliving the bead: outlive the bead
 """
-ONLY_SOME_PLACES = ("give a file elsewhere an attribute", "reach 1", "reach 2")
-"""Where the file system has attributes, and where there is a network."""
+OPTIONAL = ("give a file elsewhere an attribute", "reach 1", "reach 2")
+"""If the file system has attributes, and if there is a network."""
 
 
 def gather(folder: Path) -> tuple[list[str], set[str]]:
@@ -75,8 +75,8 @@ def gather(folder: Path) -> tuple[list[str], set[str]]:
         targets = ProbeTargets((hidden, hidden / "token"), (folder,))
         probes = gather_probes(confinement, targets, stack)
     canaries = str(list(probes.written.values())[-1].parent)
-    others = *ONLY_SOME_PLACES, *(f"read {path}" for path in PRIVATE_FILES)
-    lines = [f"{row.title}: {n}" for n, row in probes.rows.items() if not n.startswith(others)]
+    optional = *OPTIONAL, *(f"read {path}" for path in PRIVATE_FILES)
+    lines = [f"{row.title}: {n}" for n, row in probes.rows.items() if not n.startswith(optional)]
     text = "\n".join(lines).replace(canaries, "CANARIES").replace(str(folder), "HERE")
     return text.split("\n"), {attempt.verb for attempt in probes.attempts}
 

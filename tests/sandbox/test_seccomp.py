@@ -90,7 +90,7 @@ def test_sockets_without_a_network_namespace(
         assert decide(filters, "socket", family, 1, 6) == tcp
         for kind, protocol in ((2, 1), (2, 136), (3, 1), (1, 132), (1, 262), (5, 132), (6, 33)):
             assert decide(filters, "socket", family, kind, protocol) == EAFNOSUPPORT
-        for protocol in (0, 17):  # nobody makes it mute where there is no monitor
+        for protocol in (0, 17):  # without a monitor nobody could disable sending
             udp = "notify" if filters is NOTIFY else EAFNOSUPPORT
             assert decide(filters, "socket", family, 2 | flags, protocol) == udp
     assert decide(filters, "socket", 1, 1 | flags, 0) == unix

@@ -79,8 +79,8 @@ def test_private_settings_are_left_out(machine: Path) -> None:
     (machine / "etc/mixed/link").symlink_to("/root")
     (machine / "etc/closed").mkdir(mode=0o750)
     found = look_at_system()
-    there = {path for path in below(machine, found.readable) if path.startswith("etc")}
-    assert there == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
+    readable = {path for path in below(machine, found.readable) if path.startswith("etc")}
+    assert readable == {"etc/open", "etc/mixed/b", "etc/mixed/deep/c"}
     assert below(machine, found.private) == {"etc/mixed/deep/key", "etc/closed"}
 
 
@@ -115,7 +115,7 @@ def test_paths_of_the_job_are_private_even_in_opt(machine: Path) -> None:
     assert below(machine, found.private) == {"opt/app/home", "opt/builds/shop.nightshift"}
     allowed = {path for path in below(machine, found.readable) if path.startswith("opt")}
     assert allowed == {"opt/app/bin", "opt/builds/shop"}
-    assert below(machine, found.own) == below(machine, found.private)
+    assert below(machine, found.job_paths) == below(machine, found.private)
 
 
 def test_a_path_of_the_job_in_a_folder_that_cannot_be_listed(
@@ -141,7 +141,7 @@ def test_a_path_of_the_job_in_a_folder_that_cannot_be_listed(
 def test_a_home_that_contains_the_system_hides_nothing(machine: Path, name: str) -> None:
     plant(machine / "usr/bin/sh", 0o755)
     found = look_at_system([machine / name])
-    assert (found.private, found.own) == ((), ())
+    assert (found.private, found.job_paths) == ((), ())
 
 
 def test_a_file_among_the_packages_is_found_in_the_upper_levels(

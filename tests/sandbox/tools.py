@@ -14,7 +14,8 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import LauncherReport
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate
+from gitlab_nightshift.sandbox.tier_choice import build_guarantees
+from gitlab_nightshift.sandbox.tiers import Confinement, Features, Gate
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else "/usr/local/bin/python3"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -97,6 +98,13 @@ class Room:
 
     def shell(self, line: str, **more: str) -> Done:
         return self.run("/bin/sh", "-c", line, env=self.env(**more))
+
+
+def with_features(room: Room, *, landlock: int, notify: bool) -> Room:
+    """The same room with other features of the kernel."""
+    features = Features(landlock, notify)
+    guarantees = build_guarantees(room.sandbox.tier, features)
+    return replace(room, sandbox=replace(room.sandbox, features=features, guarantees=guarantees))
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -123,7 +123,7 @@ def test_no_other_variable_is_ever_passed(env: dict[str, str], names: list[str])
 
 
 @pytest.mark.parametrize(
-    ("path", "kept"),
+    ("path", "allowed"),
     [
         ("/usr/bin:/bin", "/usr/bin:/bin"),
         ("", DEFAULT_PATH),
@@ -135,9 +135,9 @@ def test_no_other_variable_is_ever_passed(env: dict[str, str], names: list[str])
         (f"{CHECKOUT.parent}", f"{CHECKOUT.parent}"),
     ],
 )
-def test_path_contains_no_folder_of_the_checkout(path: str, kept: str) -> None:
-    assert build_search_path({"PATH": path}, CHECKOUT) == kept
-    assert bead_env({"PATH": path})["PATH"] == kept
+def test_path_contains_no_folder_of_the_checkout(path: str, allowed: str) -> None:
+    assert build_search_path({"PATH": path}, CHECKOUT) == allowed
+    assert bead_env({"PATH": path})["PATH"] == allowed
 
 
 def test_links_into_the_checkout_are_removed_too(tmp_path: Path) -> None:

@@ -89,14 +89,14 @@ def test_remove_handles_a_tree_too_deep_for_a_path(tmp_path: Path) -> None:
 
 
 def test_remove_opens_closed_folders_and_follows_no_link(tmp_path: Path) -> None:
-    kept = write(tmp_path, "kept/file", "x")
+    outside = write(tmp_path, "outside/file", "x")
     write(tmp_path, "gone/a/b/file", "x")
-    (tmp_path / "gone/a/link").symlink_to(tmp_path / "kept")
+    (tmp_path / "gone/a/link").symlink_to(tmp_path / "outside")
     (tmp_path / "gone/a/b").chmod(0)
     (tmp_path / "gone/a").chmod(0)
     (tmp_path / "gone").chmod(0)
     remove_path(tmp_path / "gone")
-    assert not (tmp_path / "gone").exists() and kept.read_text() == "x"
+    assert not (tmp_path / "gone").exists() and outside.read_text() == "x"
     remove_path(tmp_path / "gone")
 
 

@@ -38,17 +38,17 @@ ENV = {"PATH": os.environ["PATH"]}
 NO_LIMITS = ProcessLimits()
 DAEMON = """
 import os, sys, time
-told, tell = os.pipe()
+reader, writer = os.pipe()
 if os.fork():
     os.wait()
-    os.read(told, 1)
+    os.read(reader, 1)
     {then}
     os._exit(0)
 os.setsid()
 if os.fork():
     os._exit(0)
 print(os.getpid(), flush=True)
-os.write(tell, b".")
+os.write(writer, b".")
 time.sleep(60)
 """
 """Leaves a process behind, which prints its pid."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Outcome = tuple[bool | None, str]
-"""Whether it got through (None: it could not be tried), and how it ended."""
+"""True if it got through (None: it could not be tried), and how it ended."""
 ATTRIBUTE = "user.nightshift"
 # linux/ptrace.h, linux/keyctl.h, linux/sched.h, linux/prctl.h, linux/in.h, linux/socket.h
 PTRACE_SEIZE = 0x4206

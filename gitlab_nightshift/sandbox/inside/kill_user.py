@@ -8,7 +8,7 @@ SIGKILL = 9
 
 
 def main(uid: int, gid: int) -> None:
-    """Become the user, so that nobody else's can be killed, and kill all its other processes."""
+    """Become the user, so that no other user's process can be killed, and kill all but this one."""
     # As root, kill(-1) would end the whole machine.
     os.setgroups([])
     os.setresgid(gid, gid, gid)

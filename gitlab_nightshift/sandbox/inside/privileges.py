@@ -63,9 +63,9 @@ def drop_capabilities(keep_mask: int = 0) -> None:
     """Drop every capability that is not in ``keep_mask`` (numbers below 32), and check that
     they are gone. Raises OSError."""
     keep = keep_mask & _read_capability_sets()[b"CapPrm"]
-    kept = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
+    sets = struct.pack("=IIIIII", keep, keep, 0, 0, 0, 0)
     # Pid 0: this thread. The third mask, of inheritable ones, is always empty (capset(2)).
-    make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), kept)
+    make_syscall("capset", struct.pack("=Ii", CAPABILITY_VERSION_3, 0), sets)
     remaining = _read_capability_sets()
     for name, allowed in ((b"CapPrm", keep), (b"CapEff", keep), (b"CapAmb", 0)):
         if remaining[name] & ~allowed:

@@ -333,12 +333,11 @@ def _restrict_signals(options: FilterOptions) -> Program:
     if not (options.guard_signals or options.lone_pid):
         return []
     # F_SETOWN and FIOSETOWN name a process that gets SIGIO or SIGURG (fcntl(2)).
-    owner = [
-        load_argument(1),
-        *branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM)),
-        *answer(ALLOW),
-    ]
-    indirect = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call("fcntl", owner)
+    no_owner = branch_when_in([F_SETOWN, F_SETOWN_EX], fail(EPERM))
+    commands = [load_argument(1), *no_owner, *answer(ALLOW)]
+    indirect = _branch_on_call("pidfd_send_signal", fail(EPERM)) + _branch_on_call(
+        "fcntl", commands
+    )
     if options.lone_pid:
         only_self = branch_when(EQUAL, options.lone_pid, answer(ALLOW))
         to_self = [load_argument(0), *only_self, *fail(EPERM)]

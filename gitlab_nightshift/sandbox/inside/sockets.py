@@ -70,14 +70,14 @@ def pin_socket(path: str, roots: list[str]) -> int:
     root = next((root for root in roots if path.startswith(root + "/")), None)
     if root is None:
         raise PermissionError(EPERM, "outside")
-    # One part at a time: O_NOFOLLOW is about the last one only (open(2)).
+    # Name by name: O_NOFOLLOW is about the last one only (open(2)).
     fd = os.open(root, os.O_PATH | os.O_CLOEXEC)
-    for part in path[len(root) + 1 :].split("/"):
+    for name in path[len(root) + 1 :].split("/"):
+        folder = fd
         try:
-            below = os.open(part, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         finally:
-            os.close(fd)
-        fd = below
+            os.close(folder)
     status = os.fstat(fd)
     # A second name could be a hard link to a socket outside.
     if not stat.S_ISSOCK(status.st_mode) or status.st_nlink != 1:

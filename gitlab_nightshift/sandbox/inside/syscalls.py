@@ -76,7 +76,7 @@ AUDIT_ARCH, NUMBERS = {
 }.get(MACHINE, (0, _BOTH))
 """AUDIT_ARCH_* of this machine's native ABI (0: not supported), and its system calls."""
 
-# --- by what they do ------------------------------------------------------------------------------
+# --- by purpose -----------------------------------------------------------------------------------
 
 
 CLOSED = (

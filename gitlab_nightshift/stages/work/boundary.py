@@ -304,7 +304,7 @@ def _build_choice_event(search: BoundarySearch, sandbox: Sandbox) -> BoundaryCho
 
 def _describe_hidden_paths(machine: System, shown: Sequence[Path]) -> Iterator[Note]:
     """Notes on private paths that a build may need; below ``/etc`` only on settings of tools."""
-    others = (path for path in machine.private if path not in machine.own)
+    others = (path for path in machine.private if path not in machine.job_paths)
     hidden = [path for path in others if not _is_below(Path(path), shown)]
     for path in machine.unscanned:
         if path in hidden:
