@@ -123,7 +123,7 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
 
 
 def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
-    """The last system note before the first waiting tick, from which later nights read on."""
+    """The id of the last system note before the first waiting tick: later nights read on there."""
     waiting = (tick.note.id for tick in all_ticks.valid if tick not in accepted.valid)
     first_waiting = min(waiting, default=math.inf)
     handled = (tick.note.id for tick in accepted.valid if tick.note.id < first_waiting)

@@ -60,7 +60,7 @@ def _find_task_test(session: Session) -> str:
 
 
 def compute_work_seconds(session: Session, now: datetime) -> float | None:
-    """Seconds that work may take: what the job has left, less the time to publish; None: any."""
+    """Seconds for work: what the job has left, less the time to publish; None without a limit."""
     settings, job = session.settings, session.job
     if settings.run_timeout is not None or job.job_timeout_s is None:
         return settings.run_timeout
