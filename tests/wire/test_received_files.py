@@ -205,10 +205,9 @@ def test_a_full_disk_leaves_the_old_record(tmp_path: Path) -> None:
         store = records(disk)
         store.store(NAME, "bundle", to_json(QUIET).encode())
         fill(disk)
+        large = dataclasses.replace(BUNDLE, summary="x" * 100_000)
         with pytest.raises(InvalidRecordError, match="no space left"):
-            store.store(
-                NAME, "bundle", to_json(dataclasses.replace(BUNDLE, summary="x" * 100_000)).encode()
-            )
+            store.store(NAME, "bundle", to_json(large).encode())
         assert read_record(Bundle, disk / NAME) == QUIET
         assert [path.name for path in (disk / "bundle").iterdir()] == ["bundle.json"]
 

@@ -20,11 +20,9 @@ def test_known_usage_counts_beside_unknown_usage() -> None:
 
 
 def test_a_used_up_budget_is_not_negative() -> None:
-    assert limit_budget(CONFIG, (Usage(9.0, 2000),)) == {
-        **CONFIG,
-        "limit": {"usd": 0.0, "tokens": 0},
-    }
-    assert limit_budget(None, (Usage(9.0, 2000),)) is None
+    used = (Usage(9.0, 2000),)
+    assert limit_budget(CONFIG, used) == {**CONFIG, "limit": {"usd": 0.0, "tokens": 0}}
+    assert limit_budget(None, used) is None
     assert limit_budget(CONFIG, None) == CONFIG
 
 
