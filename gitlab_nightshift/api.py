@@ -57,8 +57,7 @@ def delegate(payload: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, An
 def delegate_file(
     name: str, stdin: BinaryIO, env: Mapping[str, str], log: TextIO
 ) -> DelegationResult:
-    """Run the task of a payload file, ``-`` for ``stdin``, and return the result. The progress is
-    written to ``log``."""
+    """Run the task of a payload file, ``-`` for ``stdin``; progress is written to ``log``."""
     try:
         if name == "-":
             raw = stdin.read(LARGEST + 1)  # one more byte than allowed, which is refused later

@@ -44,8 +44,7 @@ class ReportingParser(argparse.ArgumentParser):
     """A parser that reports usage errors of ``delegate`` also as JSON, like its other errors."""
 
     def format_help(self) -> str:
-        """The help, with the title "advanced" in the list of commands, which argparse cannot
-        divide."""
+        """The help, with a title above the advanced commands, which argparse does not support."""
         text = super().format_help()
         if " " in self.prog:  # the help of a command: `fleet` has an own command `plan`
             return text
@@ -116,8 +115,7 @@ def main() -> int:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line. Help is flushed before argparse exits, so that a full disk is
-    noticed."""
+    """Parse the command line. Help is flushed before the exit, so that a full disk is noticed."""
     try:
         return build_parser(arguments).parse_args(arguments)
     except SystemExit:
@@ -143,8 +141,7 @@ def run(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def _print_delegation_refusal(text: str) -> None:
-    """Print the refusal as JSON on stdout if the command is ``delegate``, whose callers read only
-    stdout."""
+    """Print the refusal as JSON if the command is ``delegate``, whose callers read only stdout."""
     if sys.argv[1:2] == ["delegate"]:
         from gitlab_nightshift.errors import Code
         from gitlab_nightshift.records.delegation_records import render_refusal

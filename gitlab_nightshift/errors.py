@@ -91,8 +91,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def is_failure(code: str) -> bool:
-    """True if a result's error code means that the run failed. ``E_INCOMPLETE`` only means that a
-    part is missing."""
+    """True if a result's error code means failure; with ``E_INCOMPLETE`` only a part is missing."""
     return code not in ("", Code.INCOMPLETE.value)
 
 

@@ -17,23 +17,23 @@ class Session(RunContext):
     """A run with its token. plan and publish use it; work cannot import this module.
 
     ``folder`` is the current folder of the command. ``results`` is a private folder, whose content
-    is moved to the output folder at the end. ``known`` caches what git says about the checkout.
+    is moved to the output folder at the end. ``known_checkout`` caches what git says about it.
     """
 
     folder: Path
     secrets: Secrets
-    known: KnownCheckout
+    known_checkout: KnownCheckout
     results: Path
 
     @property
     def git(self) -> Git:
         """A git that reads only this program's configuration."""
-        return self.known.git
+        return self.known_checkout.git
 
     @property
     def machine_git(self) -> Git:
         """A git that also reads this machine's configuration, for its identity and filters."""
-        return self.known.machine_git
+        return self.known_checkout.machine_git
 
     @property
     def output(self) -> Path:

@@ -1,4 +1,4 @@
-"""Records survive JSON; what is not a record says so in one line."""
+"""Records in files; an invalid record is an error of one line."""
 
 import dataclasses
 import json
@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from gitlab_nightshift.errors import Code, NightshiftError
@@ -23,7 +21,6 @@ from gitlab_nightshift.records.fleet_records import FleetPlan
 from gitlab_nightshift.records.products import Bundle, Outcome, Plan
 from gitlab_nightshift.records.run_results import RESULT_VERSION, RunResult
 from gitlab_nightshift.records.storage import read_record, to_json, write_record
-from gitlab_nightshift.records.usage import Usage
 from tests.support.samples import ANALYSIS, BEADS, BUNDLE, PLAN, PROPOSAL, PUBLISHED, QUIET, RESULT
 from tests.support.tables import each
 
@@ -48,7 +45,7 @@ def test_result_json_has_the_keys_of_the_contract() -> None:
     assert data["version"] == RESULT_VERSION == 2
 
 
-def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_result_of_version_1_is_read_with_defaults(tmp_path: Path) -> None:
     old = json.loads(to_json(RESULT))
     new = """project pipeline_url started_at scheduled title change commands reported evidence flags
         gates notes attempts said""".split()
@@ -62,7 +59,7 @@ def test_a_result_of_version_1_is_read_as_far_as_it_goes(tmp_path: Path) -> None
         read_record(RunResult, file)
 
 
-def test_a_result_that_nothing_was_added_to_says_that_nothing_was_done_or_used() -> None:
+def test_a_result_has_empty_defaults() -> None:
     data = json.loads(to_json(RunResult("4711", Outcome.SKIPPED)))
     filled = {key: value for key, value in data.items() if value}
     assert filled == {
@@ -87,19 +84,19 @@ def test_outcomes_are_those_of_the_contract() -> None:
     ]
 
 
-def test_a_bundle_of_a_later_writer_is_read_without_what_is_unknown(tmp_path: Path) -> None:
+def test_unknown_fields_of_a_bundle_are_ignored(tmp_path: Path) -> None:
     data = json.loads(to_json(BUNDLE))
     data["added_later"] = data["proposal"]["added_later"] = {"x": 1}
-    assert read_record(Bundle, written(tmp_path, data)) == BUNDLE
+    assert read_record(Bundle, write_data(tmp_path, data)) == BUNDLE
 
 
-def written(folder: Path, data: Any) -> Path:
+def write_data(folder: Path, data: Any) -> Path:
     file = folder / "bundle.json"
     file.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
     return file
 
 
-def changed(**values: Any) -> dict[str, Any]:
+def altered(**values: Any) -> dict[str, Any]:
     return {**json.loads(to_json(BUNDLE)), **values}
 
 
@@ -112,21 +109,27 @@ def changed(**values: Any) -> dict[str, Any]:
         (b"[" * 100_000, "recursion"),
         (b"[]", "it is not a version 2 bundle"),
         (b"{}", "it is not a version 2 bundle"),
-        (changed(version="1"), "it is not a version 2 bundle"),
-        (changed(version=[1]), "it is not a version 2 bundle"),
-        (changed(version=1), "of version 1, from an older nightshift; this one reads version 2: "),
-        (changed(version=3), "of version 3, from a newer nightshift; this one reads version 2: "),
-        (changed(outcome="GREAT"), "outcome: "),
-        (changed(base_sha=None), "base_sha: "),
-        (changed(usage={"cost_usd": "much"}), "usage.cost_usd: "),
-        (changed(beads=[{}]), "beads.0.bead: "),
-        (changed(proposal={"change": {}}), "proposal.change.files: "),
+        (altered(version="1"), "it is not a version 2 bundle"),
+        (altered(version=[1]), "it is not a version 2 bundle"),
+        (
+            altered(version=1),
+            "of version 1, from an older nightshift; this one reads version 2: ",
+        ),
+        (
+            altered(version=3),
+            "of version 3, from a newer nightshift; this one reads version 2: ",
+        ),
+        (altered(outcome="GREAT"), "outcome: "),
+        (altered(base_sha=None), "base_sha: "),
+        (altered(usage={"cost_usd": "much"}), "usage.cost_usd: "),
+        (altered(beads=[{}]), "beads.0.bead: "),
+        (altered(proposal={"change": {}}), "proposal.change.files: "),
         ({"version": 2}, "run_id: "),
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_bundle(data: Any, why: str, tmp_path: Path) -> None:
-    file = written(tmp_path, data)
+def test_invalid_bundles_are_refused(data: Any, why: str, tmp_path: Path) -> None:
+    file = write_data(tmp_path, data)
     with pytest.raises(NightshiftError) as caught:
         read_record(Bundle, file)
     assert caught.value.code is Code.PARSE_ERROR
@@ -147,8 +150,8 @@ def test_what_is_no_bundle(data: Any, why: str, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_plan_has_limits_that_settings_could_have(limit: Any, tmp_path: Path) -> None:
-    file = written(tmp_path, {**json.loads(to_json(PLAN)), **limit})
+def test_limits_of_a_plan_are_checked(limit: Any, tmp_path: Path) -> None:
+    file = write_data(tmp_path, {**json.loads(to_json(PLAN)), **limit})
     with pytest.raises(NightshiftError) as caught:
         read_record(Plan, file)
     assert caught.value.code is Code.PARSE_ERROR
@@ -160,10 +163,10 @@ def test_a_change_has_no_negative_size(size: Any, tmp_path: Path) -> None:
     data = json.loads(to_json(BUNDLE))
     data["proposal"]["change"].update(size)
     with pytest.raises(NightshiftError, match=r"proposal\.change\."):
-        read_record(Bundle, written(tmp_path, data))
+        read_record(Bundle, write_data(tmp_path, data))
 
 
-def test_a_file_that_is_not_there_is_the_callers_mistake(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match=r"plan\.json: there is no plan") as caught:
         read_record(Plan, tmp_path / "plan.json")
     assert caught.value.code is Code.CONFIG
@@ -197,7 +200,7 @@ CANDIDATE = {"files": ["a"], "description": "x"}
         (Draft, {"title": "x", "summary": "x", "rejected_alternatives": ["x"] * 21}),
     ],
 )  # fmt: skip
-def test_what_an_agent_fills_in_is_bounded(kind: Any, data: dict[str, Any]) -> None:
+def test_hand_offs_are_limited(kind: Any, data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(kind).validate_python(data)
 
@@ -211,35 +214,21 @@ def test_what_an_agent_fills_in_is_bounded(kind: Any, data: dict[str, Any]) -> N
         (Draft, {"title": "x", "summary": "y", "mood": "good"}),
     ],
 )
-def test_a_terse_hand_off_is_enough(kind: Any, data: dict[str, Any]) -> None:
+def test_most_fields_of_hand_offs_are_optional(kind: Any, data: dict[str, Any]) -> None:
     assert TypeAdapter(kind).validate_python(data)
 
 
-MONEY = st.none() | st.floats(0, 1e6, allow_nan=False)
-TOKENS = st.none() | st.integers(0, 10**12)
-USAGE = st.builds(Usage, MONEY, TOKENS)
-
-
-@given(USAGE, USAGE)
-def test_a_sum_with_an_unknown_is_unknown(left: Usage, right: Usage) -> None:
-    total = left + right
-    assert (total.cost_usd is None) == (left.cost_usd is None or right.cost_usd is None)
-    assert (total.tokens is None) == (left.tokens is None or right.tokens is None)
-    if left.cost_usd is not None and right.cost_usd is not None:
-        assert total.cost_usd == left.cost_usd + right.cost_usd
-
-
 @each("status", list(BeadStatus))
-def test_only_ok_is_ok(status: BeadStatus) -> None:
+def test_only_the_status_ok_is_ok(status: BeadStatus) -> None:
     assert dataclasses.replace(BEADS[0], status=status).ok == (status is BeadStatus.OK)
 
 
 @each(("status", "ok"), [(0, True), (1, False), (-9, False), (None, False)])
-def test_a_command_is_ok_with_exit_status_0_alone(status: int | None, ok: bool) -> None:
+def test_only_exit_status_0_is_ok(status: int | None, ok: bool) -> None:
     assert CommandResult("x", status, 0.0).ok is ok
 
 
-def test_records_do_not_change() -> None:
+def test_records_are_frozen() -> None:
     for record in (PLAN, BUNDLE, PUBLISHED, RESULT, PROPOSAL, ANALYSIS):
         with pytest.raises(dataclasses.FrozenInstanceError):
             record.run_id = "x"  # type: ignore[misc,union-attr]

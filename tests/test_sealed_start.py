@@ -1,6 +1,6 @@
 """The sealed start: this program imports and runs nothing that a project's environment names.
 
-Each way in is shown to be open without it: the same command, the same environment, by ``UNSEALED``.
+``UNSEALED``, the control, runs the same command with the same environment without it.
 """
 
 import json
@@ -35,43 +35,43 @@ sys.path.remove(os.path.dirname(__file__))
 del sys.modules[__name__]
 __import__(__name__)
 """
-"""It lets the next module of its name be imported."""
+"""Then the real module of this name is imported."""
 GIT = shutil.which("git")
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[World]:
     """A project whose ``PYTHONPATH`` names folders of the checkout; git ignores ``build/``."""
-    with world(tmp_path, {"analyze": nothing()}, files={**FILES, "src/app.py": "A = 1\n"}) as made:
-        made.python = Path(sys.executable)
-        folders = [made.checkout / "src", made.checkout / "build", ROOT]
-        made.env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
-        yield made
+    with world(tmp_path, {"analyze": nothing()}, files={**FILES, "src/app.py": "A = 1\n"}) as shop:
+        shop.python = Path(sys.executable)
+        folders = [shop.checkout / "src", shop.checkout / "build", ROOT]
+        shop.env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+        yield shop
 
 
 def run_unsealed(shop: World, *arguments: str, **env: str) -> int:
-    whole = {**shop.env, **env}
     command = [sys.executable, "-P", "-c", UNSEALED, *arguments]
-    done = subprocess.run(command, cwd=shop.checkout, env=whole, capture_output=True, check=False)
-    return done.returncode
+    return subprocess.run(
+        command, cwd=shop.checkout, env={**shop.env, **env}, capture_output=True, check=False
+    ).returncode
 
 
-def planting(shop: World) -> str:
-    """A shell command that plants modules, as an agent would; what they see is in ``seen``.
+def build_planting_command(shop: World) -> str:
+    """A shell command that plants modules, as an agent would; they write to ``seen``.
 
     A source in a folder of the project's, and a compiled one in a folder that git ignores.
     """
-    kept = shop.folder / "planted"
-    kept.mkdir(exist_ok=True)
+    folder = shop.folder / "planted"
+    folder.mkdir(exist_ok=True)
     for name in ("pathspec", "gitlab"):  # imported where a change is judged, and by the token's own
-        source = kept / f"{name}.py"
+        source = folder / f"{name}.py"
         source.write_text(PLANTED.format(seen=str(shop.folder / "seen"), token=BOT_TOKEN))
-        py_compile.compile(str(source), str(kept / f"{name}.pyc"))
-    return f"cp {kept}/*.py src/ && cp {kept}/*.pyc build/"
+        py_compile.compile(str(source), str(folder / f"{name}.pyc"))
+    return f"cp {folder}/*.py src/ && cp {folder}/*.pyc build/"
 
 
 def test_modules_that_an_agent_writes_are_not_imported(shop: World) -> None:
-    implement = [sh(planting(shop)), *GOOD["implement"]]
+    implement = [sh(build_planting_command(shop)), *GOOD["implement"]]
     shop.agent.script(
         plays({"analyze": nothing(), "analyze-tests": GOOD["analyze"], "implement": implement})
     )
@@ -83,7 +83,7 @@ def test_modules_that_an_agent_writes_are_not_imported(shop: World) -> None:
 
     shop.checked_out_anew()
     (shop.checkout / "build").mkdir()
-    subprocess.run(planting(shop), shell=True, cwd=shop.checkout, check=True)
+    subprocess.run(build_planting_command(shop), shell=True, cwd=shop.checkout, check=True)
     assert shop.nightshift("plan").exit_status == 0
     assert not (shop.folder / "seen").exists()
     run_unsealed(shop, "plan")
@@ -91,11 +91,12 @@ def test_modules_that_an_agent_writes_are_not_imported(shop: World) -> None:
     assert seen == ["gitlab.py True", "gitlab.pyc True"], "the control"
 
 
-def test_a_python_that_imports_from_the_checkout_before_the_start_is_told(shop: World) -> None:
-    """What is planted there is loaded by the next such start: only ``-I`` keeps it out."""
-    said = f"Python was started with {shop.checkout}/src on its import path, where agents write"
+def test_an_import_path_into_the_checkout_is_a_warning(shop: World) -> None:
+    """The next such start would import what agents left there: only ``-I`` prevents that."""
+    warning = f"Python was started with {shop.checkout}/src on its import path, where agents write"
     first = shop.nightshift("publish", PYTHONPATH=f"{shop.checkout}/src:{ROOT}")
-    assert said in first.stderr and f"use {sys.executable} -I -m gitlab_nightshift" in first.stderr
+    assert warning in first.stderr
+    assert f"use {sys.executable} -I -m gitlab_nightshift" in first.stderr
     (shop.checkout / "src/sitecustomize.py").write_text("print('planted', flush=True)")
     for flags, planted in (("-P", True), ("-I", False)):
         command = [sys.executable, flags, "-m", "gitlab_nightshift", "publish"]
@@ -103,12 +104,12 @@ def test_a_python_that_imports_from_the_checkout_before_the_start_is_told(shop: 
             command, cwd=shop.checkout, env=shop.env, capture_output=True, text=True, check=False
         )
         assert done.returncode == 2
-        assert (done.stdout.startswith("planted"), said in done.stderr) == (planted, planted)
-    assert said not in shop.nightshift("config", "show").stderr, "no agent comes before or after"
+        assert (done.stdout.startswith("planted"), warning in done.stderr) == (planted, planted)
+    assert warning not in shop.nightshift("config", "show").stderr, "no agent comes before or after"
 
 
-def test_the_start_that_is_replaced_loads_little() -> None:
-    """What only the command needs would be loaded twice."""
+def test_the_command_line_imports_little_before_the_sealed_start() -> None:
+    """Everything that it imports is imported twice."""
     code = "import sys; before = set(sys.modules); import gitlab_nightshift.cli; "
     code += "print(*set(sys.modules) - before)"
     command = [sys.executable, "-P", "-c", code]
@@ -116,8 +117,8 @@ def test_the_start_that_is_replaced_loads_little() -> None:
     assert not {"typing", "dataclasses", "inspect", "tempfile"} & set(done.stdout.decode().split())
 
 
-def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
-    """And no secret: the job's environment is data."""
+def test_own_processes_have_only_known_variables(shop: World) -> None:
+    """The job's environment, with its secrets, is only data."""
     programs = shop.folder / "bin"
     programs.mkdir()
     note = f'#!/bin/sh\ncat /proc/$PPID/environ >> {programs}/seen\nexec {GIT} "$@"\n'
@@ -130,25 +131,25 @@ def test_own_processes_hold_no_variable_that_is_not_named(shop: World) -> None:
 
 
 def test_an_installation_in_the_checkout_is_refused(shop: World) -> None:
-    """Where a token or a key is in play; the others run."""
+    """By commands that use the token or a model key; others run."""
     shutil.copytree(ROOT / "gitlab_nightshift", shop.checkout / "build/gitlab_nightshift")
     repo = {"type": "local_path", "value": str(shop.checkout)}
     (shop.folder / "task").write_text(json.dumps({"task_prompt": "Test it.", "repo": repo}))
-    place = f"{shop.checkout}/build"
-    shop.patch = f"import sys; sys.path.append({place!r})"
-    for way in (["plan"], ["publish"], ["delegate", "--payload", str(shop.folder / "task")]):
-        done = shop.nightshift(*way)
+    installation = f"{shop.checkout}/build"
+    shop.patch = f"import sys; sys.path.append({installation!r})"
+    for command in (["plan"], ["publish"], ["delegate", "--payload", str(shop.folder / "task")]):
+        done = shop.nightshift(*command)
         shop.python = None  # forks from an installation elsewhere, which the patch moves there
-        assert done.exit_status == 2, way
-        said = f"nightshift runs from {place}, in the checkout, where agents write: install it"
-        assert said in done.stderr + done.stdout, way
+        assert done.exit_status == 2, command
+        error = f"nightshift runs from {installation}, in the checkout, where agents write: install"
+        assert f"{error} it" in done.stderr + done.stdout, command
         assert "Traceback" not in done.stderr
     assert shop.agent.seen == []
     assert shop.nightshift("check").exit_status == 0
     assert shop.nightshift("config", "show").exit_status == 0
 
 
-def test_what_leads_into_a_checkout_is_no_part_of_the_environment(tmp_path: Path) -> None:
+def test_paths_into_a_checkout_are_removed_from_the_environment(tmp_path: Path) -> None:
     top, other = tmp_path / "shop", tmp_path / "other"
     for folder in (top / "bin", other):
         folder.mkdir(parents=True)
@@ -164,12 +165,12 @@ def test_what_leads_into_a_checkout_is_no_part_of_the_environment(tmp_path: Path
         "PYTHONPATH": str(other),
         "GITLAB_TOKEN": BOT_TOKEN,
     }
-    kept = sealed_start.build_own_environment(env, [top])
-    assert kept.pop("PYDANTIC_DISABLE_PLUGINS") == "__all__"
-    assert kept == {"PATH": str(other), "TMPDIR": str(other), "LANG": "C.UTF-8", "HOME": "/"}
+    variables = sealed_start.build_own_environment(env, [top])
+    assert variables.pop("PYDANTIC_DISABLE_PLUGINS") == "__all__"
+    assert variables == {"PATH": str(other), "TMPDIR": str(other), "LANG": "C.UTF-8", "HOME": "/"}
 
 
-def test_the_checkouts_are_the_jobs_and_the_one_around_here(tmp_path: Path) -> None:
+def test_checkouts_are_that_of_the_job_and_the_one_around_the_folder(tmp_path: Path) -> None:
     (tmp_path / "shop/.git").mkdir(parents=True)
     (tmp_path / "shop/inner").mkdir()
     found = sealed_start.find_checkouts(tmp_path / "shop/inner", {"CI_PROJECT_DIR": "/builds/a"})
@@ -181,8 +182,8 @@ def test_the_checkouts_are_the_jobs_and_the_one_around_here(tmp_path: Path) -> N
     assert sealed_start.find_checkouts(tmp_path / "shop/inner", {}) == (tmp_path / "shop",)
 
 
-def test_home_and_tmpdir_in_the_checkout_count_for_nothing(shop: World) -> None:
-    """Git would read the settings of an agent there, and run what they name."""
+def test_home_and_tmpdir_in_the_checkout_are_not_used(shop: World) -> None:
+    """Git would read an agent's settings there, and run the programs that they name."""
     home = shop.checkout / "build/home"
     home.mkdir(parents=True)
     (home / ".gitconfig").write_text(f"[user]\n\tname = A\n\temail = {MODEL_KEY}\n")
@@ -193,8 +194,7 @@ def test_home_and_tmpdir_in_the_checkout_count_for_nothing(shop: World) -> None:
     assert [path.name for path in home.iterdir()] == [".gitconfig"]
 
 
-def test_a_dependency_that_only_pythonpath_names_is_told(tmp_path: Path) -> None:
-    """The installation is one environment; what is beside it is no part of it."""
+def test_a_dependency_that_only_pythonpath_has_is_an_error(tmp_path: Path) -> None:
     package = tmp_path / "gitlab_nightshift"
     shutil.copytree(ROOT / "gitlab_nightshift", package, ignore=shutil.ignore_patterns("*.pyc"))
     (package / "cli.py").unlink()

@@ -98,8 +98,7 @@ class FleetProject:
 @dataclass(frozen=True)
 class Discovery:
     """The fleet's projects. ``account`` is the user name of the token's owner. Missing groups and
-    projects do not exist, or are not visible to this token. ``unknown`` names what GitLab did not
-    answer."""
+    projects do not exist, or are invisible to the token. ``unknown`` names gaps in the answers."""
 
     account: str
     projects: tuple[FleetProject, ...]

@@ -39,8 +39,7 @@ class NotarizedRun:
 @dataclass(frozen=True)
 class NotarizedCommand:
     """A command and its ``runs`` on the change: two if the first failed and the command was flaky
-    before the change, else one. ``base`` is a run without the change, made if that may fail,
-    too."""
+    before the change, else one. ``base`` is a run without the change, if that may fail, too."""
 
     command: _Command
     runs: Annotated[tuple[NotarizedRun, ...], Length(MOST_RUNS, least=1)]
@@ -80,8 +79,7 @@ class NotaryRecord:
 @dataclass(frozen=True)
 class BundleOrigin:
     """Where publish gets a bundle: from the folder ``given`` on the command line (None: the usual
-    one), or from another ``job`` of this pipeline; ``notary_job`` is the job with the notary's
-    record."""
+    one), or from another ``job`` of this pipeline; ``notary_job`` has the notary's record."""
 
     given: str | None = None
     job: str | None = None

@@ -133,8 +133,7 @@ def read_own_record(kind: type[Record], path: Path) -> Record:
 
 
 def read_if_valid(kind: type[Record], path: Path) -> Record | None:
-    """Read a record of this version with all its fields; None if the file is missing or
-    different."""
+    """Read a record of this version with all its fields; None otherwise."""
     with contextlib.suppress(OSError, InvalidRecordError), path.open("rb") as file:
         record = decode_record(kind, file.read(LARGEST_BUNDLE + 1))
         return record if record.version == kind.version else None

@@ -172,7 +172,6 @@ def unwrap_command(command: Any) -> Any:
 
 def clean_line(value: object, max_chars: int) -> str:
     """A string as one line of at most ``max_chars`` characters, "" for other types."""
-    # A long text is cut first, to save time: not to max_chars, as runs of white space become one
-    # space below.
+    # Cut first, to save time; not to max_chars, as runs of white space become one space below.
     text = value[: max_chars * 2] if isinstance(value, str) else ""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:max_chars]

@@ -141,7 +141,7 @@ def open_request_session(session: Session, request: TaskRequest | None) -> Itera
     pack = _fetch_pack(session, request, head)
     with check_out_temporarily(session.git, session.checkout, request.head, pack):
         # A copy of KnownCheckout has an empty cache: nothing read before the switch.
-        yield replace(request_session, known=replace(session.known))
+        yield replace(request_session, known_checkout=replace(session.known_checkout))
 
 
 def _apply_request(session: Session, request: TaskRequest) -> Session:

@@ -82,8 +82,7 @@ class DashboardOrders:
 
 @dataclass(frozen=True)
 class _OpenDashboard:
-    """The dashboard's issue, None before the first night, and the data stored in it. ``key`` signs
-    the data."""
+    """The dashboard's issue, None before the first night, and its data, signed with ``key``."""
 
     project: Project
     key: bytes
@@ -126,8 +125,7 @@ def _choose_orders(session: Session, ticks: Ticks, memory: DashboardMemory) -> D
 
 
 def _find_last_note(all_ticks: Ticks, accepted: Ticks, memory: DashboardMemory) -> int:
-    """The id of the last system note before the first waiting tick: later nights read from
-    there."""
+    """The id of the last system note before the first waiting tick: later nights read on there."""
     waiting = (tick.note.id for tick in all_ticks.valid if tick not in accepted.valid)
     first_waiting = min(waiting, default=math.inf)
     handled = (tick.note.id for tick in accepted.valid if tick.note.id < first_waiting)

@@ -155,7 +155,7 @@ def _pack_publish(session: Session, plan: Plan) -> dict[str, Any]:
         "dashboard": is_dashboard_written(session),
         "settings": session.settings,
         "job": session.job,
-        "source": read_source(session.known),
+        "source": read_source(session.known_checkout),
         "recent": plan.recent_files if plan.recent_files_enforced else (),
         "request": plan.request,
         "network": session.network,

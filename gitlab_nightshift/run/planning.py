@@ -131,8 +131,7 @@ def _gather_inputs(session: Session) -> _PlanInputs:
 
 
 def _allows_upkeep(session: Session, memory: Memory) -> bool:
-    """True on a scheduled night that is not paused. Too many open merge requests stop new work, but
-    not their upkeep."""
+    """True on a scheduled night without a pause. Too many open merge requests do not stop it."""
     settings, job = session.settings, session.job
     if not (settings.upkeep and settings.enabled and job.in_ci):
         return False
@@ -233,10 +232,10 @@ def _try_publishing(session: Session, project: Project, facts: CheckoutFacts) ->
     """Try what publish will do with GitLab and git. Returns notes; raises NightshiftError if
     publishing would fail."""
     notes = check_with_gitlab(session.settings, project, _estimate_end(session))
-    choose_author(session, project, session.known.identity)
+    choose_author(session, project, session.known_checkout.identity)
     notes += _try_writing(session, project)
     branch, server = f"{session.settings.branch_prefix}{ANY_SLUG}", build_git_server(session)
-    repository, _ = session.known.paths_and_head
+    repository, _ = session.known_checkout.paths_and_head
     try_push(session.git, repository, server, facts.base_sha, branch, session.tell)
     return notes
 
@@ -287,8 +286,7 @@ def _list_jobs(session: Session, project: Project) -> tuple[PipelineJob, ...]:
 
 
 def _estimate_end(session: Session) -> datetime:
-    """When the run ends at the latest. Without a deadline for its work, only the time to publish is
-    counted."""
+    """When the run ends at the latest; without a deadline, only publishing is counted."""
     now = datetime.now(UTC)
     seconds = compute_work_seconds(session, now) or 0.0
     return now + timedelta(seconds=seconds + PUBLISH_NEEDS_S)
@@ -298,14 +296,13 @@ def _deepen_history(session: Session, facts: CheckoutFacts) -> CheckoutFacts:
     """Fetch missing commits of the history for ``avoid_recent_commits``, as far as possible."""
     if not facts.unknown_commits:
         return facts
-    repository, _ = session.known.paths_and_head
+    repository, _ = session.known_checkout.paths_and_head
     count = session.settings.avoid_recent_commits
     return deepen_facts(facts, session.git, repository, build_git_server(session), count)
 
 
 def _write_plan(session: Session, plan: Plan, verify: VerifyCommands, *, done_before: bool) -> None:
-    """Write the plan, and log it. ``done_before``: an earlier try of this run did the work, so
-    nothing is planned."""
+    """Write the plan, and log it. ``done_before``: an earlier try of this run did the work."""
     write_record(session.results / "plan.json", plan)
     for text in describe_closed_gates(session.settings):
         session.emit(Note(text, warning=True))
@@ -347,7 +344,7 @@ def preview(session: Session, plan: Plan) -> dict[str, str]:
     from gitlab_nightshift.stages.work.brief.repository_brief import BriefSources, make_brief
 
     context = build_work_context(session)
-    repository = Repository(session.git, session.known.paths_and_head[0].git_dir)
+    repository = Repository(session.git, session.known_checkout.paths_and_head[0].git_dir)
     commands = context.build_commands
     sources = BriefSources(plan, session.checkout, repository, commands, read_coverage=False)
     return preview_prompts(context, plan, make_brief(sources))

@@ -64,8 +64,7 @@ def _find_task_test(session: Session) -> str:
 
 
 def compute_work_seconds(session: Session, now: datetime) -> float | None:
-    """Seconds that work may take: the remaining time of the job, less the time to publish. None
-    without a limit."""
+    """Seconds for work: what the job has left, less the time to publish; None without a limit."""
     settings, job = session.settings, session.job
     if settings.run_timeout is not None or job.job_timeout_s is None:
         return settings.run_timeout
@@ -84,7 +83,9 @@ def _read_build_files(session: Session) -> BuildFiles:
     def read(name: str) -> bytes | None:
         return read_committed_file(session.git, session.checkout, "HEAD", name)
 
-    return BuildFiles(session.known.files, read, lambda path: (session.checkout / path).exists())
+    return BuildFiles(
+        session.known_checkout.files, read, lambda path: (session.checkout / path).exists()
+    )
 
 
 # --- whom to notify -------------------------------------------------------------------------------
@@ -92,8 +93,7 @@ def _read_build_files(session: Session) -> BuildFiles:
 
 def check_addresses(session: Session, *, single_job: bool) -> None:
     """Raise ``E_CONFIG`` for addresses that apprise does not support. ``single_job``: this job
-    sends the notifications itself, so that a missing variable is an error, too; an empty one means
-    nobody."""
+    sends notifications itself, so a missing variable is an error, too; an empty one is nobody."""
     texts = pack_notify_request(session.settings).get("addresses", ())
     if session.job.trigger_payload or not texts:
         return

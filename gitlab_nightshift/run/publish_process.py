@@ -80,7 +80,7 @@ def _build_session(inputs: Mapping[str, Any]) -> Session:
         settings=Settings.from_data(inputs["settings"]),
         job=make_record(JobFacts, inputs["job"]),
         secrets=Secrets(inputs["token"], tuple(inputs["values"])),
-        known=KnownCheckout(git, git, checkout),
+        known_checkout=KnownCheckout(git, git, checkout),
         checkout=checkout,
         config_folder=checkout,
         private=private,

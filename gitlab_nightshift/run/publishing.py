@@ -110,7 +110,7 @@ def _build_failed_publication(
 def read_checkout_facts(session: Session) -> CheckoutFacts:
     """The facts of the checkout. Raises NightshiftError if it has uncommitted changes."""
     refuse_changed(session.machine_git, session.checkout)
-    return read_facts(session.known, session.settings, session.job)
+    return read_facts(session.known_checkout, session.settings, session.job)
 
 
 def publish_existing(
@@ -261,7 +261,7 @@ def _publish_bundle(
     notary = _find_notary(session, folder, bundle, origin)
     facts = read_checkout_facts(session)
     recent = frozenset(facts.recent_files if facts.recent_files_enforced else ())
-    source = read_source(session.known)
+    source = read_source(session.known_checkout)
     return publish(session, folder, source, recent, notary, approved_by, request)
 
 
@@ -373,8 +373,7 @@ def finish_run(
     published: Publication | None,
     request: TaskRequest | None = None,
 ) -> RunResult:
-    """Write the results, reply to whoever asked for the run, and emit ``RunEnded``. ``folder`` has
-    the bundle."""
+    """Write the results, reply to whoever asked, emit ``RunEnded``. ``folder`` has the bundle."""
     job = session.job
     upkeep = read_upkeep_result(session.results)
     notary = read_if_valid(NotaryRecord, folder.parent / NOTARY)

@@ -100,8 +100,7 @@ def _limit_memory() -> None:
 
 
 def _open_sinks(config: RedactorConfig) -> tuple[dict[str, Emit], JobLog]:
-    """The sinks by their names in warnings, and the job log, which is one of them. They get only
-    redacted events."""
+    """The sinks, for redacted events, by their names in warnings; and the one of the job log."""
     events = Path(config.results) / EVENTS
     remove_path(events)
     stream = open(  # noqa: PTH123, SIM115 - a descriptor, for as long as the process lives

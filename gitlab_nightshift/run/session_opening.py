@@ -87,8 +87,7 @@ def open_session(
 def _read_session(
     call: Invocation, run_folder: RunFolder, machine: tuple[str, ...], emit: Emit | None
 ) -> Session:
-    """Build the session from environment, checkout and settings. Raises NightshiftError if one of
-    them is invalid."""
+    """Build the session from environment, checkout and settings. Raises NightshiftError."""
     path = build_search_path(call.env, run_folder.checkout)
     git = build_isolated_git(run_folder.private / "git", path)
     home = Path(call.env.get("HOME", "/"))
@@ -99,15 +98,15 @@ def _read_session(
     redact = Redactor((*secrets.values, *machine))
     _refuse_secret_in_task(settings, redact)
     job = read_job(call.env, settings.repo_url, call.run_id)
-    known = KnownCheckout(git, machine_git, run_folder.checkout)
-    refuse_tracked(known.files, settings.output_dir)
+    known_checkout = KnownCheckout(git, machine_git, run_folder.checkout)
+    refuse_tracked(known_checkout.files, settings.output_dir)
     return Session(
         env=call.env,
         folder=call.folder,
         settings=settings,
         job=job,
         secrets=secrets,
-        known=known,
+        known_checkout=known_checkout,
         checkout=run_folder.checkout,
         config_folder=config_folder,
         private=run_folder.private,
@@ -192,8 +191,7 @@ def _read_committed_file(git: Git, checkout: Path, path: Path) -> bytes | None:
 
 @contextlib.contextmanager
 def show_output_paths(session: Session) -> Iterator[None]:
-    """In errors, show the paths that products of earlier stages had in the output folder, before it
-    was set aside."""
+    """In errors, show the paths of earlier products before the output folder was set aside."""
     try:
         yield
     except NightshiftError as error:

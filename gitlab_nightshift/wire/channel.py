@@ -91,8 +91,7 @@ class FrameReader:
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete. After a ProtocolError, no more frames can be
-        found."""
+        """The frames that these bytes complete. Do not call it again after a ProtocolError."""
         self._buffer += data
         start = 0
         try:
@@ -254,8 +253,7 @@ class OutputChannel:
         )
 
     def send_text(self, name: str, text: str) -> None:
-        """Send a text of this program, such as a traceback, as a log; only the end of a long
-        one."""
+        """Send a text of this program, such as a traceback, as a log; of a long one the end."""
         data = _encode_json({"name": name, "text": text[-LONGEST_LOG_TEXT:]})
         self._send((FrameKind.TEXT, data))
 

@@ -1,4 +1,4 @@
-"""Records read strictly: what was written comes back, and nothing else is one."""
+"""Records are read strictly from JSON."""
 
 import json
 import math
@@ -29,63 +29,63 @@ WRONG: list[Any] = [None, True, 1.5, 3, "x", [], [1], {}, {"a": 1}, "x" * (LONGE
 
 
 @each("record", RECORDS)
-def test_what_was_written_comes_back(record: Any) -> None:
+def test_a_record_survives_json(record: Any) -> None:
     assert decode_record(type(record), to_json(record).encode()) == record
 
 
-def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value in JSON."""
-    yield above
+def list_paths(value: Any, parent: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to all values in JSON data."""
+    yield parent
     if isinstance(value, dict | list):
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, each in pairs:
-            yield from places(each, (*above, key))
+            yield from list_paths(each, (*parent, key))
 
 
-def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
-    if not place:
+def replace_at(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
         return new
     made = value.copy()
-    made[place[0]] = changed(made[place[0]], place[1:], new)
+    made[path[0]] = replace_at(made[path[0]], path[1:], new)
     return made
 
 
-def at(value: Any, place: tuple[Any, ...]) -> Any:
-    for key in place:
+def get_at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
         value = value[key]
     return value
 
 
 @each("record", RECORDS)
-def test_every_type_is_held_to(record: Any) -> None:
-    """What is taken in a value's place comes back as it is: nothing is made to fit."""
+def test_wrong_types_are_refused_or_survive_unchanged(record: Any) -> None:
+    """No value is converted to fit."""
     data = json.loads(to_json(record))
-    for place in places(data):
+    for path in list_paths(data):
         for new in WRONG:
-            other = changed(data, place, new)
+            other = replace_at(data, path, new)
             try:
                 made = make_record(type(record), other)
             except InvalidRecordError:
                 continue
             back = json.loads(to_json(made))
-            assert back == other, place
-            assert at(back, place) == new
-            assert isinstance(at(back, place), bool) == isinstance(new, bool), place
+            assert back == other, path
+            assert get_at(back, path) == new
+            assert isinstance(get_at(back, path), bool) == isinstance(new, bool), path
 
 
 @each("record", RECORDS)
-def test_the_fields_are_those_of_the_record(record: Any) -> None:
+def test_missing_and_unknown_fields_are_refused(record: Any) -> None:
     data = json.loads(to_json(record))
-    objects = [place for place in places(data) if isinstance(at(data, place), dict)]
+    objects = [path for path in list_paths(data) if isinstance(get_at(data, path), dict)]
     assert () in objects
-    for place in objects:
-        found = at(data, place)
+    for path in objects:
+        found = get_at(data, path)
         for other in ({**found, "x": 1}, dict(list(found.items())[1:])):
             with pytest.raises(InvalidRecordError, match="missing or unknown fields"):
-                make_record(type(record), changed(data, place, other))
+                make_record(type(record), replace_at(data, path, other))
 
 
-def test_sizes_are_bounded() -> None:
+def test_sizes_are_limited() -> None:
     draft = json.loads(to_json(DRAFT))
     cases = [
         (draft | {"title": ""}, "title: it is too long or too short"),
@@ -130,12 +130,12 @@ def test_sizes_are_bounded() -> None:
         (b"", "it is not JSON"),
     ],
 )
-def test_what_is_no_plain_json(data: bytes, why: str) -> None:
+def test_json_is_parsed_strictly(data: bytes, why: str) -> None:
     with pytest.raises(InvalidRecordError, match=why):
         decode_json(data)
 
 
-def test_a_reason_quotes_nothing() -> None:
+def test_an_error_does_not_quote_the_data() -> None:
     with pytest.raises(InvalidRecordError) as raised:
         decode_record(type(VERDICT), b'{"passed": "hunter2", "error_details": 3, "hunter2": 1}')
     assert "hunter2" not in str(raised.value)

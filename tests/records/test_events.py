@@ -1,4 +1,4 @@
-"""Events as lines of JSON, and what takes secrets out of texts, records and files."""
+"""Events as lines of JSON, and the redaction of records."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ from tests.support.tables import each
 NOW = datetime(2025, 11, 24, 2, 0, 0, 123456, tzinfo=UTC)
 
 
-def test_every_event_is_tried() -> None:
+def test_the_samples_have_every_event() -> None:
     assert {type(event) for event in EVENTS} == set(EVENT_CLASSES.values())
 
 
@@ -70,14 +70,14 @@ STEP, PHASE = "implement-task-2", {"phase": "Apply"}
         ),
     ],
 )
-def test_whoever_delegates_reads_the_names_and_keys_of_the_documentation(
+def test_phases_and_programs_have_their_documented_names_and_keys(
     event: Event, fields: dict[str, object]
 ) -> None:
     head = {"time": "2025-11-24T02:00:00.123+00:00", "run_id": "7"}
     assert to_line(event, NOW, "7") == json.dumps({**head, **fields})
 
 
-def test_to_all_passes_each_event_to_each_sink() -> None:
+def test_combined_sinks_get_every_event() -> None:
     first: list[Event] = []
     second: list[Event] = []
     emit = combine_sinks(sink for sink in (first.append, second.append))
@@ -89,7 +89,7 @@ def test_to_all_passes_each_event_to_each_sink() -> None:
 # --- redaction ------------------------------------------------------------------------------------
 
 
-def test_a_record_is_redacted_to_its_depth() -> None:
+def test_nested_texts_are_redacted_but_not_enumerations() -> None:
     result = RunResult("hunter2", Outcome.FAILED, reason="x hunter2", beads=(BEAD,))
     bead = dataclasses.replace(
         BEAD, handoff=Verdict(True, "hunter2", ("cat hunter2",)), denied=("hunter2",)

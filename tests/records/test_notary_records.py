@@ -1,4 +1,4 @@
-"""What a record of the notary lets through, and for which change."""
+"""Which notary records allow publishing a change."""
 
 import dataclasses
 from typing import Any
@@ -13,15 +13,15 @@ from gitlab_nightshift.records.notary_records import (
     find_refusal,
 )
 
-ABOUT: dict[str, Any] = {"run_id": "4711", "base_sha": "b" * 40, "tree_id": "a" * 40}
+CHANGE: dict[str, Any] = {"run_id": "4711", "base_sha": "b" * 40, "tree_id": "a" * 40}
 PASSED, FAILED = NotarizedRun(0, 1.0), NotarizedRun(1, 1.0)
-ENDED = NotarizedRun(None, 60.0, "ended by this program: timeout")
+TIMED_OUT = NotarizedRun(None, 60.0, "ended by this program: timeout")
 GOOD = NotarizedCommand("make test", (PASSED,))
 
 
-def judge(*commands: NotarizedCommand, **more: Any) -> Code | None:
-    record = NotaryRecord(**ABOUT, asked=("make test",), commands=commands)
-    refusal = find_refusal(dataclasses.replace(record, **more), **ABOUT)
+def find_code(*commands: NotarizedCommand, **fields: Any) -> Code | None:
+    record = NotaryRecord(**CHANGE, asked=("make test",), commands=commands)
+    refusal = find_refusal(dataclasses.replace(record, **fields), **CHANGE)
     return refusal.code if refusal else None
 
 
@@ -34,27 +34,27 @@ def judge(*commands: NotarizedCommand, **more: Any) -> Code | None:
         ((PASSED, FAILED), None, Code.TEST_FAILED),
         ((FAILED,), FAILED, None),
         ((FAILED,), PASSED, Code.TEST_FAILED),
-        # A time that is too short, as work may say, makes both of them end.
-        ((ENDED,), ENDED, Code.TEST_FAILED),
-        ((FAILED,), ENDED, Code.TEST_FAILED),
+        # Work may claim a duration so short that both runs time out.
+        ((TIMED_OUT,), TIMED_OUT, Code.TEST_FAILED),
+        ((FAILED,), TIMED_OUT, Code.TEST_FAILED),
     ],
 )
-def test_what_lets_a_change_through(
+def test_results_that_allow_or_refuse_a_change(
     runs: tuple[NotarizedRun, ...], base: NotarizedRun | None, code: Code | None
 ) -> None:
-    assert judge(NotarizedCommand("make test", runs, base)) is code
+    assert find_code(NotarizedCommand("make test", runs, base)) is code
 
 
-def test_what_is_no_answer_to_what_was_asked() -> None:
-    assert judge() is Code.PARSE_ERROR
-    assert judge(GOOD, NotarizedCommand("make more", (PASSED,))) is Code.PARSE_ERROR
-    assert judge(NotarizedCommand("true", (PASSED,))) is Code.PARSE_ERROR
-    assert judge(why="it died") is Code.INCOMPLETE
-    assert judge(asked=()) is None
+def test_a_record_has_the_results_of_all_requested_commands() -> None:
+    assert find_code() is Code.PARSE_ERROR
+    assert find_code(GOOD, NotarizedCommand("make fields", (PASSED,))) is Code.PARSE_ERROR
+    assert find_code(NotarizedCommand("true", (PASSED,))) is Code.PARSE_ERROR
+    assert find_code(why="it died") is Code.INCOMPLETE
+    assert find_code(asked=()) is None
 
 
-@pytest.mark.parametrize("name", ABOUT)
-def test_it_is_about_one_run_one_base_and_one_tree(name: str) -> None:
-    assert judge(GOOD) is None
-    assert judge(GOOD, **{name: "c" * 40}) is Code.PUBLISH
-    assert judge(GOOD, **{name: ""}) is Code.PUBLISH
+@pytest.mark.parametrize("name", CHANGE)
+def test_a_record_of_another_run_base_or_tree_is_refused(name: str) -> None:
+    assert find_code(GOOD) is None
+    assert find_code(GOOD, **{name: "c" * 40}) is Code.PUBLISH
+    assert find_code(GOOD, **{name: ""}) is Code.PUBLISH

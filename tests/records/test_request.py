@@ -16,7 +16,7 @@ from tests.support.tables import each
 
 
 @each(
-    ("text", "asked"),
+    ("text", "command"),
     [
         ("round  prices", TaskCommand("round prices")),
         ("round\n\nprices  twice\n", TaskCommand("round\nprices  twice")),
@@ -33,8 +33,8 @@ from tests.support.tables import each
         ("a - b -k $(reboot) `id` ;", TaskCommand("a - b -k $(reboot) `id` ;")),
     ],
 )
-def test_words_and_flags_are_told_apart(text: str, asked: TaskCommand) -> None:
-    assert parse_task_command(text) == asked
+def test_words_and_flags_are_parsed(text: str, command: TaskCommand) -> None:
+    assert parse_task_command(text) == command
 
 
 @each(
@@ -62,29 +62,29 @@ def test_words_and_flags_are_told_apart(text: str, asked: TaskCommand) -> None:
         ("a\0b", "NUL"),
     ],
 )
-def test_what_cannot_be_meant_is_an_error(text: str, why: str) -> None:
+def test_mistakes_are_refused(text: str, why: str) -> None:
     with pytest.raises(NightshiftError, match=why) as caught:
         parse_task_command(text)
     assert caught.value.code is Code.CONFIG and "\n" not in caught.value.message
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
-        asked = parse_task_command(text)
+        command = parse_task_command(text)
     except NightshiftError:
         return
-    assert asked.task.strip() and asked.provider in ("", *list_requestable_agents())
+    assert command.task.strip() and command.provider in ("", *list_requestable_agents())
 
 
-def test_the_settings_read_the_variables() -> None:
-    asked = TaskCommand("round", "codex", "big", dry_run=True, test_id="unit", test_args=("-v",))
-    read = load_settings(build_pipeline_variables(asked))
+def test_the_variables_set_the_settings() -> None:
+    command = TaskCommand("round", "codex", "big", dry_run=True, test_id="unit", test_args=("-v",))
+    read = load_settings(build_pipeline_variables(command))
     assert (read.task, read.agent, read.dry_run) == ("round", "codex", True)
     assert read.task_test == "unit -v"
     assert set(vars(read.models).values()) == {"big"}
 
 
-def test_what_is_not_asked_for_is_not_sent() -> None:
+def test_only_requested_values_become_variables() -> None:
     sent = build_pipeline_variables(TaskCommand("round"))
     assert sent == {"NIGHTSHIFT": "true", "NIGHTSHIFT_TASK": "round"}

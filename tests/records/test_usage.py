@@ -1,4 +1,4 @@
-"""What is used: its sum, what it leaves of a limit, and how it is told."""
+"""Usage: sums, limits and texts."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_sum_with_an_unknown_is_unknown() -> None:
     assert add_usage([Usage(0.5, 10), UNKNOWN_USAGE]) == UNKNOWN_USAGE
 
 
-def test_what_is_left_counts_what_is_known_beside_an_unknown() -> None:
+def test_unknown_usage_counts_as_zero_for_limits() -> None:
     used = [Usage(0.75, None), Usage(None, 40)]
     assert SpendingLimit(1.0, 100).subtract(used) == SpendingLimit(0.25, 60)
     assert SpendingLimit(0.5, 30).subtract(used) == SpendingLimit(0.0, 0)
@@ -39,7 +39,7 @@ def test_what_is_left_counts_what_is_known_beside_an_unknown() -> None:
         (10.0, "at most", "at most $10.00"),
     ],
 )
-def test_a_price_says_how_sure_it_is(usd: float | None, bound: Bound, text: str) -> None:
+def test_usd_are_formatted_with_their_bound(usd: float | None, bound: Bound, text: str) -> None:
     assert format_usd(usd, bound) == text
 
 
@@ -55,13 +55,11 @@ def test_a_price_says_how_sure_it_is(usd: float | None, bound: Bound, text: str)
         (10.0, 312_400, "$10.00, 312k tokens"),
     ],
 )
-def test_unknown_cost_is_said_to_be_unknown(
-    usd: float | None, tokens: int | None, text: str
-) -> None:
+def test_cost_and_tokens_are_formatted(usd: float | None, tokens: int | None, text: str) -> None:
     assert format_cost(Usage(usd, tokens)) == text
 
 
-def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
+def test_assumed_cost_is_formatted_as_a_maximum() -> None:
     assumed = "(${} of it assumed: the end of an answer was not seen)"
     assert (
         format_cost(Usage(1.5, 1500, 0.48, 900))
@@ -72,7 +70,7 @@ def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("command", "unwrapped"),
     [
         (["bash", "-lc", "make test"], "make test"),
         ("/bin/sh -c 'make test'", "make test"),
@@ -83,5 +81,5 @@ def test_a_cost_that_is_assumed_is_told_as_the_most() -> None:
         ("sh -c 'open", "sh -c 'open"),
     ],
 )
-def test_only_a_shell_around_a_command_is_left_out(given: object, told: str) -> None:
-    assert unwrap_command(given) == told
+def test_only_a_shell_around_a_command_is_removed(command: object, unwrapped: str) -> None:
+    assert unwrap_command(command) == unwrapped

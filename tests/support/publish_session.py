@@ -36,6 +36,6 @@ def build_session(
         emit=emit,
         folder=checkout,
         secrets=Secrets(token),
-        known=KnownCheckout(git, git, checkout),
+        known_checkout=KnownCheckout(git, git, checkout),
         results=private / "results",
     )

@@ -1,4 +1,4 @@
-"""Frames, and the events in them, are read strictly."""
+"""Frames, and the events in them, are checked strictly."""
 
 import itertools
 import json
@@ -45,7 +45,7 @@ FRAMES = st.lists(st.builds(Frame, st.sampled_from(FrameKind), st.binary(max_siz
 
 
 @given(FRAMES, st.lists(st.integers(0, 400), max_size=6))
-def test_frames_come_back_wherever_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
+def test_frames_are_read_from_any_pieces(frames: list[Frame], cuts: list[int]) -> None:
     data = b"".join(encode_frame(frame.kind, frame.payload) for frame in frames)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     reader, found = FrameReader(), list[Frame]()
@@ -55,25 +55,24 @@ def test_frames_come_back_wherever_they_are_cut(frames: list[Frame], cuts: list[
     assert reader.unread_bytes == 0
 
 
-def test_half_a_frame_waits() -> None:
+def test_an_incomplete_frame_is_kept() -> None:
     data, reader = encode_frame(FrameKind.DATA, b"12345678rest"), FrameReader()
     assert list(reader.feed(data[:-1])) == []
     assert reader.unread_bytes == len(data) - 1
     assert list(reader.feed(data[-1:])) == [Frame(FrameKind.DATA, b"12345678rest")]
 
 
-def test_the_largest_frame_and_no_larger() -> None:
+def test_the_size_of_frames_is_limited() -> None:
     data = bytes(LARGEST_FRAME)
-    assert list(FrameReader().feed(encode_frame(FrameKind.PART, data))) == [
-        Frame(FrameKind.PART, data)
-    ]
+    [frame] = FrameReader().feed(encode_frame(FrameKind.PART, data))
+    assert frame == Frame(FrameKind.PART, data)
     with pytest.raises(ValueError, match="too large"):
         encode_frame(FrameKind.PART, data + b"x")
     with pytest.raises(ProtocolError, match="a message of 1048577 bytes"):
         list(FrameReader().feed(struct.pack(">IB", LARGEST_FRAME + 1, FrameKind.PART)))
 
 
-def test_frames_before_a_broken_one_are_read() -> None:
+def test_frames_before_an_invalid_one_are_read() -> None:
     found = []
     with pytest.raises(ProtocolError, match="unknown kind 99"):
         for frame in FrameReader().feed(
@@ -84,41 +83,40 @@ def test_frames_before_a_broken_one_are_read() -> None:
 
 
 @given(st.binary(max_size=50), st.integers(1, 20))
-def test_parts_are_the_whole(data: bytes, most: int) -> None:
-    parts = split_payload(data, most)
+def test_payloads_are_split_without_loss(data: bytes, size: int) -> None:
+    parts = split_payload(data, size)
     assert b"".join(parts) == data
     assert parts
-    assert max(map(len, parts)) <= most
+    assert max(map(len, parts)) <= size
 
 
 NAMES = tuple(dict.fromkeys(map(format_event_name, EVENTS)))
 
 
-def test_every_event_comes_back_as_it_was() -> None:
+def test_every_event_survives_encoding() -> None:
     assert [decode_event(encode_event(event), NAMES) for event in EVENTS] == EVENTS
     assert {type(event) for event in EVENTS} == set(EVENT_CLASSES.values())
-    assert decode_event(encode_event(Note("odd \udcff \ud800")), FROM_WORK) == Note(
-        "odd \udcff \ud800"
-    )
+    odd = Note("odd \udcff \ud800")
+    assert decode_event(encode_event(odd), FROM_WORK) == odd
 
 
-FORGED = (RunStarted, RunEnded, GateApproved, GateRequired, GateDenied, ArtifactWritten)
+RESERVED = (RunStarted, RunEnded, GateApproved, GateRequired, GateDenied, ArtifactWritten)
 OF_DELEGATIONS = {"phase_start", "phase_end", "gate_approved", "gate_denied", "artifact_written"}
 
 
 @each("allowed", [FROM_WORK, FROM_TASK])
-def test_work_tells_nothing_that_others_decide(allowed: tuple[str, ...]) -> None:
-    """It says what it does; who approved what, and how a run begins and ends, is not its to say."""
-    forged = [event for event in EVENTS if isinstance(event, FORGED)]
-    assert {type(event) for event in forged} == set(FORGED)
-    for event in forged:
+def test_work_cannot_send_events_that_other_processes_decide(allowed: tuple[str, ...]) -> None:
+    """It may not report approvals, or the start or end of a run."""
+    reserved = [event for event in EVENTS if isinstance(event, RESERVED)]
+    assert {type(event) for event in reserved} == set(RESERVED)
+    for event in reserved:
         assert decode_event(encode_event(event), NAMES) == event, "the control"
         with pytest.raises(InvalidRecordError, match="this sender may not send it"):
             decode_event(encode_event(event), allowed)
 
 
-def test_each_stage_says_what_it_has_to_say_alone() -> None:
-    """Every kind is somebody's, and a night has none of a delegation."""
+def test_each_kind_of_event_has_a_sender_and_no_sender_has_all() -> None:
+    """A night's processes send none of a delegation's events."""
     run = {kind for sender in RUN_SENDERS for kind in sender.events}
     delegation = {kind for sender in DELEGATION_SENDERS for kind in sender.events}
     assert run | delegation == set(NAMES)
@@ -127,34 +125,34 @@ def test_each_stage_says_what_it_has_to_say_alone() -> None:
 
 
 @each("event", [StepStarted("Apply", "", phase=True), StepEnded("Apply", True, "", phase=True)])
-def test_a_step_is_no_phase_where_only_steps_may_be_sent(event: Event) -> None:
+def test_a_sender_of_steps_cannot_send_phases(event: Event) -> None:
     assert decode_event(encode_event(event), FROM_TASK) == event, "the control"
     with pytest.raises(InvalidRecordError, match=r"phase_\w+: this sender may not"):
         decode_event(encode_event(event), FROM_WORK)
 
 
 @each("event", EVENTS)
-def test_an_event_has_its_own_fields_and_types(event: Event) -> None:
+def test_fields_and_types_of_events_are_checked(event: Event) -> None:
     data = json.loads(encode_event(event).decode("utf-8", "surrogatepass"))
-    assert_unfit(data | {"time": "now"})
+    assert_refused(data | {"time": "now"})
     for name in data:
-        assert_unfit({key: value for key, value in data.items() if key != name})
-        assert_unfit(data | {name: {"x": []}})
+        assert_refused({key: value for key, value in data.items() if key != name})
+        assert_refused(data | {name: {"x": []}})
 
 
-def assert_unfit(data: Any) -> None:
+def assert_refused(data: Any) -> None:
     with pytest.raises(InvalidRecordError):
         decode_event(json.dumps(data).encode(), NAMES)
 
 
 @each("data", [[], "note", None, {"event": []}, {"event": "x"}, {"event": "Note", "text": "x"}])
-def test_what_is_no_event(data: Any) -> None:
+def test_unknown_events_are_refused(data: Any) -> None:
     with pytest.raises(InvalidRecordError, match="an unknown event"):
         decode_event(json.dumps(data).encode(), NAMES)
 
 
 @each("key", ["", "a b", "a\n", "x" * 101, "ä", "a:b", "\x1b[0K", ODD])
-def test_the_key_of_a_section_is_a_plain_word(key: str) -> None:
+def test_section_keys_are_plain_words(key: str) -> None:
     assert decode_event(encode_event(StepStarted("a.B_9-z", "t")), FROM_WORK)
     for event in (StepStarted(key, "t"), StepEnded(key, True, "t")):
         with pytest.raises(InvalidRecordError, match="invalid section key"):

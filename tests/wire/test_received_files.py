@@ -1,4 +1,4 @@
-"""Records as they are kept: what publish compares is left as it is, all else without secrets."""
+"""Records as the redactor stores them: redacted, except what publish compares."""
 
 import dataclasses
 import json
@@ -34,51 +34,46 @@ def records(folder: Path) -> RecordStore:
     return RecordStore(folder, REDACT, REDACT, Reserve(folder / "reserve"))
 
 
-def kept(folder: Path, kind: str, record: Any) -> Any:
-    """A record as it is on disk, after it was sent with the secret in every text."""
+def store_and_read(folder: Path, kind: str, record: Any) -> Any:
+    """A record as it is stored on disk."""
     name = f"{kind}.json"
     records(folder).store(name, kind, to_json(record).encode())
     return json.loads((folder / name).read_bytes())
 
 
-def with_secret(text: str) -> str:
-    return f"{text} {SECRET}"
-
-
-def texts(value: Any, above: str = "") -> dict[str, str]:
-    """Every text in JSON, by the way to it."""
+def list_texts(value: Any, parent: str = "") -> dict[str, str]:
+    """The texts in JSON data, by their paths."""
     if isinstance(value, str):
-        return {above[1:]: value}
+        return {parent[1:]: value}
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     found: dict[str, str] = {}
     for key, part in pairs:
         if isinstance(part, str | dict | list):
-            found |= texts(part, f"{above}.{key}")
+            found |= list_texts(part, f"{parent}.{key}")
     return found
 
 
-def redacted_texts(record: Any, made: Any) -> tuple[set[str], set[str]]:
-    """Which texts were redacted, and which left as they were, of those that can hold one."""
-    sent = texts(json.loads(to_json(record)))
-    now = texts(made)
-    assert now.keys() == sent.keys()
-    names = {name for name in now if sent[name].endswith(SECRET)}
-    gone = {name for name in names if now[name].endswith("[redacted]")}
-    left = {name for name in names if now[name] == sent[name]}
-    assert gone | left == names
-    return gone, left
+def split_by_redaction(record: Any, data: Any) -> tuple[set[str], set[str]]:
+    """The paths of the texts that were redacted, and of those that still have the secret."""
+    sent, stored = list_texts(json.loads(to_json(record))), list_texts(data)
+    assert stored.keys() == sent.keys()
+    paths = {path for path in sent if sent[path].endswith(SECRET)}
+    redacted = {path for path in paths if stored[path].endswith("[redacted]")}
+    exact = {path for path in paths if stored[path] == sent[path]}
+    assert redacted | exact == paths
+    return redacted, exact
 
 
-def hiding(record: Any) -> Any:
-    """The record with the secret in every text that may hold any."""
+def insert_secret(record: Any) -> Any:
+    """The record with the secret in every text that is not an enumeration."""
     if type(record) is str:
-        return with_secret(record)
+        return f"{record} {SECRET}"
     if isinstance(record, tuple):
-        return tuple(hiding(part) for part in record)
+        return tuple(insert_secret(part) for part in record)
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         words = ("result", "decision", "level", "test_result", "where")
         parts = {
-            field.name: hiding(getattr(record, field.name))
+            field.name: insert_secret(getattr(record, field.name))
             for field in dataclasses.fields(record)
             if field.name not in words
         }
@@ -86,17 +81,18 @@ def hiding(record: Any) -> Any:
     return record
 
 
-def test_a_bundle_keeps_ids_and_paths_alone() -> None:
-    made = redact_bundle(hiding(WHOLE), REDACT)
-    gone, left = redacted_texts(hiding(WHOLE), json.loads(to_json(made)))
-    assert left == {
+def test_only_ids_and_paths_of_a_bundle_are_not_redacted() -> None:
+    bundle = insert_secret(WHOLE)
+    data = json.loads(to_json(redact_bundle(bundle, REDACT)))
+    redacted, exact = split_by_redaction(bundle, data)
+    assert exact == {
         *("run_id", "created_at", "base_sha", "target_branch", "category_used"),
         *("proposal.category", "proposal.change.tree_id", "proposal.change.files.0"),
         *("proposal.gates.0.path", "proposal.gates.1.path"),
     }
-    assert {"reason", "summary", "task", "isolation", "error_code", "beads.3.error"} < gone
-    assert {"proposal.commands.0.command", "proposal.commands.1.error"} < gone
-    assert {"proposal.draft.title", "proposal.analysis.selected.files.0"} < gone
+    assert {"reason", "summary", "task", "isolation", "error_code", "beads.3.error"} < redacted
+    assert {"proposal.commands.0.command", "proposal.commands.1.error"} < redacted
+    assert {"proposal.draft.title", "proposal.analysis.selected.files.0"} < redacted
     assert redact_bundle(WHOLE, REDACT) == WHOLE
 
 
@@ -116,13 +112,18 @@ def test_a_bundle_keeps_ids_and_paths_alone() -> None:
         ),
     ],
 )
-def test_other_records(kind: str, record: Any, exact: set[str], tmp_path: Path) -> None:
-    gone, left = redacted_texts(hiding(record), kept(tmp_path, kind, hiding(record)))
-    assert (left, bool(gone)) == (exact, True)
-    assert kept(tmp_path, kind, record) == json.loads(to_json(record))
+def test_only_fields_that_are_compared_are_not_redacted(
+    kind: str, record: Any, exact: set[str], tmp_path: Path
+) -> None:
+    secret_record = insert_secret(record)
+    redacted, unchanged = split_by_redaction(
+        secret_record, store_and_read(tmp_path, kind, secret_record)
+    )
+    assert redacted and unchanged == exact
+    assert store_and_read(tmp_path, kind, record) == json.loads(to_json(record))
 
 
-def test_a_bundle_with_a_secret_in_a_path_is_no_proposal(tmp_path: Path) -> None:
+def test_a_bundle_with_a_secret_in_a_path_or_an_id_loses_its_proposal(tmp_path: Path) -> None:
     change = ProposedChange(("src/a.py", f"docs/{SECRET}.md"), 1, 1, "a" * 40)
     bundle = dataclasses.replace(BUNDLE, proposal=dataclasses.replace(PROPOSAL, change=change))
     for other in (bundle, dataclasses.replace(BUNDLE, base_sha=SECRET)):
@@ -135,24 +136,24 @@ def test_a_bundle_with_a_secret_in_a_path_is_no_proposal(tmp_path: Path) -> None
 
 
 def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
-    keeping = records(tmp_path)
+    store = records(tmp_path)
     sent = to_json(BUNDLE).encode()
     for patch, code, why in (
         (f"+a = '{SECRET}'\n".encode(), "E_POLICY_DENY", "the value of a secret variable"),
         (b"+" * (LARGEST_PATCH + 1), "E_PARSE_ERROR", "has more than 8388608 bytes"),
     ):
-        keeping.store(PATCH, "patch", b"+fine\n")
+        store.store(PATCH, "patch", b"+fine\n")
         with pytest.raises(InvalidRecordError, match=why):
-            keeping.store(PATCH, "patch", patch)
-        keeping.store(NAME, "bundle", sent)
-        keeping.store("other/bundle.json", "bundle", sent)
+            store.store(PATCH, "patch", patch)
+        store.store(NAME, "bundle", sent)
+        store.store("other/bundle.json", "bundle", sent)
         made = read_record(Bundle, tmp_path / NAME)
         assert (made.outcome, made.error_code) == (Outcome.FAILED, code)
         assert why in made.reason
         assert not (tmp_path / PATCH).exists(), "nor the one before"
         assert read_record(Bundle, tmp_path / "other/bundle.json") == BUNDLE
-    keeping.store(PATCH, "patch", f" {SECRET}\n-{SECRET}\n+fine\n".encode())
-    keeping.store(NAME, "bundle", sent)
+    store.store(PATCH, "patch", f" {SECRET}\n-{SECRET}\n+fine\n".encode())
+    store.store(NAME, "bundle", sent)
     assert read_record(Bundle, tmp_path / NAME) == BUNDLE, "what was there is no leak"
 
 
@@ -171,48 +172,47 @@ def test_a_refused_patch_fails_the_bundle_beside_it(tmp_path: Path) -> None:
         ("result", b"\xff"),
     ],
 )
-def test_what_is_no_such_record_is_not_kept(kind: str, data: bytes, tmp_path: Path) -> None:
+def test_invalid_records_are_refused(kind: str, data: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidRecordError):
         records(tmp_path).store(NAME, kind, data)
     assert list(tmp_path.iterdir()) == []
 
 
 @each(("kind", "byte"), [("text", b"x"), ("bundle", b" ")])
-def test_what_is_too_large_is_not_kept(kind: str, byte: bytes, tmp_path: Path) -> None:
+def test_records_that_are_too_large_are_refused(kind: str, byte: bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidRecordError):
         records(tmp_path).store(NAME, kind, byte * (16 * 1024 * 1024 + 1))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_in_which_a_browser_would_run_a_script_is_refused(tmp_path: Path) -> None:
-    kept = records(tmp_path)
+def test_a_page_without_the_ban_on_scripts_is_refused(tmp_path: Path) -> None:
+    store = records(tmp_path)
     with pytest.raises(InvalidRecordError, match="no page of this program"):
-        kept.store("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
+        store.store("report.html", "page", b"<!DOCTYPE html><script>alert(1)</script>")
     assert "default-src 'none'" in read_beginning()
-    kept.store("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
+    store.store("report.html", "page", f"{read_beginning()}<title>x</title>".encode())
     assert (tmp_path / "report.html").exists()
 
 
-def test_a_report_is_redacted_as_it_stands(tmp_path: Path) -> None:
+def test_a_report_is_redacted_as_bytes(tmp_path: Path) -> None:
     records(tmp_path).store("report.html", "text", f"<b>{SECRET}</b>\xff".encode("latin-1"))
     assert (tmp_path / "report.html").read_bytes() == b"<b>[redacted]</b>\xff"
     assert (tmp_path / "report.html").stat().st_mode & 0o044, "others may read it, as any artifact"
 
 
-def test_a_failed_write_leaves_the_old_record_and_says_so(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_record(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        keeping = records(disk)
-        keeping.store(NAME, "bundle", to_json(QUIET).encode())
+        store = records(disk)
+        store.store(NAME, "bundle", to_json(QUIET).encode())
         fill(disk)
+        large = dataclasses.replace(BUNDLE, summary="x" * 100_000)
         with pytest.raises(InvalidRecordError, match="no space left"):
-            keeping.store(
-                NAME, "bundle", to_json(dataclasses.replace(BUNDLE, summary="x" * 100_000)).encode()
-            )
+            store.store(NAME, "bundle", to_json(large).encode())
         assert read_record(Bundle, disk / NAME) == QUIET
         assert [path.name for path in (disk / "bundle").iterdir()] == ["bundle.json"]
 
 
-def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
+def test_the_reserve_makes_space_for_a_record(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "12m") as disk:
         Reserve(disk / "reserve").allocate()
         fill(disk)
@@ -220,6 +220,6 @@ def test_the_reserve_is_given_up_for_a_record(tmp_path: Path) -> None:
         assert read_record(Bundle, disk / NAME) == BUNDLE
 
 
-def test_every_kind_is_known() -> None:
+def test_all_kinds_are_tested() -> None:
     plain = {"plan", "published", "result", "delegation"}
     assert set(KINDS) == {"bundle", "patch", "text", "page", *plain}

@@ -1,4 +1,4 @@
-"""The redactor as a process: what gets out of it, whoever sends, and whatever dies."""
+"""The redactor as a process, with honest, hostile and dying senders."""
 
 import errno
 import gzip
@@ -60,32 +60,31 @@ from tests.support.samples import BUNDLE as READY
 from tests.support.trees import places_of, unpacked, wait_for
 
 END = RunEnded(RunResult("1", Outcome.FAILED, "E_INTERNAL", f"why: {SECRET}"))
-NOT_TAKEN = "work: a message was not accepted: "
+REFUSED = "work: a message was not accepted: "
 NOISE = random.Random(7)
 
 
-def outlet(running: Redacting, name: str = "work") -> OutputChannel:
+def open_channel(running: Redacting, name: str = "work") -> OutputChannel:
     return OutputChannel(running.pipes.pop(name))
 
 
-def told(running: Redacting, name: str, *events: Any) -> None:
-    """Events of a sender that ends then."""
-    out = outlet(running, name)
+def send(running: Redacting, name: str, *events: Any) -> None:
+    """Send events as this sender, which then ends."""
+    out = open_channel(running, name)
     for event in events:
         out(event)
     out.close()
 
 
-def raw(running: Redacting, *frames: tuple[int, bytes], name: str = "work") -> None:
-    """Frames as a hostile sender writes them; it stays."""
+def write_frames(running: Redacting, *frames: tuple[int, bytes], name: str = "work") -> None:
+    """Write frames as a hostile sender, which stays open."""
     for kind, payload in frames:
         data = memoryview(struct.pack(">IB", len(payload), kind) + payload)
         while data:
             data = data[os.write(running.pipes[name], data) :]
 
 
-def test_it_needs_the_standard_library_alone() -> None:
-    """Whatever of the package it imports."""
+def test_the_wire_imports_only_the_standard_library() -> None:
     code = f"""\
 import sys
 sys.path.append({str(PACKAGE)!r})
@@ -103,18 +102,18 @@ print("subprocess" in sys.modules, "socket" in sys.modules)
     )
 
 
-def test_a_run_is_told_in_order_and_without_secrets(tmp_path: Path) -> None:
-    """Of two that wait at once the first goes first; the run's end is the last of all."""
+def test_events_are_logged_in_order_and_redacted(tmp_path: Path) -> None:
+    """Of two senders that have sent, the first is read first; the run's end is the last event."""
     with redacting(tmp_path, SUPERVISOR, WORK, sections=True) as running:
         running.process.send_signal(signal.SIGSTOP)
-        told(
+        send(
             running,
             "work",
             StepStarted("bead", f"a step with {SECRET}"),
             BeadEnded(replace(BEAD, error=f"it said {SECRET}", denied=(SECRET,))),
             StepEnded("bead", True, "done"),
         )
-        told(running, "supervisor", RunStarted("acme/shop", (SECRET,)), END)
+        send(running, "supervisor", RunStarted("acme/shop", (SECRET,)), END)
         running.process.send_signal(signal.SIGCONT)
         log = running.ended()
         assert running.status == 0
@@ -125,21 +124,21 @@ def test_a_run_is_told_in_order_and_without_secrets(tmp_path: Path) -> None:
         assert lines[-1].startswith("✘ FAILED · E_INTERNAL · why: [redacted]")
         names = [event["event"] for event in running.events()]
         assert names == ["run_started", "step_started", "bead_ended", "step_ended", "run_ended"]
-        assert places_of((SECRET,), everything(tmp_path)) == []
+        assert places_of((SECRET,), read_all_files(tmp_path)) == []
 
 
-def everything(folder: Path) -> dict[str, bytes]:
-    """All that a redactor has written, unpacked."""
+def read_all_files(folder: Path) -> dict[str, bytes]:
+    """The files that a redactor has written, decompressed."""
     return {str(path): unpacked(path) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_secret_is_found_across_frames(tmp_path: Path) -> None:
+def test_a_secret_is_redacted_across_frames(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
         half = len(SECRET) // 2
         event = encode_event(Note(f"x{SECRET}x"))
         at = event.index(SECRET.encode()) + half
-        raw(running, (FrameKind.PART, event[:at]), (FrameKind.EVENT, event[at:]))
-        out = outlet(running)
+        write_frames(running, (FrameKind.PART, event[:at]), (FrameKind.EVENT, event[at:]))
+        out = open_channel(running)
         log = out.open_logs("1.out", "1.err")
         for byte in f"a {SECRET} z".encode():
             out.log(log, bytes((byte,)))
@@ -153,13 +152,13 @@ def test_a_secret_is_found_across_frames(tmp_path: Path) -> None:
         assert (running.logs / "1.out").read_text() == "a [redacted] z"
         assert (running.logs / "traceback.txt").read_text() == "ValueError: [redacted]"
         assert gzip.decompress((running.logs / "1.err.gz").read_bytes()).endswith(b"[redacted] end")
-        assert places_of((SECRET,), everything(tmp_path)) == []
+        assert places_of((SECRET,), read_all_files(tmp_path)) == []
 
 
 # --- hostile senders ------------------------------------------------------------------------------
 
 
-def test_forged_ends_and_unknown_messages_are_dropped_and_told_once(tmp_path: Path) -> None:
+def test_forged_and_invalid_messages_are_refused_with_one_warning(tmp_path: Path) -> None:
     log_frames = [
         (FrameKind.OPEN, {"first": 0, "names": ["../../x.out"]}),
         (FrameKind.OPEN, {"first": 0, "names": ["a/b"]}),
@@ -187,14 +186,14 @@ def test_forged_ends_and_unknown_messages_are_dropped_and_told_once(tmp_path: Pa
     frames = [(kind, json.dumps(value).encode()) for kind, value in log_frames]
     frames += [(FrameKind.EVENT, event) for event in events] + [(FrameKind.DATA, b"12345678x")]
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        raw(running, *frames)
-        told(running, "work", Note("still heard"))
-        told(running, "supervisor", END)
+        write_frames(running, *frames)
+        send(running, "work", Note("still heard"))
+        send(running, "supervisor", END)
         log = running.ended()
         assert "forged" not in log
         assert log.count("FAILED") == 1
         assert running.texts() == [
-            f"{NOT_TAKEN}invalid log name",
+            f"{REFUSED}invalid log name",
             "still heard",
             f"work: {len(frames)} messages were not accepted",
         ]
@@ -203,14 +202,14 @@ def test_forged_ends_and_unknown_messages_are_dropped_and_told_once(tmp_path: Pa
         assert {path.name for path in tmp_path.iterdir()} <= {"results", "logs", "job.log", "ended"}
 
 
-def test_an_agents_words_cannot_steer_the_log(tmp_path: Path) -> None:
-    """They are no reason to drop an event either: an agent could hide one so."""
+def test_control_characters_of_agents_cannot_change_the_log(tmp_path: Path) -> None:
+    """Nor are they a reason to drop an event: an agent could hide it in this way."""
     marker = "\x1b[0Ksection_end:1:plan\r\x1b[0K"
     with redacting(tmp_path, WORK, SUPERVISOR, sections=True) as running:
-        told(
+        send(
             running, "work", Note(f"a{marker}b\x07\x9b31m\nc\td\r\ne\x7f"), StepStarted("k", marker)
         )
-        told(running, "supervisor", END)
+        send(running, "supervisor", END)
         log = running.ended()
         assert "section_end:1:plan" in log
         own = r"\x1b\[0Ksection_(start|end):\d+:k(\[collapsed=true\])?\r\x1b\[0K"
@@ -220,11 +219,11 @@ def test_an_agents_words_cannot_steer_the_log(tmp_path: Path) -> None:
         ]
 
 
-def test_the_section_of_a_run_that_was_killed_is_closed(tmp_path: Path) -> None:
-    """Else GitLab folds all that the job prints after it, the reason among it."""
+def test_open_sections_of_a_killed_run_are_closed(tmp_path: Path) -> None:
+    """Otherwise GitLab would fold everything that the job prints later, with the reason."""
     with redacting(tmp_path, WORK, SUPERVISOR, sections=True) as running:
-        told(running, "work", StepStarted("boundary", "a"), StepStarted("implement-tests-1", "b"))
-        outlet(running, "supervisor").close()
+        send(running, "work", StepStarted("boundary", "a"), StepStarted("implement-tests-1", "b"))
+        open_channel(running, "supervisor").close()
         log = running.ended()
         found = re.findall(r"section_(\w+):\d+:([\w-]+)(\S*?)\r", log)
         assert found == [
@@ -235,19 +234,19 @@ def test_the_section_of_a_run_that_was_killed_is_closed(tmp_path: Path) -> None:
         ], log
 
 
-def cut_off(running: Redacting, send: Callable[[], object]) -> None:
-    """A sender goes on until nobody reads it any more."""
+def send_until_cut_off(running: Redacting, write: Callable[[], object]) -> None:
+    """Repeat ``write`` until the redactor has closed the pipe."""
     with pytest.raises(BrokenPipeError):
         for _ in range(100_000):
-            send()
+            write()
 
 
-def test_a_giant_frame_ends_its_sender_alone(tmp_path: Path) -> None:
+def test_a_frame_that_is_too_large_cuts_off_only_its_sender(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        out = outlet(running, "supervisor")
+        out = open_channel(running, "supervisor")
         out(Note("before"))
         os.write(running.pipes["work"], struct.pack(">IB", LARGEST_FRAME + 1, FrameKind.EVENT))
-        cut_off(running, lambda: os.write(running.pipes["work"], b"x" * 4096))
+        send_until_cut_off(running, lambda: os.write(running.pipes["work"], b"x" * 4096))
         out(Note("after"))
         out(END)
         out.close()
@@ -258,8 +257,8 @@ def test_a_giant_frame_ends_its_sender_alone(tmp_path: Path) -> None:
         assert {"before", "after"} < set(running.texts())
 
 
-def test_a_million_events_are_no_more_than_some(tmp_path: Path) -> None:
-    """Those beyond a bound are only counted, then their sender is cut off."""
+def test_a_sender_of_too_many_events_is_cut_off(tmp_path: Path) -> None:
+    """Events beyond the limit are only counted; with too many of those, the sender is cut off."""
     fewer = "from gitlab_nightshift.run import redactor_process as it; it.MOST_EVENTS = 500"
     with redacting(tmp_path, WORK, SUPERVISOR, before=fewer) as running:
         flood = encode_frame(FrameKind.EVENT, encode_event(Note("x"))) * 1000
@@ -271,43 +270,45 @@ def test_a_million_events_are_no_more_than_some(tmp_path: Path) -> None:
                     size = os.write(running.pipes["work"], data)
                     data, sent = data[size:], sent + size
         assert sent >= (500 + MOST_REFUSED) * len(flood) // 1000
-        told(running, "supervisor", Note("after"), END)
+        send(running, "supervisor", Note("after"), END)
         assert running.ended().count("\n  x\n") <= 500
         texts = [text for text in running.texts() if text != "x"]
         assert len(running.texts()) - len(texts) == 500
         assert texts == [
-            f"{NOT_TAKEN}more than 500 events",
+            f"{REFUSED}more than 500 events",
             f"work: it is not listened to any more: {MOST_REFUSED + 1} messages were not accepted",
             f"work: {MOST_REFUSED + 1} messages were not accepted",
             "after",
         ]
 
 
-def test_a_message_that_never_ends_takes_no_memory(tmp_path: Path) -> None:
+def test_an_endless_message_does_not_fill_memory(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
         part = bytes(LARGEST_FRAME)
         for _ in range(100):
-            raw(running, (FrameKind.PART, part))
+            write_frames(running, (FrameKind.PART, part))
         status = Path(f"/proc/{running.process.pid}/status").read_text()
         size = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         assert int(size.split()[1]) < 80_000
-        raw(running, (FrameKind.RECORD, json.dumps(BUNDLE).encode()), (FrameKind.EVENT, b"{}"))
+        write_frames(
+            running, (FrameKind.RECORD, json.dumps(BUNDLE).encode()), (FrameKind.EVENT, b"{}")
+        )
         running.ended()
-        assert running.texts()[0] == f"{NOT_TAKEN}{BUNDLE}: it has more than 16777216 bytes"
+        assert running.texts()[0] == f"{REFUSED}{BUNDLE}: it has more than 16777216 bytes"
 
 
-def test_json_that_takes_too_much_memory_ends_nothing(tmp_path: Path) -> None:
+def test_a_message_that_exceeds_memory_is_refused(tmp_path: Path) -> None:
     little = (
         "from gitlab_nightshift.run import redactor_process as it; it.MOST_MEMORY = 100_000_000"
     )
     with redacting(tmp_path, WORK, before=little) as running:
-        out = outlet(running)
+        out = open_channel(running)
         out.send_record(BUNDLE, b"[" + b"[]," * 4_000_000 + b"[]]")
         out(Note("after"))
         out.close()
         running.ended()
         assert running.status == 0
-        assert running.texts() == [f"{NOT_TAKEN}there was no memory for it", "after"]
+        assert running.texts() == [f"{REFUSED}there was no memory for it", "after"]
 
 
 def test_planted_links_are_replaced_not_followed(tmp_path: Path) -> None:
@@ -327,7 +328,7 @@ def test_planted_links_are_replaced_not_followed(tmp_path: Path) -> None:
     ):
         (tmp_path / link).symlink_to(outside / target)
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        out = outlet(running)
+        out = open_channel(running)
         out.send_record(PATCH, b"+x\n")
         for name in ("1.out", "2.out"):
             first = out.open_logs(name)
@@ -335,7 +336,7 @@ def test_planted_links_are_replaced_not_followed(tmp_path: Path) -> None:
             out.close_logs(first)
         out.send_text("t.txt", "text")
         out.close()
-        told(running, "supervisor", END)
+        send(running, "supervisor", END)
         running.ended()
         assert running.status == 0
         assert [event["event"] for event in running.events()] == ["run_ended"]
@@ -352,8 +353,8 @@ def test_planted_links_are_replaced_not_followed(tmp_path: Path) -> None:
 
 def test_the_job_log_is_bounded_with_the_verdict_last(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        told(running, "work", *(Note("x" * 390) for _ in range(3000)))
-        told(running, "supervisor", END)
+        send(running, "work", *(Note("x" * 390) for _ in range(3000)))
+        send(running, "supervisor", END)
         log = running.ended()
         assert 900_000 < len(log.encode()) < 1_000_000
         assert log.count(CUT) == 1
@@ -363,7 +364,7 @@ def test_the_job_log_is_bounded_with_the_verdict_last(tmp_path: Path) -> None:
 
 def test_a_change_with_a_secret_is_refused_and_its_bundle_says_so(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
-        out = outlet(running)
+        out = open_channel(running)
         out.send_record(PATCH, f"+++ b/x\n+key = {SECRET}\n".encode())
         out.send_record(BUNDLE, to_json(READY).encode())
         out.close()
@@ -374,9 +375,9 @@ def test_a_change_with_a_secret_is_refused_and_its_bundle_says_so(tmp_path: Path
         assert not (running.results / PATCH).exists()
 
 
-def test_a_killed_sender_leaves_what_it_had_sent(tmp_path: Path) -> None:
+def test_messages_of_a_killed_sender_are_stored(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        raw(
+        write_frames(
             running,
             (FrameKind.EVENT, encode_event(Note("whole"))),
             (FrameKind.OPEN, b'{"first": 0, "names": ["1.out"]}'),
@@ -387,23 +388,22 @@ def test_a_killed_sender_leaves_what_it_had_sent(tmp_path: Path) -> None:
         running.close("work")
         log = running.logs / "1.out"
         wait_for(lambda: log.exists() and log.read_bytes() == b"printed", "its log is closed")
-        told(running, "supervisor", END)
+        send(running, "supervisor", END)
         assert running.ended().splitlines()[-1].startswith("✘ FAILED")
         assert running.texts() == ["whole", "work: it ended in the middle of a message"]
         assert not (running.results / "bundle").exists()
 
 
-def test_a_pipe_that_nobody_can_end_does_not_keep_the_verdict(tmp_path: Path) -> None:
+def test_an_open_pipe_does_not_delay_the_end_of_the_run(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK, SUPERVISOR) as running:
-        told(running, "supervisor", END)
+        send(running, "supervisor", END)
         wait_for(lambda: "FAILED" in running.log_file.read_text(), "the verdict")
         assert running.process.poll() is None
 
 
-def test_signals_do_not_end_it_and_it_never_answers(tmp_path: Path) -> None:
-    """The end that it reads from cannot be written to, and it learns nothing of the others."""
+def test_signals_do_not_end_the_redactor(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
-        out = outlet(running)
+        out = open_channel(running)
         out(Note("before"))
         wait_for(lambda: "before" in running.log_file.read_text(), "it listens")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -427,18 +427,18 @@ redactor_process.decode_record = seen
 """
 
 
-def test_others_cannot_look_into_it_once_it_knows_anything(
+def test_other_processes_cannot_read_its_memory_before_it_has_secrets(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Without its own doing they could: 1 is what a process starts with."""
+    """The control: a process starts with 1, dumpable."""
     with redacting(tmp_path, WORK, before=SEEN) as running:
         running.ended()
     assert capfd.readouterr().err == "1 0 True"
 
 
-def test_a_full_disk_loses_logs_and_keeps_the_bundle(tmp_path: Path) -> None:
+def test_a_full_disk_loses_logs_but_not_the_bundle(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "20m") as disk, redacting(disk, WORK, SUPERVISOR) as running:
-        out = outlet(running)
+        out = open_channel(running)
         first = out.open_logs("1.out")
         reserve = disk / "reserve"
         wait_for(lambda: reserve.exists() and reserve.stat().st_size, "the reserve is held")
@@ -449,7 +449,7 @@ def test_a_full_disk_loses_logs_and_keeps_the_bundle(tmp_path: Path) -> None:
         out.send_record(PATCH, b"+x\n")
         out.send_record(BUNDLE, to_json(READY).encode())
         out.close()
-        told(running, "supervisor", END)
+        send(running, "supervisor", END)
         running.ended()
         assert running.status == 0
         assert json.loads((running.results / BUNDLE).read_bytes())["outcome"] == "MR_READY"
@@ -458,9 +458,9 @@ def test_a_full_disk_loses_logs_and_keeps_the_bundle(tmp_path: Path) -> None:
         filling.unlink()
 
 
-def test_a_redactor_that_is_killed_is_one_error_for_its_sender(tmp_path: Path) -> None:
+def test_a_killed_redactor_is_one_error_for_its_sender(tmp_path: Path) -> None:
     with redacting(tmp_path, WORK) as running:
-        out = outlet(running)
+        out = open_channel(running)
         running.process.kill()
         running.process.wait()
         with pytest.raises(NightshiftError, match="the redactor has ended"):
@@ -469,7 +469,7 @@ def test_a_redactor_that_is_killed_is_one_error_for_its_sender(tmp_path: Path) -
         out.close()
 
 
-def test_a_defect_is_told_without_what_it_was_about(tmp_path: Path) -> None:
+def test_a_bug_is_reported_without_its_message(tmp_path: Path) -> None:
     code = f"import sys; sys.path.append({str(PACKAGE)!r})\n"
     code += "from gitlab_nightshift.run.redactor_process import main\n"
     code += "sys.exit(main({'configuration': 0}))"
@@ -480,13 +480,12 @@ def test_a_defect_is_told_without_what_it_was_about(tmp_path: Path) -> None:
     assert done.stderr == b"nightshift: a defect of the redactor: InvalidRecordError\n"
 
 
-def test_several_senders_at_once(tmp_path: Path) -> None:
-    """Each one's events in its own order."""
+def test_events_of_several_senders_stay_in_their_order(tmp_path: Path) -> None:
     gateway = replace(WORK, name="gateway", records=(), logs=False)
     with redacting(tmp_path, WORK, gateway) as running:
         notes = [[Note(f"{name} {n}") for n in range(200)] for name in ("work", "gateway")]
         threads = [
-            threading.Thread(target=told, args=(running, name, *events))
+            threading.Thread(target=send, args=(running, name, *events))
             for name, events in zip(("work", "gateway"), notes, strict=True)
         ]
         for thread in threads:
@@ -499,9 +498,9 @@ def test_several_senders_at_once(tmp_path: Path) -> None:
             assert [text for text in running.texts() if text in own] == own
 
 
-def test_a_sender_without_logs_writes_none(tmp_path: Path) -> None:
+def test_a_sender_without_logs_cannot_write_one(tmp_path: Path) -> None:
     with redacting(tmp_path, replace(WORK, logs=False)) as running:
-        out = outlet(running)
+        out = open_channel(running)
         first = out.open_logs("1.out")
         out.log(first, b"x")
         out.send_text("t.txt", "x")
@@ -509,39 +508,39 @@ def test_a_sender_without_logs_writes_none(tmp_path: Path) -> None:
         running.ended()
         assert list(running.logs.iterdir()) == []
         assert running.texts() == [
-            f"{NOT_TAKEN}a log, and it has none",
+            f"{REFUSED}a log, and it has none",
             "work: 3 messages were not accepted",
         ]
 
 
-def test_a_sink_that_fails_costs_no_other() -> None:
-    told: list[Event] = []
+def test_a_failing_sink_does_not_affect_others() -> None:
+    received: list[Event] = []
 
     def broken(event: Event) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    telling = EventDispatcher({"the job log": broken, "events.jsonl": told.append}, str)
-    telling(Note("first"))
-    telling(Note("second"))
+    dispatcher = EventDispatcher({"the job log": broken, "events.jsonl": received.append}, str)
+    dispatcher(Note("first"))
+    dispatcher(Note("second"))
     why = Note("the job log cannot be written any more: Input/output error", warning=True)
-    assert told[-1] == Note("second")
-    assert sorted(told[:-1], key=str) == sorted([why, Note("first")], key=str)
+    assert received[-1] == Note("second")
+    assert sorted(received[:-1], key=str) == sorted([why, Note("first")], key=str)
 
 
-def test_nothing_comes_after_the_end_and_there_is_one() -> None:
-    told: list[Event] = []
-    telling = EventDispatcher({"a": told.append}, lambda text: text.replace("x", "y"))
-    telling.end()
+def test_run_ended_is_the_last_event_and_unique() -> None:
+    received: list[Event] = []
+    dispatcher = EventDispatcher({"a": received.append}, lambda text: text.replace("x", "y"))
+    dispatcher.end()
     ended = RunEnded(RunResult("1", Outcome.FAILED))
     for event in (ended, Note("x"), RunEnded(RunResult("2", Outcome.MR_CREATED))):
-        telling(event)
-    telling.end()
-    telling(Note("late"))
-    telling.end()
-    assert told == [Note("y"), ended]
+        dispatcher(event)
+    dispatcher.end()
+    dispatcher(Note("late"))
+    dispatcher.end()
+    assert received == [Note("y"), ended]
 
 
-def test_control_characters_are_seen_and_do_nothing() -> None:
+def test_control_characters_are_replaced() -> None:
     assert replace_control_characters("a\tb\nc\r\nd ü \u2028") == "a\tb\nc\nd ü \u2028"
     odd = [chr(code) for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"]
     assert [replace_control_characters(each) for each in odd] == ["\ufffd"] * len(odd)

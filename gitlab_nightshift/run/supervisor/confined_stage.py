@@ -70,8 +70,7 @@ class ConfinedStage:
         return answer
 
     def start(self, namespace_failure: str = "") -> None:
-        """Start or restart the stage. ``namespace_failure``: why namespaces cannot be used, "" if
-        they have not failed."""
+        """Start or restart the stage. ``namespace_failure``: why namespaces failed, if they did."""
         self.close()
         paths = self.paths.with_opened(*self.settings.opened)
         if folder := self.settings.record_dir:

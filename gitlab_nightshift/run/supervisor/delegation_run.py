@@ -203,8 +203,7 @@ class WorkResult:
 
 
 def run_task(workers: Workers, work: Mapping[str, Any], run_id: str) -> WorkResult:
-    """Have an agent try the task, and if that agent cannot be used, the fallback agent. Returns how
-    the last one ended."""
+    """Have an agent try the task, or if it cannot be used, the fallback. Returns how that ended."""
     first = run_agent(workers, work["plan"], work["first"], run_id)
     if first.failure or not first.answer or first.answer.get("fall_back") is not True:
         return first
@@ -225,9 +224,9 @@ def run_agent(
     run_id: str,
     fallback_reason: str = "",
 ) -> WorkResult:
-    """Have one agent try the task. ``fallback_reason`` is why the first agent could not be used, ""
-    for the first one. When this returns, the agent's processes are dead, and the caller's checkout
-    is restored."""
+    """Have one agent try the task. For a fallback, ``fallback_reason`` is why the first agent could
+    not be used. When this returns, all processes are dead, and the caller's checkout is restored.
+    """
     result = WorkResult(agent=agent, failure=workers.signals.stopped)
     if result.failure:
         return result

@@ -83,8 +83,7 @@ def _list_foreign_fields(bundle: Bundle, plan: Mapping[str, Any]) -> list[str]:
 
 
 def write_failed(results: Path, error: NightshiftError, plan: Mapping[str, Any]) -> None:
-    """Write the bundle of a run that ended early with ``error``; an existing bundle keeps its
-    change.
+    """Write the bundle of a run that ended early with ``error``; an existing one keeps its change.
 
     ``plan`` may lack fields. Without a bundle, the events show what was done.
     """

@@ -113,8 +113,7 @@ def find_names(address: str) -> list[str]:
 
 
 def find_confluence(page: str, env: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The page, URL and credentials of Confluence, {} without them; and a warning for each missing
-    variable."""
+    """Confluence's page, URL and credentials, {} without; and warnings about missing variables."""
     if not page:
         return {}, ()
     names = {"url": "CONFLUENCE_URL", "token": "CONFLUENCE_TOKEN", "user": "CONFLUENCE_USER"}

@@ -72,8 +72,7 @@ DELEGATION_SENDERS = (
 @dataclass(frozen=True)
 class RedactorSetup:
     """The senders, the secret ``values`` to redact, and ``output``, the descriptor of the job log.
-    ``live`` is the descriptor of a delegation's folder, into which events are written as they
-    happen."""
+    ``live`` is the descriptor of a delegation's folder, for the events as they happen."""
 
     run_id: str
     values: tuple[str, ...] = field(repr=False)
@@ -106,8 +105,7 @@ class Pipes:
         start_with_signals_blocked(self._listening)
 
     def take(self, sender: str) -> int:
-        """A copy of this sender's write end, which the caller has to close. Can be repeated until
-        ``wait``."""
+        """A copy of this sender's write end, to be closed by the caller. Only before ``wait``."""
         return os.dup(self._write_ends[sender])
 
     def wait(self, sender: str) -> None:
@@ -161,10 +159,7 @@ def print_warnings(notes: Iterable[Note]) -> None:
 
 @contextlib.contextmanager
 def open_pipes(
-    run_folder: RunFolder,
-    own_env: Mapping[str, str],
-    setup: RedactorSetup,
-    signals: Signals,
+    run_folder: RunFolder, own_env: Mapping[str, str], setup: RedactorSetup, signals: Signals
 ) -> Iterator[Pipes]:
     """Start the redactor, with the environment ``own_env``, and the pipes to it. After the block,
     all messages are written."""
@@ -194,12 +189,10 @@ def _start(
     """Start the redactor, and send it its configuration."""
     config_read, config_write = os.pipe()
     output = os.dup(setup.output)
+    live = None if setup.live is None else os.dup(setup.live)
+    live_folders = () if live is None else (str(Path(f"/proc/self/fd/{live}").readlink()),)
     descriptors = [config_read, output, ended, *read_ends.values()]
-    live, live_folders = None, list[str]()
-    if setup.live is not None:
-        live = os.dup(setup.live)
-        descriptors.append(live)
-        live_folders.append(str(Path(f"/proc/self/fd/{live}").readlink()))
+    descriptors += [] if live is None else [live]
     config = RedactorConfig(
         run_id=setup.run_id,
         values=setup.values,
@@ -217,14 +210,13 @@ def _start(
     )
     try:
         data = {"configuration": config_read}
-        places = {"private": str(run_folder.private), "live": tuple(live_folders)}
+        places = {"private": str(run_folder.private), "live": live_folders}
         process = StageProcess(REDACTOR, own_env, data, descriptors=descriptors, places=places)
     finally:
         # The redactor has its copies. _listen would never end while ``ended`` is open here.
         for descriptor in descriptors:
             os.close(descriptor)
-    # Through a pipe, as /proc shows arguments and environment (proc(5)). It breaks if the redactor
-    # has died.
+    # Through a pipe: /proc shows arguments and environment (proc(5)). It breaks if it died.
     with contextlib.suppress(BrokenPipeError), os.fdopen(config_write, "wb") as file:
         file.write(json.dumps(dataclasses.asdict(config)).encode())
     return process

@@ -12,8 +12,7 @@ from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.system.signals import call_after, start_with_signals_blocked
 
 GRACE_S = 300.0
-"""Seconds that a stopped stage has to restore the checkout and end. After that it is killed: an
-agent may control it."""
+"""Seconds until a stopped stage, which an agent may control, is killed: it has to restore first."""
 _CODES = {signal.SIGINT: Code.INTERRUPTED, signal.SIGTERM: Code.TERMINATED}
 
 

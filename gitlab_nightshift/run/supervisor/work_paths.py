@@ -155,8 +155,7 @@ def _build_probes(
 
 
 def _identify_file(file: Path) -> list[tuple[str, int, int]]:
-    """A file's name, device and inode; under this name work must see another file. Empty without a
-    file."""
+    """A file's name, device and inode, if it exists: work must see another file of that name."""
     with contextlib.suppress(OSError):
         status = file.stat()
         return [(str(file), status.st_dev, status.st_ino)]

@@ -197,8 +197,7 @@ class Workers:
         data: Mapping[str, Any] | None = None,
     ) -> Iterator["StartedWorker"]:
         """Start a worker, confined by the settings that ``choose`` returns, and its gateway (see
-        ``Stages.open_worker``). ``data`` is the worker's start data. Raises NightshiftError,
-        OSError."""
+        ``Stages.open_worker``), with start ``data``. Raises NightshiftError, OSError."""
         with (
             prepare_folders(self.run_folder.checkout, self.run_folder.private, sender) as folders,
             self.open_checkout(folders) as checkout,

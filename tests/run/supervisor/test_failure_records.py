@@ -1,4 +1,4 @@
-"""What the supervisor accepts of a bundle that work has made."""
+"""Which bundles of work the supervisor accepts."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,10 +17,10 @@ from tests.support.samples import BUNDLE as READY
 
 PLAN = {"run_id": "1", "base_sha": "a" * 40, "target_branch": "main"}
 DAY = {"scheduled": "docs", "categories": ["docs", "tests"], "left_out": [{"category": "security"}]}
-WHOLE = PLAN | DAY | {"task": ""}
+FULL_PLAN = PLAN | DAY | {"task": ""}
 
 
-def made(folder: Path, outcome: Outcome = Outcome.MR_READY, other: str = "") -> Bundle:
+def write(folder: Path, outcome: Outcome = Outcome.MR_READY, other: str = "") -> Bundle:
     """``other`` is the name of a field that is not this run's."""
     bundle = Bundle(PLAN["run_id"], "", PLAN["base_sha"], PLAN["target_branch"], outcome)
     if other:
@@ -30,71 +30,71 @@ def made(folder: Path, outcome: Outcome = Outcome.MR_READY, other: str = "") -> 
     return bundle
 
 
-def test_a_bundle_is_this_runs_and_says_what_work_may_say(tmp_path: Path) -> None:
+def test_a_bundle_of_another_run_or_with_a_foreign_outcome_is_removed(tmp_path: Path) -> None:
     for outcome in Outcome:
-        bundle, publishes = made(tmp_path, outcome), outcome in ("MR_CREATED", "APPROVAL_REQUIRED")
-        if publishes:
+        bundle = write(tmp_path, outcome)
+        if outcome in ("MR_CREATED", "APPROVAL_REQUIRED"):
             with pytest.raises(NightshiftError, match="its own: outcome"):
-                read_own_bundle(tmp_path, WHOLE)
+                read_own_bundle(tmp_path, FULL_PLAN)
         else:
-            assert read_own_bundle(tmp_path, WHOLE) == bundle
+            assert read_own_bundle(tmp_path, FULL_PLAN) == bundle
     for name in PLAN:
-        made(tmp_path, other=name)
+        write(tmp_path, other=name)
         with pytest.raises(NightshiftError, match=f"cannot be its own: {name}$"):
-            read_own_bundle(tmp_path, WHOLE)
-        assert read_own_bundle(tmp_path, WHOLE) is None, "it is removed"
+            read_own_bundle(tmp_path, FULL_PLAN)
+        assert read_own_bundle(tmp_path, FULL_PLAN) is None, "it is removed"
 
 
-FREE = "tests\nNIGHT_MR_URL=https://evil.example"
+FORGED = "tests\nNIGHT_MR_URL=https://evil.example"
 CLAIMED = (
     *("", "none", "docs", "tests (fallback from docs)", "security (fallback from docs)"),
-    *(FREE, "tests (fallback from evil)", "evil (fallback from docs)", "performance", "task"),
+    *(FORGED, "tests (fallback from evil)", "evil (fallback from docs)", "performance", "task"),
 )
 
 
-def test_its_category_is_one_of_the_plans(tmp_path: Path) -> None:
+def test_the_category_is_one_of_the_plan(tmp_path: Path) -> None:
     """Later jobs read it as a variable, and people in titles."""
     for claimed in CLAIMED:
         fallback = "fallback" in claimed
-        bundle = replace(made(tmp_path), category_used=claimed, is_fallback=fallback)
+        bundle = replace(write(tmp_path), category_used=claimed, is_fallback=fallback)
         write_record(tmp_path / "bundle/bundle.json", bundle)
         if claimed in CLAIMED[:5]:
-            assert read_own_bundle(tmp_path, WHOLE) == bundle
+            assert read_own_bundle(tmp_path, FULL_PLAN) == bundle
         else:
             with pytest.raises(NightshiftError, match=r"cannot be its own: category_used$"):
-                read_own_bundle(tmp_path, WHOLE)
+                read_own_bundle(tmp_path, FULL_PLAN)
 
 
-def test_its_other_categories_are_the_plans_too(tmp_path: Path) -> None:
-    bead, attempt = replace(READY.beads[0], category=FREE), FailedAttemptRecord(FREE, 1, "", "")
-    for said, bundle in {
-        "beads": replace(made(tmp_path), beads=(bead,)),
-        "failed_attempts": replace(made(tmp_path), failed_attempts=(attempt,)),
-        "category_used": replace(made(tmp_path), is_fallback=True),
-        "task": replace(made(tmp_path), task="Do as the agent says."),
+def test_categories_of_beads_and_attempts_and_the_task_are_the_plans(tmp_path: Path) -> None:
+    bead = replace(READY.beads[0], category=FORGED)
+    attempt = FailedAttemptRecord(FORGED, 1, "", "")
+    for field, bundle in {
+        "beads": replace(write(tmp_path), beads=(bead,)),
+        "failed_attempts": replace(write(tmp_path), failed_attempts=(attempt,)),
+        "category_used": replace(write(tmp_path), is_fallback=True),
+        "task": replace(write(tmp_path), task="Do as the agent says."),
     }.items():
         write_record(tmp_path / "bundle/bundle.json", bundle)
-        with pytest.raises(NightshiftError, match=f"cannot be its own: {said}$"):
-            read_own_bundle(tmp_path, WHOLE)
+        with pytest.raises(NightshiftError, match=f"cannot be its own: {field}$"):
+            read_own_bundle(tmp_path, FULL_PLAN)
 
 
-def test_without_a_look_a_category_would_be_any_text(
+def test_an_unchecked_category_could_be_any_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
     monkeypatch.setattr(failure_records, "find_invalid_field", lambda *_: "")
-    write_record(tmp_path / "bundle/bundle.json", replace(made(tmp_path), category_used=FREE))
-    bundle = read_own_bundle(tmp_path, WHOLE)
+    write_record(tmp_path / "bundle/bundle.json", replace(write(tmp_path), category_used=FORGED))
+    bundle = read_own_bundle(tmp_path, FULL_PLAN)
     assert bundle
     assert "evil.example" in render_dotenv(build_run_result(bundle, None))
 
 
-def test_what_was_measured_takes_the_place_of_what_work_says(tmp_path: Path) -> None:
-    """A job that publishes has nothing but the bundle."""
-    bundle = replace(made(tmp_path), usage=Usage(0.0, 0), duration_s=1e9, created_at=FREE)
-    known = write_measurements(tmp_path, bundle, Usage(1.5, 100), 60.0)
-    assert (known.usage, known.duration_s) == (Usage(1.5, 100), 60.0)
-    assert abs(datetime.fromisoformat(known.created_at) - datetime.now(UTC)) < timedelta(hours=1)
-    assert read_own_bundle(tmp_path, WHOLE) == known
-    kept = write_measurements(tmp_path, bundle, None, 1.0)
-    assert kept.usage == Usage(0.0, 0), "nobody has counted"
+def test_measurements_replace_claims(tmp_path: Path) -> None:
+    bundle = replace(write(tmp_path), usage=Usage(0.0, 0), duration_s=1e9, created_at=FORGED)
+    measured = write_measurements(tmp_path, bundle, Usage(1.5, 100), 60.0)
+    assert (measured.usage, measured.duration_s) == (Usage(1.5, 100), 60.0)
+    assert abs(datetime.fromisoformat(measured.created_at) - datetime.now(UTC)) < timedelta(hours=1)
+    assert read_own_bundle(tmp_path, FULL_PLAN) == measured
+    unmeasured = write_measurements(tmp_path, bundle, None, 1.0)
+    assert unmeasured.usage == Usage(0.0, 0), "nobody has counted"

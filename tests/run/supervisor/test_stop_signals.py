@@ -1,4 +1,4 @@
-"""What stops a run, and only during it."""
+"""Signal handlers during and after a run."""
 
 import signal
 
@@ -7,7 +7,7 @@ from gitlab_nightshift.run.supervisor.stop_signals import Signals
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
-def test_after_a_run_signals_do_what_they_did_before() -> None:
+def test_signal_handlers_are_restored_after_a_run() -> None:
     before = [signal.getsignal(number) for number in STOPPING]
     with Signals():
         assert not {*before} & {signal.getsignal(number) for number in STOPPING}

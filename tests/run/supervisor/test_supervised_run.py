@@ -1,4 +1,4 @@
-"""What the supervisor loads, and what it does with signals."""
+"""What the supervisor imports, and how it forwards signals."""
 
 import signal
 import subprocess
@@ -10,8 +10,8 @@ import gitlab_nightshift
 PACKAGE = Path(gitlab_nightshift.__file__).parents[1]
 
 
-def test_it_loads_the_standard_library_alone() -> None:
-    """It holds every secret, so no other library is in it. Nor is one in small processes."""
+def test_the_supervisor_imports_only_the_standard_library() -> None:
+    """It has every secret. So do the small processes."""
     code = f"""\
 import importlib, sys
 sys.path.append({str(PACKAGE)!r})
@@ -27,7 +27,7 @@ print(sorted({{name.partition(".")[0] for name in sys.modules}} - sys.stdlib_mod
     assert "is not in a git checkout" in done.stderr
 
 
-SIGNALLED = """\
+TWO_SIGNALS = """\
 import os, signal
 from gitlab_nightshift.run.supervisor.stop_signals import Signals
 
@@ -50,9 +50,9 @@ with Signals() as signals:
 """
 
 
-def test_the_first_signal_is_passed_on_once_to_each_stage_that_could_be_stopped() -> None:
+def test_the_first_signal_is_forwarded_once_to_each_stage() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SIGNALLED], capture_output=True, text=True, check=False
+        [sys.executable, "-c", TWO_SIGNALS], capture_output=True, text=True, check=False
     )
     number = int(signal.SIGTERM)
     assert (done.stdout, done.stderr) == (f"[{number}] [{number}] E_TERMINATED\n", "")
@@ -63,22 +63,22 @@ import threading
 from gitlab_nightshift.run.supervisor import stop_signals
 
 class Stage:
-    got, told = [], threading.Event()
+    got, killed = [], threading.Event()
     def signal(self, number):
         self.got.append(int(number))
     def kill(self):
         self.got.append("killed")
-        self.told.set()
+        self.killed.set()
 
 stop_signals.GRACE_S = 0.0
 with stop_signals.Signals() as made, made.stop_after(None, "never"):
     with made.stop_after(0.0, "too late"), made.forward_to(Stage()):
-        assert Stage.told.wait(60)
+        assert Stage.killed.wait(60)
     print(Stage.got, made.stopped.code, made.stopped)
 """
 
 
-def test_a_stage_that_heeds_neither_its_deadline_nor_a_signal_is_killed() -> None:
+def test_a_stage_that_ignores_its_deadline_and_a_signal_is_killed() -> None:
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False)
-    said = f"[{int(signal.SIGTERM)}, 'killed'] E_TIMEOUT too late\n"
-    assert (done.stdout, done.stderr) == (said, "")
+    expected = f"[{int(signal.SIGTERM)}, 'killed'] E_TIMEOUT too late\n"
+    assert (done.stdout, done.stderr) == (expected, "")

@@ -1,4 +1,4 @@
-"""Which paths of a machine work may not see."""
+"""Which paths are hidden from work."""
 
 import contextlib
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 from gitlab_nightshift.run.supervisor.work_paths import _find_sockets
 
 
-def test_sockets_that_are_covered(tmp_path: Path) -> None:
-    """In temporary folders those below HOME or named: another may be gone a moment later."""
+def test_sockets_that_are_hidden(tmp_path: Path) -> None:
+    """In temporary folders, those below HOME or named by a variable: others may vanish."""
     names = ("home/agent", "named", "stranger", "gone")
     (tmp_path / "home").mkdir()
     with contextlib.ExitStack() as stack:
@@ -18,7 +18,7 @@ def test_sockets_that_are_covered(tmp_path: Path) -> None:
             listener.listen()
         (tmp_path / "gone").unlink()
         env = {"SSH_AUTH_SOCK": str(tmp_path / "named")}
-        found = {path for path in _find_sockets(env, tmp_path / "home") if tmp_path in path.parents}
-        assert found == {tmp_path / "home/agent", tmp_path / "named"}
-        found = {path for path in _find_sockets({}, Path("/")) if tmp_path in path.parents}
-        assert found == set()
+        paths = {path for path in _find_sockets(env, tmp_path / "home") if tmp_path in path.parents}
+        assert paths == {tmp_path / "home/agent", tmp_path / "named"}
+        paths = {path for path in _find_sockets({}, Path("/")) if tmp_path in path.parents}
+        assert paths == set()
