@@ -56,7 +56,7 @@ def test_all_projects_are_in_one_page_one_json_and_the_metrics(
     gitlab.add_past_nights(1, cost_usd=2.0)
     for number, state in enumerate(("merged", "closed", "opened")):
         made = gitlab.add_night_request(get_project(gitlab, number), f"{number}")
-        made.settle(state)  # type: ignore[arg-type]
+        made.change_state(state)  # type: ignore[arg-type]
     status, out, err = report(gitlab, tmp_path / "out")
     assert (status, err) == (0, "")
     data = read_data(tmp_path / "out")

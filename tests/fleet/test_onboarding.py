@@ -110,7 +110,7 @@ def merge(project: FullProject) -> None:
     """The onboarding request, commit and all."""
     bare = project.bare_repository
     project.git.run("update-ref", "refs/heads/main", f"refs/heads/{BRANCH}", cwd=bare)
-    project.merge_requests[0].settle("merged")
+    project.merge_requests[0].change_state("merged")
 
 
 def test_nothing_is_changed_unless_it_is_said_twice(fleet: Fleet) -> None:
@@ -169,7 +169,7 @@ def test_it_can_be_repeated_and_ends_with_the_merge(fleet: Fleet) -> None:
 def test_a_closed_request_is_an_answer(fleet: Fleet) -> None:
     project = fleet.add_project("acme/shop")
     fleet.init("--yes")
-    project.merge_requests[0].settle("closed")
+    project.merge_requests[0].change_state("closed")
     bare = project.bare_repository
     project.git.run("update-ref", "-d", f"refs/heads/{BRANCH}", cwd=bare)
     done = fleet.init("--yes")

@@ -31,7 +31,7 @@ def test_create_and_find_again(app: Project, remote: FullProject) -> None:
     assert app.merge_requests.find_by_run("471") is None
     assert app.merge_requests.find_from_branch("night-shift/a", made.sha) == made
     assert app.merge_requests.find_from_branch("night-shift/a", "other") == made
-    remote.merge_requests[0].settle("closed")
+    remote.merge_requests[0].change_state("closed")
     assert app.merge_requests.find_from_branch("night-shift/a", "other") is None
     found = app.merge_requests.find_by_run("4711")
     assert found
