@@ -142,8 +142,7 @@ def require_fields(body: Any, *names: str) -> dict[str, Any]:
 
 
 def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
-    """The query, else 501 for a filter that is not implemented: without it, too much would be
-    returned."""
+    """The query. 501 for an unknown filter: ignoring it would return too much."""
     unknown = sorted(set(request.query) - PAGING - set(names))
     if unknown:
         raise StandinApiError(501, {"message": f"the stand-in has no filter {', '.join(unknown)}"})

@@ -120,9 +120,8 @@ def build_account_json(call: StandinCall, user: User) -> dict[str, Any]:
 def _show_status(call: StandinCall) -> StandinAnswer:
     for user in call.state.users:
         if call.values["user"] in (str(user.id), user.username):
-            availability = "busy" if user.id in call.state.busy else None
-            body = {"emoji": None, "message": None, "message_html": ""}
-            body["availability"] = availability
+            status = "busy" if user.id in call.state.busy else None
+            body = {"emoji": None, "message": None, "availability": status, "message_html": ""}
             return StandinAnswer(200, {**body, "clear_status_at": None})
     raise build_not_found("User")
 

@@ -93,14 +93,12 @@ def create_bare_repository(path: Path, default_branch: str) -> None:
 
 
 def read_heads(bare: Path) -> dict[str, str]:
-    """All branches and their commits. They are read from files, as a process for each request would
-    be slow."""
+    """Branch → commit. Read from files, as a process for each request would be slow."""
     heads: dict[str, str] = {}
     packed, loose = bare / "packed-refs", bare / "refs/heads"
     if packed.exists():
-        lines = packed.read_text().splitlines()
-        pairs = (line.partition(" refs/heads/") for line in lines)
-        heads = {name: sha for sha, _, name in pairs if name}
+        lines = (line.partition(" refs/heads/") for line in packed.read_text().splitlines())
+        heads = {name: sha for sha, _, name in lines if name}
     # A loose ref takes precedence over a packed one (git-pack-refs(1)).
     for file in loose.rglob("*"):
         if file.suffix != ".lock" and file.is_file():

@@ -234,16 +234,8 @@ class State:
         ended: Literal["", "expired", "revoked"] = "",
     ) -> StandinToken:
         """A token of a user, with its scopes and its role on every project."""
-        new = StandinToken(
-            id=self.allocate_id("token"),
-            value=token,
-            user=user,
-            scopes=frozenset(scopes),
-            access_level=access_level,
-            kind=kind,
-            expires_at=expires_at,
-            ended=ended,
-        )
+        token_id, unique = self.allocate_id("token"), frozenset(scopes)
+        new = StandinToken(token_id, token, user, unique, access_level, kind, expires_at, ended)
         self.tokens.append(new)
         return new
 

@@ -98,8 +98,7 @@ def _read_file(path: Path, most: int) -> bytes:
 def check_bundle(
     bundle: Bundle, settings: Settings, *, base: str, target: str, now: datetime
 ) -> Proposal:
-    """The proposal of a bundle with plausible values. ``base`` is the commit to change, ``target``
-    the branch to merge into.
+    """The proposal of a bundle with plausible values, for this commit and target branch.
 
     Raises ``E_PARSE_ERROR`` for impossible values, ``E_PUBLISH`` for another commit's bundle.
     """

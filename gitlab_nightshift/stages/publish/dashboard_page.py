@@ -59,8 +59,7 @@ class BoxTargets:
 
 @dataclass(frozen=True)
 class Ticks:
-    """The ticks that count, oldest first, and for each other one its box's text and why it does not
-    count."""
+    """The ticks that count, oldest first, and the others (the box's text, and why)."""
 
     valid: tuple[Tick, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()

@@ -66,10 +66,8 @@ class EventFile:
 
 
 LONGEST_LINE = 2_000_000
-"""Bytes that are read of a line."""
-MOST_BEADS = 1_000
-LARGEST_AMOUNT = 1e15
-"""Dollars or tokens of one bead."""
+MOST_BEADS, LARGEST_AMOUNT = 1_000, 1e15
+"""Limits when reading: bytes of a line; beads; dollars or tokens of one bead."""
 
 
 @dataclass

@@ -20,9 +20,9 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan import schedule
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
+    find_blockers,
     find_left_out,
     find_newest_ignored,
-    find_pause_causes,
     find_skip_reason,
     find_throttle_reason,
     order_categories,
@@ -345,7 +345,7 @@ def test_somebody_who_asks_is_answered() -> None:
     assert row.reason.startswith("the last 2 were closed unmerged")
     for more in asked:
         settings = build_settings({**limits, **more})
-        assert find_pause_causes(settings, memory, DAY) == ()
+        assert find_blockers(settings, memory, DAY) == ()
         assert find_skip_reason(settings, DAY, ("docs",), (), memory) == ""
     for more in asked[:2]:
         settings = build_settings({**limits, **more})
