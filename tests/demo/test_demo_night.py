@@ -195,7 +195,7 @@ def _assert_products(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
-def test_what_is_not_of_a_demo_is_not_touched(tmp_path: Path, kind: str) -> None:
+def test_a_folder_that_is_not_a_demos_is_not_touched(tmp_path: Path, kind: str) -> None:
     output = tmp_path / OUTPUT
     if kind == "folder":
         output.mkdir()
@@ -282,7 +282,7 @@ def test_both_layouts(
     assert Credential("basic", "gitlab-ci-token", JOB) in gitlab.credentials_seen
 
 
-def test_where_the_token_stands(
+def test_where_the_token_is_stored(
     gitlab: FullStandin, long_project: FullProject, git: Git, tmp_path: Path
 ) -> None:
     plain, included = tmp_path / "plain", tmp_path / "included"
@@ -300,7 +300,7 @@ def test_where_the_token_stands(
     assert CREDENTIAL in git("remote", "-v", cwd=included).stdout
 
 
-def test_other_depths_and_branches(
+def test_a_checkout_of_another_depth_and_branch(
     long_project: FullProject, work: Path, git: Git, tmp_path: Path
 ) -> None:
     git("push", "--quiet", long_project.bare_repository, "main~3:refs/heads/a/b", cwd=work)
