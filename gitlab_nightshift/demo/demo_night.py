@@ -86,8 +86,7 @@ _REMOTE = """[remote "origin"]
 
 @dataclass(frozen=True)
 class Demo:
-    """A night that is ready to run: the job's environment, its checkout, the project in GitLab, and
-    the ``folder`` in which ``nightshift/`` will be created."""
+    """A night that is ready to run. ``nightshift/`` will be created in ``folder``."""
 
     env: Mapping[str, str]
     checkout: Path

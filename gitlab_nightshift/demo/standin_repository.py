@@ -9,7 +9,7 @@ from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.repository.git_formats import write_git_folder
 
 PUSH_LOG = "standin-pushes"
-COMMIT_FIELDS = {
+COMMIT_FIELDS = {  # of the API, with placeholders of git log
     "id": "%H",
     "short_id": "%h",
     "parent_ids": "%P",
@@ -22,7 +22,6 @@ COMMIT_FIELDS = {
     "title": "%s",
     "message": "%B",
 }
-"""The API's field → its placeholder in ``git log --format``."""
 COMMIT_FORMAT = "%x00".join(COMMIT_FIELDS.values())
 DELETED, ADDED, RENAMED = "D", "A", "R"
 

@@ -162,7 +162,6 @@ def read_night_settings(text: str | None) -> NightSettings:
 
 
 def _read_amount(value: Any) -> float:
-    """A positive number; 0.0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e6 else 0.0
 

@@ -191,7 +191,6 @@ def _read_details(
     nightly: Sequence[Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[int, _Details], tuple[str, ...]]:
-    """The details by iid, and what could not be read."""
     iids = [row["iid"] for row in (*nightly, *others)]
     details: dict[int, _Details] = {}
     try:

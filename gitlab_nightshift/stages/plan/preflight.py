@@ -80,9 +80,8 @@ def _check_branch_folder(settings: Settings, project: Project) -> None:
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
-    # has_user is None if GitLab does not say, which is no reason to end the night.
-    people, names = project.people, settings.named_reviewers
-    unknown = [name for name in names if people.has_user(name) is False]
+    has_user = project.people.has_user  # None if GitLab does not say: no reason to end the night
+    unknown = [name for name in settings.named_reviewers if has_user(name) is False]
     if unknown:
         raise build_config_error(
             f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (not "

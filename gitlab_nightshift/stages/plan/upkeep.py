@@ -239,7 +239,6 @@ def _needs_answer(project: Project, thread: Thread, own_id: int) -> bool:
 
 
 def _quote(state: ReviewState, texts: list[tuple[str, str]], redact: Redact) -> str:
-    """Quote these titled texts, and the merge request's own text after them."""
     own_text = f"{state.title}\n\n{drop_hidden_comments(state.description)}"
     titled_texts = [*texts, (f"merge request {state.iid}", own_text)]
     return quote_texts([(title, redact(text)) for title, text in titled_texts])

@@ -1,5 +1,4 @@
-"""Checks the bundle from the work stage, which is taken as hostile: an agent of the night may have
-written every byte of it.
+"""Checks the bundle from the work stage: an agent of the night may have written every byte of it.
 
 What counts is the tree that git makes of base and patch, in a process of its own
 (``repository/rebuilt_change.py``). Everything that the bundle claims is compared with that tree.

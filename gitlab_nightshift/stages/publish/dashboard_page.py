@@ -165,8 +165,7 @@ def build_key(token: str, project: int) -> bytes:
 
 
 def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[str]) -> str:
-    """The whole new description. It keeps what people wrote above the dashboard in the ``old``
-    description; boxes with the texts ``ticked`` stay ticked."""
+    """The new description. What people wrote above the dashboard in ``old`` and ticks are kept."""
     head = old.partition(START)[0].rstrip()
     data = encode_for_comment(asdict(dashboard.memory))
     parts = [
