@@ -1,6 +1,6 @@
-"""``nightshift demo``: a whole night on this machine, with no account and no model.
+"""``nightshift demo``: a complete night on this machine, without an account or a model.
 
-There is a sample project in a GitLab stand-in, a checkout like a job's, and an agent that replays a
+The sample project is in a GitLab stand-in, the checkout is like a job's, and the agent replays a
 recorded night; everything else is the real program.
 """
 
@@ -30,11 +30,11 @@ HERE = Path(__file__).parent
 HISTORY = HERE / "sample" / "history.fast-import"
 RECORDING = HERE / "recording"
 PROJECT = "harbour-books/basket"
-NEEDED = ("git", "make", "python3")
+NEEDED_PROGRAMS = ("git", "make", "python3")
 PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 OUTPUT = "nightshift"
-ABOUT = "ABOUT-THIS-DEMO.txt"
-"""Marks a demo's results folder: a folder without it is somebody else's and is not replaced."""
+ABOUT_FILE = "ABOUT_FILE-THIS-DEMO.txt"
+"""Marks a demo's results folder; a folder without it is not replaced."""
 TUESDAY = 1
 """The weekday of the recorded night (``datetime.weekday``)."""
 JOB_TIMEOUT_S = 3 * 3600
@@ -86,10 +86,7 @@ _REMOTE = """[remote "origin"]
 
 @dataclass(frozen=True)
 class Demo:
-    """A night that is ready to run: the job's environment, its checkout, the project in GitLab.
-
-    ``folder`` is where ``nightshift/`` will be created.
-    """
+    """A night that is ready to run. ``nightshift/`` will be created in ``folder``."""
 
     env: Mapping[str, str]
     checkout: Path
@@ -101,9 +98,9 @@ class Demo:
 def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
     """Serve the sample project and prepare a job's environment and checkout.
 
-    Of ``env`` only PATH and the locale are passed on. At the end everything is removed but the
-    night's results in ``nightshift/`` of ``folder``, which replace those of an earlier demo. Raises
-    NightshiftError (``E_CONFIG``) if a program is missing or that folder is not a demo's.
+    Of ``env`` only PATH, the locale and the time zone are passed on. At the end everything is
+    removed except the night's results in ``nightshift/`` of ``folder``, which replace those of an
+    earlier demo. Raises ``E_CONFIG`` if a program is missing or that folder is not a demo's.
     """
     _check_requirements(folder, env)
     with tempfile.TemporaryDirectory(prefix="nightshift-demo-") as name:
@@ -117,12 +114,12 @@ def open_demo(folder: Path, env: Mapping[str, str]) -> Iterator[Demo]:
 
 
 def _check_requirements(folder: Path, env: Mapping[str, str]) -> None:
-    for program in NEEDED:
+    for program in NEEDED_PROGRAMS:
         if shutil.which(program, path=env.get("PATH")) is None:
             raise build_config_error(f"the demo needs {program}, which is not on PATH: install it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Tried before the night, so that its results can surely be left there.
+        # Tried before the night, so that its results can be stored there.
         with tempfile.TemporaryDirectory(dir=folder):
             pass
     except OSError as error:
@@ -136,7 +133,7 @@ def _check_requirements(folder: Path, env: Mapping[str, str]) -> None:
 
 
 def _is_demo_output(output: Path) -> bool:
-    return output.is_dir() and ((output / ABOUT).is_file() or not any(output.iterdir()))
+    return output.is_dir() and ((output / ABOUT_FILE).is_file() or not any(output.iterdir()))
 
 
 def _choose_isolation(root: Path) -> str:
@@ -145,23 +142,20 @@ def _choose_isolation(root: Path) -> str:
     if sys.platform != "linux":
         return "none"
     with open_short_folder(root) as folder:
-        found = probe_tiers(folder)
-    return (
-        "auto" if any(isinstance(row, Sandbox) and row.tier != "uid" for row in found) else "none"
-    )
+        sandboxes = [tier for tier in probe_tiers(folder) if isinstance(tier, Sandbox)]
+    return "auto" if any(sandbox.tier != "uid" for sandbox in sandboxes) else "none"
 
 
 def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, str]) -> Demo:
-    tokens = [f"{prefix}{secrets.token_hex(16)}" for prefix in ("glpat-", "glcbt-")]
+    project_token = f"glpat-{secrets.token_hex(16)}"
+    job_token = f"glcbt-{secrets.token_hex(16)}"
     checkout = root / "builds" / PROJECT
     project = gitlab.add_project(PROJECT)
-    schedule_owner = _add_people(gitlab, *tokens)
+    schedule_owner = _add_people(gitlab, project_token, job_token)
     try:
-        stream = HISTORY.read_bytes()
-        project.git.run(
-            "fast-import", "--quiet", "--done", cwd=project.bare_repository, stdin=stream
-        )
-        commit = create_checkout(project, checkout, layout="include", token=tokens[1])
+        import_history = ("fast-import", "--quiet", "--done")
+        project.git.run(*import_history, cwd=project.bare_repository, stdin=HISTORY.read_bytes())
+        commit = create_checkout(project, checkout, layout="include", token=job_token)
     except GitError as error:
         raise build_config_error(
             f"the demo's GitLab cannot serve its repository: {error}"
@@ -173,8 +167,8 @@ def _prepare_demo(gitlab: Standin, root: Path, folder: Path, env: Mapping[str, s
         **_build_job_variables(gitlab, project, commit, schedule_owner),
         "HOME": str(root / "home"),
         "TMPDIR": str(root / "tmp"),
-        "CI_JOB_TOKEN": tokens[1],
-        "GITLAB_TOKEN": tokens[0],
+        "CI_JOB_TOKEN": job_token,
+        "GITLAB_TOKEN": project_token,
         "NIGHTSHIFT_AGENT": "replay",
         "NIGHTSHIFT_REPLAY_DIR": str(RECORDING),
         "NIGHTSHIFT_ISOLATION": _choose_isolation(root),
@@ -220,7 +214,7 @@ def _build_job_variables(
 
 
 def compute_last_tuesday(now: datetime) -> datetime:
-    """The last Tuesday, whose category the recorded night began with, at this time of day."""
+    """The last Tuesday, at this time of day: the recorded night begins with its category."""
     return now - timedelta(days=(now.weekday() - TUESDAY) % 7)
 
 
@@ -229,7 +223,7 @@ def _move_results(demo: Demo) -> None:
     results, output = demo.checkout / OUTPUT, demo.folder / OUTPUT
     if not results.is_dir():
         return
-    (results / ABOUT).write_text(ABOUT_TEXT, encoding="utf-8")
+    (results / ABOUT_FILE).write_text(ABOUT_TEXT, encoding="utf-8")
     try:
         if output.is_dir():
             shutil.rmtree(output)
@@ -249,25 +243,25 @@ def create_checkout(
 ) -> str:
     """Check a branch out as a runner does and return the commit (``CI_COMMIT_SHA``).
 
-    A fetch of ``depth`` commits (0 for all), HEAD detached, no local branch, and beside the
-    checkout a folder ``<destination>.tmp`` with the job's files. Layout ``url`` (runner up to
-    18.5) has the token in ``.git/config``; ``include`` (from 18.6) has a clean URL there and the
+    It fetches ``depth`` commits (0 for all); HEAD is detached, there is no local branch, and beside
+    the checkout is a folder ``<destination>.tmp`` with the job's files. Layout ``url`` (runner up
+    to 18.5) has the token in ``.git/config``; ``include`` (from 18.6) has a clean URL there and the
     token in an included file of that folder. Raises ValueError for an unknown branch.
     """
     branch = ref or project.default_branch
     sha = resolve(project.git, project.bare_repository, branch)
     if sha is None:
         raise ValueError(f"{project.path} has no branch {branch}")
-    with_token = _add_token(project.http_url, token)
-    files = destination.with_name(f"{destination.name}.tmp")
-    _write_job_files(files, branch)
-    template = _TEMPLATE
+    clean_url, url_with_token = project.http_url, _add_token(project.http_url, token)
+    job_files = destination.with_name(f"{destination.name}.tmp")
+    _write_job_files(job_files, branch)
+    git_config = _TEMPLATE
     if layout == "include":
-        included = files / ".gitlab-runner.ext.conf"
-        included.write_text(_INSTEAD_OF.format(with_token=with_token, clean=project.http_url))
-        template += _INCLUDE.format(path=included.absolute())
-    _create_repository(destination, files / "git-template", template, project.git)
-    url = with_token if layout == "url" else project.http_url
+        included = job_files / ".gitlab-runner.ext.conf"
+        included.write_text(_INSTEAD_OF.format(with_token=url_with_token, clean=clean_url))
+        git_config += _INCLUDE.format(path=included.absolute())
+    _create_repository(destination, job_files / "git-template", git_config, project.git)
+    url = url_with_token if layout == "url" else clean_url
     with (destination / ".git" / "config").open("a") as config:
         config.write(_REMOTE.format(url=url))
     _fetch(project, destination, branch, sha, depth)
@@ -280,16 +274,16 @@ def _add_token(url: str, token: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{credentials}@{parts.netloc}"))
 
 
-def _write_job_files(files: Path, branch: str) -> None:
-    """The folder beside the checkout, with file variables and what steps of a job pass on."""
-    files.mkdir(parents=True, exist_ok=True)
-    (files / "TRIGGER_PAYLOAD").write_text(json.dumps({"ref": branch}))
-    (files / "gitlab_runner_env").touch()
+def _write_job_files(folder: Path, branch: str) -> None:
+    """Create the folder beside the checkout: file variables, and what a job's steps pass on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "TRIGGER_PAYLOAD").write_text(json.dumps({"ref": branch}))
+    (folder / "gitlab_runner_env").touch()
 
 
-def _create_repository(destination: Path, template: Path, text: str, git: Git) -> None:
+def _create_repository(destination: Path, template: Path, config: str, git: Git) -> None:
     template.mkdir(exist_ok=True)
-    (template / "config").write_text(text)
+    (template / "config").write_text(config)
     destination.mkdir(parents=True)
     git.run("init", "--quiet", f"--template={template.absolute()}", cwd=destination)
 
@@ -300,7 +294,7 @@ def _fetch(project: StandinProject, destination: Path, branch: str, sha: str, de
         f"+{sha}:refs/pipelines/{_PIPELINE_ID}",
         f"+refs/heads/{branch}:refs/remotes/origin/{branch}",
     )
-    # 0: the whole history, as GIT_DEPTH of a job says it.
+    # 0 means the whole history, as in a job's GIT_DEPTH.
     flags = [f"--depth={depth}"] if depth else []
     fetch = ("origin", "--no-recurse-submodules", *refs, *flags, "--prune", "--quiet")
     # This program's git has no protocol by default (repository/git.py).

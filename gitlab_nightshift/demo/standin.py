@@ -1,4 +1,4 @@
-"""A small GitLab on loopback, as ``nightshift demo`` needs it: REST and real Git over HTTP.
+"""A small GitLab on loopback for ``nightshift demo``: REST, and real Git over HTTP.
 
     with Standin(folder) as gitlab:
         bot = gitlab.add_user("bot", "Night Shift")
@@ -7,8 +7,8 @@
         ...  # push to project.http_url, drive gitlab.url by python-gitlab
         assert [each.title for each in project.merge_requests] == ["..."]
 
-Answers, status codes and texts are GitLab's wherever this program depends on them. A missing
-endpoint answers 404, an unknown filter 501: nothing is silently ignored.
+Answers, status codes and texts are GitLab's wherever this program depends on them. Nothing is
+silently ignored: a missing endpoint answers 404, an unknown filter 501.
 """
 
 import base64
@@ -28,7 +28,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gitlab_nightshift.demo import standin_api as api
-from gitlab_nightshift.demo.standin_api import visible_to
+from gitlab_nightshift.demo.standin_api import is_visible_to
 from gitlab_nightshift.demo.standin_endpoints import ENDPOINTS
 from gitlab_nightshift.demo.standin_state import (
     DEVELOPER,
@@ -48,7 +48,7 @@ from gitlab_nightshift.repository.http_backend import (
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 GIT_PATH = compile_lazily(
-    r"/(?P<project>.+?)\.git/(?P<what>info/refs|git-upload-pack|git-receive-pack)"
+    r"/(?P<project>.+?)\.git/(?P<action>info/refs|git-upload-pack|git-receive-pack)"
 )
 JOB_USER = "gitlab-ci-token"
 READ_SCOPES = {"api", "read_api", "read_repository", "write_repository"}
@@ -80,7 +80,7 @@ class GitRefusedError(Exception):
 
 @dataclass(frozen=True)
 class GitCall:
-    """A Git request, apart from its body and connection."""
+    """A Git request without its body and connection. ``query_text`` is the unparsed query."""
 
     method: str
     path: str
@@ -92,24 +92,23 @@ class GitCall:
     @property
     def service(self) -> str:
         """``git-upload-pack`` or ``git-receive-pack``."""
-        found = GIT_PATH.fullmatch(self.path)
-        what = found["what"] if found else ""
-        return self.query.get("service", "") if what == "info/refs" else what
+        match = GIT_PATH.fullmatch(self.path)
+        action = match["action"] if match else ""
+        return self.query.get("service", "") if action == "info/refs" else action
 
 
 def authorize_call(state: State, call: GitCall) -> BackendRequest:
     """The request for the backend. Raises GitRefusedError if GitLab would not serve it."""
-    found = GIT_PATH.fullmatch(call.path)
-    name = found["project"] if found else ""
-    project = next((each for each in state.projects if each.path == name), None)
+    match = GIT_PATH.fullmatch(call.path)
+    path = match["project"] if match else ""
+    project = next((each for each in state.projects if each.path == path), None)
     token = _authenticate(state, call.credentials)
-    pushing = call.service == PUSH_SERVICE
-    # GitLab does not tell a hidden project from none; without a token, git asks for one at 401.
+    # GitLab's answer is the same for a hidden and a missing project. At 401, git asks for a token.
     if project is None or not _may_see(project, token):
         raise GitRefusedError(404, NOT_FOUND) if token else GitRefusedError(401, ACCESS_DENIED)
     if call.service not in (PUSH_SERVICE, "git-upload-pack"):
         raise GitRefusedError(403, SMART_ONLY)
-    if pushing:
+    if call.service == PUSH_SERVICE:
         _check_push(token)
     else:
         _check_read(project, token)
@@ -117,20 +116,20 @@ def authorize_call(state: State, call: GitCall) -> BackendRequest:
 
 
 def _authenticate(state: State, credentials: tuple[Credential, ...]) -> StandinToken | None:
-    offered = next((each for each in credentials if each.kind == "basic"), None)
-    if offered is None:
+    credential = next((each for each in credentials if each.kind == "basic"), None)
+    if credential is None:
         return None
     for token in state.tokens:
-        if token.value == offered.secret:
-            # A job token needs its user name; other tokens accept any.
-            if token.kind == "job" and offered.username != JOB_USER:
+        if token.value == credential.secret:
+            # A job token needs its own user name; other tokens accept any name.
+            if token.kind == "job" and credential.username != JOB_USER:
                 break
             return token
     raise GitRefusedError(401, ACCESS_DENIED)
 
 
 def _may_see(project: StandinProject, token: StandinToken | None) -> bool:
-    return visible_to(project, token) or (token is not None and token.access_level > 0)
+    return is_visible_to(project, token) or (token is not None and token.access_level > 0)
 
 
 def _check_push(token: StandinToken | None) -> None:
@@ -143,10 +142,10 @@ def _check_push(token: StandinToken | None) -> None:
 
 
 def _check_read(project: StandinProject, token: StandinToken | None) -> None:
-    if visible_to(project, token) or token is None:
+    if is_visible_to(project, token) or token is None:
         return
-    scoped = token.kind == "job" or token.fine_grained or token.scopes & READ_SCOPES
-    if not scoped or token.access_level < REPORTER:
+    has_scope = token.kind == "job" or token.fine_grained or token.scopes & READ_SCOPES
+    if not has_scope or token.access_level < REPORTER:
         raise GitRefusedError(403, NO_DOWNLOAD)
 
 
@@ -171,17 +170,17 @@ def _build_backend_request(
 # --- the server -----------------------------------------------------------------------------------
 
 CHUNK = 64 * 1024
-"""Bytes of a body that are read at once."""
+"""Bytes of a body that are read in one call."""
 TOKEN_PARAMETERS = {"private_token", "access_token", "job_token"}
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="GitLab"'}
 _POLL_S = 0.02
-"""Seconds that a shutdown waits at most: socketserver looks for it so often."""
+"""Seconds between socketserver's checks for a shutdown, which waits at most so long."""
 
 
 class StandinServer(ThreadingHTTPServer):
     """Tracks its open connections, so that closing it waits for no client."""
 
-    # server_close waits only for threads that are no daemons (docs.python.org, socketserver).
+    # server_close does not wait for daemon threads (docs.python.org, socketserver).
     daemon_threads = False
     request_queue_size = 128
     state: "Standin"
@@ -207,7 +206,7 @@ class StandinServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a closed connection; keep any other error in ``State.errors``."""
+        """Ignore a closed connection; record any other error in ``State.errors``."""
         error = sys.exception()
         if error and not isinstance(error, ConnectionError):
             self.state.errors.append(error)
@@ -232,7 +231,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing: requests are in ``State.requests``."""
 
     def respond(self) -> None:
-        """Answer one request. Its body is always read to the end: the connection is reused."""
+        """Answer one request. Its body is always read to the end, as the connection is reused."""
         self.body = self.read_body()
         url = urlsplit(self.path)
         credentials = tuple(_read_credentials(self.headers.get))
@@ -286,13 +285,13 @@ class Handler(BaseHTTPRequestHandler):
         """Send an answer."""
         body = answer.body
         if isinstance(body, bytes):
-            content, kind = body, "application/octet-stream"
+            content, content_type = body, "application/octet-stream"
         elif isinstance(body, str):
-            content, kind = body.encode(), text_type
+            content, content_type = body.encode(), text_type
         else:
-            content, kind = json.dumps(body).encode(), "application/json"
+            content, content_type = json.dumps(body).encode(), "application/json"
         self.send_response(answer.status)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         for name, value in answer.headers.items():
             self.send_header(name, value)
@@ -310,18 +309,18 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def read_body(self) -> Iterator[bytes]:
-        """The body in pieces. Raises ConnectionError if the client stops within it."""
+        """The body in chunks. Raises ConnectionError if the client stops before its end."""
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             # Chunks and trailers: RFC 9112, 7.1.
             while size := int(self.rfile.readline().split(b";")[0] or b"0", 16):
-                yield from self._read_piece(size)
+                yield from self._read_exactly(size)
                 self.rfile.readline()
             while self.rfile.readline().strip():
                 pass
         else:
-            yield from self._read_piece(int(self.headers.get("Content-Length") or 0))
+            yield from self._read_exactly(int(self.headers.get("Content-Length") or 0))
 
-    def _read_piece(self, size: int) -> Iterator[bytes]:
+    def _read_exactly(self, size: int) -> Iterator[bytes]:
         while size:
             data = self.rfile.read(min(size, CHUNK))
             if not data:
@@ -336,7 +335,7 @@ def _parse_query(text: str) -> dict[str, str]:
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name not in TOKEN_PARAMETERS:
             values.setdefault(name.removesuffix("[]"), []).append(value)
-    return {name: ",".join(value) for name, value in values.items()}
+    return {name: ",".join(items) for name, items in values.items()}
 
 
 def _read_credentials(header: Any) -> Iterator[Credential]:
@@ -356,8 +355,8 @@ def _read_credentials(header: Any) -> Iterator[Credential]:
 class Standin(State):
     """The stand-in: its state (see :class:`State`), served while the ``with`` block runs.
 
-    Everything it keeps is below ``root``. With ``paid_tier`` off a merge request has one reviewer
-    and one assignee, as on GitLab's free tier.
+    All its files are below ``root``. Without ``paid_tier``, a merge request has one reviewer and
+    one assignee, as on GitLab's free tier.
     """
 
     handler = Handler

@@ -1,5 +1,6 @@
 """The stand-in's REST API: authentication, permissions and routing."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ PREFIX = "/api/v4/"
 READ, WRITE = ("api", "read_api"), ("api",)
 PAGING = {"page", "per_page", "pagination", "order_by", "sort"}
 DEFAULT_PAGE, LARGEST_PAGE = 20, 100
-_ENDED = {
+_INVALID_TOKEN = {
     "expired": "is expired. You can either do re-authorization or token refresh",
     "revoked": "was revoked. You have to re-authorize from the user",
 }
@@ -35,7 +36,7 @@ class StandinApiError(Exception):
 
 @dataclass(frozen=True)
 class StandinRequest:
-    """A REST request, apart from its connection; ``path`` as sent, still encoded."""
+    """A REST request without its connection; ``path`` is percent-encoded, as it was sent."""
 
     method: str
     path: str
@@ -46,7 +47,7 @@ class StandinRequest:
 
 @dataclass(frozen=True)
 class StandinCall:
-    """A request that may be answered; ``values`` are the decoded parts of the path."""
+    """A request with its token; ``values`` are the decoded ``{names}`` of the endpoint's path."""
 
     state: State
     request: StandinRequest
@@ -68,9 +69,9 @@ class StandinCall:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One method of one path. A token needs one of ``scopes``, None for any, and the role
-    ``access`` on the project, None for an endpoint outside projects. ``job_token``: a job token may
-    call it.
+    """One method of one path. A token needs one of ``scopes`` (None: any scope), and the role
+    ``access`` in the project (None: the endpoint is outside projects). ``job_token``: a job token
+    may call it.
     """
 
     method: str
@@ -83,13 +84,15 @@ class Endpoint:
     def match(self, path: str) -> dict[str, str] | None:
         """The decoded values of the path's ``{names}``, or None for another path.
 
-        ``{name*}`` takes slashes, too.
+        ``{name*}`` also matches slashes.
         """
-        # Parts are decoded after matching: an encoded slash (%2F) belongs to its part.
         pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path)
         pattern = re.sub(r"\{(\w+)\*\}", r"(?P<\1>.+)", pattern)
-        found = re.fullmatch(pattern, path)
-        return {k: unquote(v) for k, v in found.groupdict().items()} if found else None
+        match = re.fullmatch(pattern, path)
+        if match is None:
+            return None
+        # Decoded after matching: an encoded slash (%2F) belongs to a value.
+        return {name: unquote(value) for name, value in match.groupdict().items()}
 
 
 def answer(
@@ -98,8 +101,8 @@ def answer(
     request: StandinRequest,
     check: Callable[[StandinCall, Endpoint], None],
 ) -> StandinAnswer:
-    """Answer one request that ``check`` lets pass; a bug of the stand-in itself is a 500 and
-    recorded in ``errors``."""
+    """Answer one request that ``check`` accepts. An exception in the stand-in itself is answered
+    with 500, and recorded in ``errors``."""
     try:
         # One request at a time: handlers read and change the state in several steps.
         with state.lock:
@@ -139,7 +142,7 @@ def require_fields(body: Any, *names: str) -> dict[str, Any]:
 
 
 def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
-    """The query. 501 for a filter that is not implemented: ignoring it would return too much."""
+    """The query. 501 for an unknown filter: ignoring it would return too much."""
     unknown = sorted(set(request.query) - PAGING - set(names))
     if unknown:
         raise StandinApiError(501, {"message": f"the stand-in has no filter {', '.join(unknown)}"})
@@ -149,31 +152,29 @@ def check_filters(request: StandinRequest, *names: str) -> dict[str, str]:
 def build_page(
     call: StandinCall, items: Sequence[Any], show: Callable[[Any], Any]
 ) -> StandinAnswer:
-    """The requested page, with GitLab's headers; only its items are rendered."""
-    page = max(1, _parse_number(call.request.query.get("page", "1")))
-    size = min(
-        LARGEST_PAGE, max(1, _parse_number(call.request.query.get("per_page", DEFAULT_PAGE)))
-    )
-    # Rounded up, and one page of nothing (lib/gitlab/pagination/offset_header_builder.rb).
-    last = max(1, -(-len(items) // size))
+    """The requested page, with GitLab's headers. Only its items are rendered, by ``show``."""
+    query = call.request.query
+    page = max(1, _parse_number(query.get("page", "1")))
+    size = min(LARGEST_PAGE, max(1, _parse_number(query.get("per_page", DEFAULT_PAGE))))
+    # An empty list has one page (lib/gitlab/pagination/offset_header_builder.rb).
+    page_count = max(1, math.ceil(len(items) / size))
     headers = {
         "X-Total": str(len(items)),
-        "X-Total-Pages": str(last),
+        "X-Total-Pages": str(page_count),
         "X-Page": str(page),
         "X-Per-Page": str(size),
-        "X-Next-Page": str(page + 1) if page < last else "",
+        "X-Next-Page": str(page + 1) if page < page_count else "",
         "X-Prev-Page": str(page - 1) if page > 1 else "",
-        "Link": ", ".join(_build_links(call, page, last, size)),
+        "Link": ", ".join(_build_links(call, page, page_count, size)),
     }
-    return StandinAnswer(
-        200, [show(item) for item in items[(page - 1) * size : page * size]], headers
-    )
+    shown = [show(item) for item in items[(page - 1) * size : page * size]]
+    return StandinAnswer(200, shown, headers)
 
 
-def _build_links(call: StandinCall, page: int, last: int, size: int) -> Iterator[str]:
-    neighbours = {"prev": page - 1, "next": page + 1, "first": 1, "last": last}
-    for name, number in neighbours.items():
-        if 1 <= number <= last:
+def _build_links(call: StandinCall, page: int, page_count: int, size: int) -> Iterator[str]:
+    pages = {"prev": page - 1, "next": page + 1, "first": 1, "last": page_count}
+    for name, number in pages.items():
+        if 1 <= number <= page_count:
             query = {**call.request.query, "page": number, "per_page": size}
             yield f'<{call.state.url}{call.request.path}?{urlencode(query)}>; rel="{name}"'
 
@@ -189,11 +190,13 @@ def _find_endpoint(
     endpoints: Sequence[Endpoint], request: StandinRequest
 ) -> tuple[Endpoint, dict[str, str]]:
     path = request.path.removeprefix(PREFIX)
-    found = [(each, values) for each in endpoints if (values := each.match(path)) is not None]
-    for endpoint, values in found:
-        if endpoint.method == request.method:
+    is_known_path = False
+    for endpoint in endpoints:
+        values = endpoint.match(path)
+        if values is not None and endpoint.method == request.method:
             return endpoint, values
-    if found:
+        is_known_path = is_known_path or values is not None
+    if is_known_path:
         raise StandinApiError(405, {"error": "405 Not Allowed"})
     raise StandinApiError(404, {"error": "404 Not Found"})
 
@@ -201,25 +204,25 @@ def _find_endpoint(
 def _authenticate(
     state: State, credentials: Sequence[Credential], endpoint: Endpoint
 ) -> StandinToken | None:
-    offered = [each for each in credentials if each.kind != "basic"]
-    if not offered:
+    credential = next((each for each in credentials if each.kind != "basic"), None)
+    if credential is None:
         return None
-    kind = "job" if offered[0].kind == "job-token" else "personal"
+    kind = "job" if credential.kind == "job-token" else "personal"
     for token in state.tokens:
-        if (token.value, token.kind) == (offered[0].secret, kind):
+        if (token.value, token.kind) == (credential.secret, kind):
             if token.kind == "job" and not endpoint.job_token:
                 break
             if token.ended:
-                why = f"Token {_ENDED[token.ended]}."
-                raise StandinApiError(401, {"error": "invalid_token", "error_description": why})
+                text = f"Token {_INVALID_TOKEN[token.ended]}."
+                raise StandinApiError(401, {"error": "invalid_token", "error_description": text})
             return token
     raise StandinApiError(401, {"message": "401 Unauthorized"})
 
 
 def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
     """Check the token's scope, then the project's visibility, then the role, in GitLab's order."""
-    token, reading = call.token, call.request.method == "GET"
-    if token is None and not (reading and endpoint.access is not None):
+    token, is_read = call.token, call.request.method == "GET"
+    if token is None and not (is_read and endpoint.access is not None):
         raise StandinApiError(401, {"message": "401 Unauthorized"})
     if token and token.fine_grained:
         _check_permission(token, endpoint)
@@ -228,16 +231,16 @@ def _authorize(call: StandinCall, endpoint: Endpoint) -> None:
     if endpoint.access is None:
         return
     role = token.access_level if token else 0
-    # Whoever sees a project may read it like a Reporter, but a hidden one does not exist for them.
-    if visible_to(call.project, token):
-        role = max(role, REPORTER) if reading else role
+    # Whoever can see a project may read it like a Reporter; for others, it does not exist.
+    if is_visible_to(call.project, token):
+        role = max(role, REPORTER) if is_read else role
     elif not role:
         raise StandinApiError(404, {"message": "404 Project Not Found"})
     if role < endpoint.access:
         raise StandinApiError(403, {"message": "403 Forbidden"})
 
 
-def visible_to(project: StandinProject, token: StandinToken | None) -> bool:
+def is_visible_to(project: StandinProject, token: StandinToken | None) -> bool:
     """True if the project's visibility alone allows the caller to read it."""
     return project.visibility == "public" or (
         project.visibility == "internal" and token is not None
@@ -245,9 +248,10 @@ def visible_to(project: StandinProject, token: StandinToken | None) -> bool:
 
 
 def _check_permission(token: StandinToken, endpoint: Endpoint) -> None:
-    """GitLab's error code is as in its sources; its sentence words the permission differently."""
-    if (wanted := f"{endpoint.method} {endpoint.path}") in token.lacking:
-        description = f"Your fine-grained token lacks the permission for {wanted}"
+    """The error code is GitLab's; its description names the permission in another way."""
+    permission = f"{endpoint.method} {endpoint.path}"
+    if permission in token.lacking:
+        description = f"Your fine-grained token lacks the permission for {permission}"
         body = {"error": "insufficient_granular_scope", "error_description": description}
         raise StandinApiError(403, body)
 

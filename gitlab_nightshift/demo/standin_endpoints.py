@@ -80,8 +80,8 @@ def _create_label(call: StandinCall) -> StandinAnswer:
 def _list_protected_branches(call: StandinCall) -> StandinAnswer:
     search = check_filters(call.request, "search").get("search", "")
     numbered = enumerate(call.project.protected_branches, 1)
-    found = [(name, number) for number, name in numbered if search in name]
-    return build_page(call, found, lambda row: build_protected_branch_json(*row))
+    matching = [(name, number) for number, name in numbered if search in name]
+    return build_page(call, matching, lambda branch: build_protected_branch_json(*branch))
 
 
 def _show_branch(call: StandinCall) -> StandinAnswer:
@@ -90,9 +90,8 @@ def _show_branch(call: StandinCall) -> StandinAnswer:
     if sha is None:
         raise build_not_found("Branch")
     level = call.token.access_level if call.token else 0
-    return StandinAnswer(
-        200, build_branch_json(project, name, build_commit_json(project, sha), level)
-    )
+    commit = build_commit_json(project, sha)
+    return StandinAnswer(200, build_branch_json(project, name, commit, level))
 
 
 def build_commit_json(project: StandinProject, sha: str) -> dict[str, Any]:
@@ -103,17 +102,17 @@ def build_commit_json(project: StandinProject, sha: str) -> dict[str, Any]:
 
 def _list_users(call: StandinCall) -> StandinAnswer:
     query = check_filters(call.request, "username", "search", "active")
-    name, part = query.get("username", "").lower(), query.get("search", "").lower()
-    found = [
+    name, search = query.get("username", "").lower(), query.get("search", "").lower()
+    users = [
         user
         for user in call.state.users
-        if name in ("", user.username.lower()) and part in f"{user.username}\n{user.name}".lower()
+        if name in ("", user.username.lower()) and search in f"{user.username}\n{user.name}".lower()
     ]
-    return build_page(call, found, lambda user: build_account_json(call, user))
+    return build_page(call, users, lambda user: build_account_json(call, user))
 
 
 def build_account_json(call: StandinCall, user: User) -> dict[str, Any]:
-    """An account as lists of members show it."""
+    """An account as in lists of members."""
     state = "blocked" if user.id in call.state.blocked else "active"
     return {**build_user_json(user, call.state.url), "state": state}
 
@@ -121,8 +120,8 @@ def build_account_json(call: StandinCall, user: User) -> dict[str, Any]:
 def _show_status(call: StandinCall) -> StandinAnswer:
     for user in call.state.users:
         if call.values["user"] in (str(user.id), user.username):
-            busy = "busy" if user.id in call.state.busy else None
-            body = {"emoji": None, "message": None, "availability": busy, "message_html": ""}
+            status = "busy" if user.id in call.state.busy else None
+            body = {"emoji": None, "message": None, "availability": status, "message_html": ""}
             return StandinAnswer(200, {**body, "clear_status_at": None})
     raise build_not_found("User")
 
@@ -136,13 +135,13 @@ def list_merge_requests(call: StandinCall) -> StandinAnswer:
     if query.get("state", "all") not in STATES:
         raise StandinApiError(400, {"error": "state does not have a valid value"})
     refresh(call.project)  # pushes since the last request have moved the branches
-    found = [each for each in call.project.merge_requests if _matches(each, query)]
-    moment = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
-    found.sort(
-        key=lambda each: (getattr(each, moment), each.iid),
+    matching = [each for each in call.project.merge_requests if _matches(each, query)]
+    order = "updated_at" if query.get("order_by") == "updated_at" else "created_at"
+    matching.sort(
+        key=lambda each: (getattr(each, order), each.iid),
         reverse=query.get("sort", "desc") == "desc",
     )
-    return build_page(call, found, lambda each: _build_json(call, each))
+    return build_page(call, matching, lambda each: _build_json(call, each))
 
 
 def create_merge_request(call: StandinCall) -> StandinAnswer:
@@ -171,7 +170,7 @@ def create_merge_request(call: StandinCall) -> StandinAnswer:
 
 
 def refresh(project: StandinProject) -> None:
-    """Give open merge requests the newest commit of their source branch, if it still exists."""
+    """Update open merge requests to the newest commit of their source branch, if it exists."""
     branches = read_heads(project.bare_repository)
     for request in project.merge_requests:
         if request.state == "opened":
@@ -184,7 +183,7 @@ def _build_json(call: StandinCall, request: StandinMergeRequest) -> Json:
 
 def _matches(request: StandinMergeRequest, query: dict[str, str]) -> bool:
     text = f"{request.title}\n{request.description or ''}".lower()
-    tests: dict[str, Callable[[str], bool]] = {
+    filters: dict[str, Callable[[str], bool]] = {
         "state": lambda value: value in ("all", request.state),
         "source_branch": lambda value: value == request.source_branch,
         "target_branch": lambda value: value == request.target_branch,
@@ -195,13 +194,15 @@ def _matches(request: StandinMergeRequest, query: dict[str, str]) -> bool:
         "author_id": lambda value: value == str(request.author.id),
         "author_username": lambda value: value == request.author.username,
     }
-    return all(tests[name](query[name]) for name in tests if name in query)
+    return all(matches(query[name]) for name, matches in filters.items() if name in query)
 
 
-def _has_labels(request: StandinMergeRequest, wanted: str) -> bool:
-    if wanted.lower() in ("none", "any"):
-        return bool(request.labels) == (wanted.lower() == "any")
-    return set(_split_names(wanted)) <= set(request.labels)
+def _has_labels(request: StandinMergeRequest, labels: str) -> bool:
+    if labels.lower() == "none":
+        return not request.labels
+    if labels.lower() == "any":
+        return bool(request.labels)
+    return set(_split_names(labels)) <= set(request.labels)
 
 
 def _check_target_project(project: StandinProject, body: Json) -> None:
@@ -214,19 +215,19 @@ def _check_branches(request: StandinMergeRequest, project: StandinProject) -> No
     if request.source_branch == request.target_branch:
         message = "You can't use same project/branch for source and target"
         raise StandinApiError(422, {"message": [message]})
-    branches = read_heads(project.bare_repository)
-    ends = {"source_branch": request.source_branch, "target_branch": request.target_branch}
-    missing = {name: ["does not exist"] for name, branch in ends.items() if branch not in branches}
+    heads = read_heads(project.bare_repository)
+    named = {"source_branch": request.source_branch, "target_branch": request.target_branch}
+    missing = {field: ["does not exist"] for field, name in named.items() if name not in heads}
     if missing:
         raise StandinApiError(400, {"message": missing})
 
 
 def check_conflict(request: StandinMergeRequest, project: StandinProject) -> None:
-    """409 if another one is open for its branch."""
-    ends = (request.source_branch, request.target_branch)
+    """409 if another merge request is open for the same branches."""
+    branches = (request.source_branch, request.target_branch)
     for other in project.merge_requests:
-        open_twin = other.state == "opened" and other is not request
-        if open_twin and (other.source_branch, other.target_branch) == ends:
+        is_open = other.state == "opened" and other is not request
+        if is_open and (other.source_branch, other.target_branch) == branches:
             message = "Another open merge request already exists for this source branch"
             raise StandinApiError(409, {"message": [f"{message}: !{other.iid}"]})
 
@@ -237,8 +238,8 @@ def set_fields(call: StandinCall, request: StandinMergeRequest, body: Json) -> N
     if not title.strip():
         raise StandinApiError(400, {"message": {"title": ["can't be blank"]}})
     if len(title) > LONGEST_TITLE:
-        problem = f"is too long (maximum is {LONGEST_TITLE} characters)"
-        raise StandinApiError(400, {"message": {"title": [problem]}})
+        text = f"is too long (maximum is {LONGEST_TITLE} characters)"
+        raise StandinApiError(400, {"message": {"title": [text]}})
     request.title = title
     request.description = body.get("description", request.description)
     request.target_branch = body.get("target_branch", request.target_branch)
@@ -258,14 +259,14 @@ def _change_people(call: StandinCall, request: StandinMergeRequest, body: Json) 
 
 
 def _find_people(call: StandinCall, ids: Any) -> list[User]:
-    """The accounts of these ids; GitLab drops unknown ones, and all but one on the free tier."""
-    wanted = {str(each) for each in _split_names(ids)}
-    found = [user for user in call.state.users if str(user.id) in wanted]
-    return found if call.state.paid_tier else found[:1]
+    """The accounts with these ids; GitLab drops unknown ones, and all but one on the free tier."""
+    names = set(_split_names(ids))
+    users = [user for user in call.state.users if str(user.id) in names]
+    return users if call.state.paid_tier else users[:1]
 
 
 def _change_labels(call: StandinCall, request: StandinMergeRequest, body: Json) -> None:
-    """Set, add, remove; a label that does not exist is created, as in GitLab."""
+    """Set, add and remove labels; missing ones are created, as in GitLab."""
     labels = _split_names(body["labels"]) if "labels" in body else list(request.labels)
     labels += _split_names(body.get("add_labels"))
     removed = _split_names(body.get("remove_labels"))
@@ -278,9 +279,9 @@ def _change_labels(call: StandinCall, request: StandinMergeRequest, body: Json) 
 
 
 def _split_names(value: Any) -> list[str]:
-    """A list, given as JSON or separated by commas."""
+    """The names in a list, from JSON or separated by commas."""
     parts = value if isinstance(value, list) else str(value or "").split(",")
-    return [text for part in parts if (text := str(part).strip())]
+    return list(filter(None, (str(part).strip() for part in parts)))
 
 
 PROJECT = "projects/{id}"
@@ -288,7 +289,7 @@ MERGE_REQUESTS = f"{PROJECT}/merge_requests"
 REPOSITORY = f"{PROJECT}/repository"
 
 # Roles and job tokens: GitLab's permissions, from lib/api/*.rb and "CI/CD job token" in its manual.
-# Protected branches are readable from Reporter up in new versions, older ones need a Maintainer.
+# In new versions a Reporter may read the protected branches, in older ones only a Maintainer.
 ENDPOINTS = (
     Endpoint("GET", "user", _show_user, scopes=READ_USER),
     Endpoint("GET", "personal_access_tokens/self", _show_own_token, scopes=None),

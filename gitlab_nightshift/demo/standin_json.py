@@ -1,4 +1,4 @@
-"""GitLab's JSON (API v4), with the fields that a client of the stand-in reads."""
+"""GitLab's JSON (API v4), with the fields that the stand-in's clients read."""
 
 import re
 from typing import Any
@@ -18,7 +18,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 
 Json = dict[str, Any]
 
-VARIABLES_FROM = {30: "developer", 40: "maintainer", 50: "owner", NOBODY: "no_one_allowed"}
+VARIABLE_ROLES = {30: "developer", 40: "maintainer", 50: "owner", NOBODY: "no_one_allowed"}
 # As Gitlab::Regex.merge_request_draft (lib/gitlab/regex/merge_requests.rb).
 DRAFT = compile_lazily(r"^\s*(\[draft\]|\(draft\)|draft:)", re.IGNORECASE)
 
@@ -57,9 +57,9 @@ def build_token_json(token: StandinToken) -> Json:
 
 
 def build_project_json(project: StandinProject, token: StandinToken | None) -> Json:
-    """A project; ``permissions`` only for a token."""
+    """A project; without a token, it has no ``permissions``."""
     namespace, _, name = project.path.rpartition("/")
-    shown = {
+    data = {
         "id": project.id,
         "name": name,
         "path": name,
@@ -75,15 +75,13 @@ def build_project_json(project: StandinProject, token: StandinToken | None) -> J
         "merge_requests_enabled": project.merge_requests_enabled,
     }
     if token is None:
-        return shown
+        return data
     access = {"access_level": token.access_level} if token.access_level else None
     if token.access_level >= MAINTAINER:
-        shown["ci_push_repository_for_job_token_allowed"] = project.job_token_pushes
-        shown["restrict_user_defined_variables"] = True
-        shown["ci_pipeline_variables_minimum_override_role"] = VARIABLES_FROM[
-            project.variables_role
-        ]
-    return {**shown, "permissions": {"project_access": access, "group_access": None}}
+        role = VARIABLE_ROLES[project.variables_role]
+        data["restrict_user_defined_variables"] = True
+        data["ci_pipeline_variables_minimum_override_role"] = role
+    return {**data, "permissions": {"project_access": access, "group_access": None}}
 
 
 def build_label_json(label: StandinLabel) -> Json:
@@ -98,7 +96,7 @@ def build_label_json(label: StandinLabel) -> Json:
 
 
 def build_protected_branch_json(name: str, number: int) -> Json:
-    """A protected branch or wildcard, open to Maintainers as GitLab protects by default."""
+    """A protected branch or wildcard, to which Maintainers may push, GitLab's default."""
     maintainers = [{"access_level": MAINTAINER, "access_level_description": "Maintainers"}]
     return {
         "id": number,
@@ -151,9 +149,9 @@ def build_merge_request_json(
         "force_remove_source_branch": request.remove_source_branch,
         "should_remove_source_branch": None,
         "squash": request.squash,
-        "user_notes_count": sum(not note.system for note in request.notes),
+        "user_notes_count": len([note for note in request.notes if not note.system]),
         "merge_when_pipeline_succeeds": request.auto_merge,
-        "blocking_discussions_resolved": True,  # as in a project that does not ask for it
+        "blocking_discussions_resolved": True,  # as in a project that does not require it
         "references": {"short": short, "relative": short, "full": f"{project.path}{short}"},
         "web_url": request.web_url,
         "created_at": request.created_at,

@@ -1,4 +1,4 @@
-"""The stand-in's bare repositories: creating them, GitLab's push checks, reading commits."""
+"""Creates the stand-in's bare repositories, with GitLab's push checks, and reads commits."""
 
 import re
 from collections.abc import Iterator
@@ -9,12 +9,23 @@ from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.repository.git_formats import write_git_folder
 
 PUSH_LOG = "standin-pushes"
-COMMIT_FORMAT = "%x00".join(
-    ["%H", "%h", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%s", "%B"]
-)
+COMMIT_FIELDS = {  # of the API, with placeholders of git log
+    "id": "%H",
+    "short_id": "%h",
+    "parent_ids": "%P",
+    "author_name": "%an",
+    "author_email": "%ae",
+    "authored_date": "%aI",
+    "committer_name": "%cn",
+    "committer_email": "%ce",
+    "committed_date": "%cI",
+    "title": "%s",
+    "message": "%B",
+}
+COMMIT_FORMAT = "%x00".join(COMMIT_FIELDS.values())
 DELETED, ADDED, RENAMED = "D", "A", "R"
 
-# GitLab also serves commits that no branch points at, as a runner fetches by commit id.
+# A runner fetches by commit id, so GitLab also serves commits that no branch points at.
 CONFIG = """
 [http]
 \treceivepack = true
@@ -52,7 +63,7 @@ while read -r old new ref; do
 done
 """
 
-# Push options are numbered variables (githooks(5), pre-receive); sh has no indirect expansion.
+# Push options are in numbered variables (githooks(5), pre-receive); sh has no indirect expansion.
 POST_RECEIVE = f"""#!/bin/sh
 [ -n "$STANDIN_ACCESS_LEVEL" ] || exit 0  # it is set for pushes over HTTP only
 while read -r old new ref; do
@@ -68,8 +79,8 @@ done >> {PUSH_LOG}
 """
 
 
-def create_bare(path: Path, default_branch: str) -> None:
-    """An empty bare repository that can be pushed to over HTTP."""
+def create_bare_repository(path: Path, default_branch: str) -> None:
+    """Create an empty bare repository that accepts pushes over HTTP."""
     write_git_folder(path, {"core.bare": "true"}, head=f"ref: refs/heads/{default_branch}")
     with (path / "config").open("a") as config:
         config.write(CONFIG)
@@ -81,16 +92,17 @@ def create_bare(path: Path, default_branch: str) -> None:
 
 
 def read_heads(bare: Path) -> dict[str, str]:
-    """Every branch and its commit: read from files, as a process at each request would be slow."""
-    top, found = bare / "refs/heads", {}
+    """Branch → commit. Read from files, as a process for each request would be slow."""
+    heads: dict[str, str] = {}
+    packed, loose = bare / "packed-refs", bare / "refs/heads"
+    if packed.exists():
+        lines = (line.partition(" refs/heads/") for line in packed.read_text().splitlines())
+        heads = {name: sha for sha, _, name in lines if name}
     # A loose ref takes precedence over a packed one (git-pack-refs(1)).
-    if (packed := bare / "packed-refs").exists():
-        rows = (line.partition(" refs/heads/") for line in packed.read_text().splitlines())
-        found = {name: sha for sha, _, name in rows if name}
-    for file in top.rglob("*"):
+    for file in loose.rglob("*"):
         if file.suffix != ".lock" and file.is_file():
-            found[str(file.relative_to(top))] = file.read_text().strip()
-    return found
+            heads[str(file.relative_to(loose))] = file.read_text().strip()
+    return heads
 
 
 def resolve(git: Git, bare: Path, ref: str) -> str | None:
@@ -113,30 +125,17 @@ def find_merge_base(git: Git, bare: Path, old: str, new: str) -> str:
 
 
 def read_commits(git: Git, bare: Path, *revisions: str) -> list[dict[str, Any]]:
-    """Commits as the API shows them, oldest first; ``revisions`` as ``git log`` takes them."""
-    form = f"--format={COMMIT_FORMAT}%x00%x00"
+    """Commits as the API shows them, oldest first; ``revisions`` are arguments of ``git log``."""
     # Separated by NULs, which no message can contain.
-    text = git.run("log", "--reverse", form, *revisions, cwd=bare).decode(errors="replace")
+    log_format = f"--format={COMMIT_FORMAT}%x00%x00"
+    text = git.run("log", "--reverse", log_format, *revisions, cwd=bare).decode(errors="replace")
     return [_parse_commit(entry.lstrip("\n")) for entry in text.split("\0\0\n") if entry.strip()]
 
 
 def _parse_commit(entry: str) -> dict[str, Any]:
-    full, short, parents, author, author_mail, authored, *rest = entry.split("\0")
-    committer, committer_mail, committed, title, message = rest
-    return {
-        "id": full,
-        "short_id": short,
-        "parent_ids": parents.split(),
-        "title": title,
-        "message": message,
-        "author_name": author,
-        "author_email": author_mail,
-        "authored_date": authored,
-        "committer_name": committer,
-        "committer_email": committer_mail,
-        "committed_date": committed,
-        "created_at": committed,
-    }
+    data: dict[str, Any] = dict(zip(COMMIT_FIELDS, entry.split("\0"), strict=True))
+    parents = data["parent_ids"].split()
+    return {**data, "parent_ids": parents, "created_at": data["committed_date"]}
 
 
 def read_diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]:
@@ -151,10 +150,10 @@ def read_diffs(git: Git, bare: Path, old: str, new: str) -> list[dict[str, Any]]
 def _parse_raw_entries(raw: str) -> Iterator[tuple[str, str, str, str, str]]:
     # git-diff(1), RAW OUTPUT FORMAT: with -z a rename or a copy has two paths.
     fields = iter(raw.split("\0"))
-    for head in fields:
-        if not head:
+    for header in fields:
+        if not header:
             return
-        old_mode, new_mode, _, _, status = head[1:].split(" ")
+        old_mode, new_mode, _, _, status = header[1:].split(" ")
         old_path = next(fields)
         new_path = next(fields) if status[0] in "RC" else old_path
         yield old_mode, new_mode, status[0], old_path, new_path

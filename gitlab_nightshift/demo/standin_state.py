@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from gitlab_nightshift.demo.standin_repository import create_bare
+from gitlab_nightshift.demo.standin_repository import create_bare_repository
 from gitlab_nightshift.repository.git import Git
 from gitlab_nightshift.repository.http_backend import build_server_git
 
@@ -47,7 +47,7 @@ class StandinAnswer:
 
 GUEST, REPORTER, DEVELOPER, MAINTAINER = 10, 20, 30, 40
 NOBODY = 60
-"""Above every role: nobody may set a pipeline's variables."""
+"""Above every role: a ``variables_role`` that nobody has."""
 DEFAULT_SCOPES = ("api", "write_repository")
 FIRST_IDS = {
     "user": 101,
@@ -75,10 +75,10 @@ class User:
 class StandinToken:
     """A client's token: ``personal`` is sent as PRIVATE-TOKEN or Bearer, ``job`` as JOB-TOKEN.
 
-    ``access_level`` is the role on every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
-    40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is GitLab's
-    word for an invalid token, "" for a valid one. A fine-grained token has only the scope
-    ``granular`` and may do all but ``lacking``, such as ``"POST projects/{id}/labels"``.
+    ``access_level`` is the role in every project: 0 none, 10 Guest, 20 Reporter, 30 Developer,
+    40 Maintainer, 50 Owner. ``expires_at`` is a date, None for never; ``ended`` is why the token is
+    invalid, "" for a valid one. A fine-grained token has only the scope ``granular``, and all
+    permissions except ``lacking``, such as ``"POST projects/{id}/labels"``.
     """
 
     id: int
@@ -93,7 +93,7 @@ class StandinToken:
 
     @property
     def fine_grained(self) -> bool:
-        """True if scopes do not restrict it."""
+        """True if the token has permissions instead of scopes."""
         return self.scopes == {"granular"}
 
 
@@ -109,8 +109,8 @@ class StandinLabel:
 
 @dataclass(frozen=True)
 class StandinNote:
-    """A comment; those of one ``thread`` belong together. ``resolvable``: its thread can be
-    resolved; ``position`` is its place in the diff."""
+    """A comment. ``thread`` is its thread's id; ``resolvable``: the thread can be resolved;
+    ``position`` is its place in the diff."""
 
     id: int
     body: str
@@ -155,8 +155,8 @@ class StandinMergeRequest:
     closed_at: str | None = None
     merged_at: str | None = None
 
-    def settle(self, state: MergeRequestState) -> None:
-        """Close, merge (the record only, no commit is made) or reopen it."""
+    def change_state(self, state: MergeRequestState) -> None:
+        """Close, merge (only this record, without a commit) or reopen it."""
         now = build_timestamp()
         self.state, self.updated_at = state, now
         self.closed_at = now if state == "closed" else None
@@ -180,7 +180,6 @@ class StandinProject:
     merge_requests: list[StandinMergeRequest] = field(default_factory=list)
     archived: bool = False
     merge_requests_enabled: bool = True
-    job_token_pushes: bool = False
     variables_role: int = DEVELOPER
 
     @property
@@ -197,7 +196,7 @@ class StandinProject:
 
 
 class State:
-    """The whole instance; ``lock`` is held while an API request is answered."""
+    """The state of the instance; ``lock`` is held while an API request is answered."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root, self.url, self.paid_tier = root, url, True
@@ -235,10 +234,10 @@ class State:
         ended: Literal["", "expired", "revoked"] = "",
     ) -> StandinToken:
         """A token of a user, with its scopes and its role on every project."""
-        number, rights = self.allocate_id("token"), frozenset(scopes)
-        made = StandinToken(number, token, user, rights, access_level, kind, expires_at, ended)
-        self.tokens.append(made)
-        return made
+        token_id, unique = self.allocate_id("token"), frozenset(scopes)
+        new = StandinToken(token_id, token, user, unique, access_level, kind, expires_at, ended)
+        self.tokens.append(new)
+        return new
 
     def add_project(
         self,
@@ -249,7 +248,7 @@ class State:
     ) -> StandinProject:
         """A new project, ``group/name``, with an empty repository to push to."""
         bare = self.root / "repositories" / f"{path}.git"
-        create_bare(bare, default_branch)
+        create_bare_repository(bare, default_branch)
         project = StandinProject(
             id=self.allocate_id("project"),
             path=path,

@@ -1,9 +1,10 @@
 """The merge request of a demo as its reviewer would see it in GitLab, as text for a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gitlab_nightshift.demo.demo_night import ABOUT, OUTPUT, Demo
+from gitlab_nightshift.demo.demo_night import ABOUT_FILE, OUTPUT, Demo
 from gitlab_nightshift.demo.standin_repository import find_merge_base, read_commits, read_diffs
 from gitlab_nightshift.demo.standin_state import (
     StandinLabel,
@@ -18,24 +19,23 @@ if TYPE_CHECKING:
 
 WIDTH = 92
 """Columns; only code may be wider."""
-# SGR parameters (ECMA-48, 8.3.117; 38;5 and 48;5 are xterm's 256 colours).
+# SGR parameters (ECMA-48, 8.3.117; 38;5 and 48;5 are xterm's 256 colors).
 BOLD, DIM, REVERSE, RED, GREEN, CODE, WHITE = "1", "2", "7", "31", "32", "36", "38;5;231"
 RESET, NO_BREAK = "\x1b[0m", "\xa0"
-_CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
+_STYLED_CODE = compile_lazily(r"\x1b\[36m(.*?)\x1b\[0m")
 _STYLE = compile_lazily(r"\x1b\[[\d;]*m")
-_SEPARATED = {
+_BEFORE_EMPTY_LINE = {
     *("paragraph_close", "bullet_list_close", "ordered_list_close"),
     *("fence", "code_block", "hr", "blockquote_close"),
 }
-"""Tokens of markdown-it after which an empty line follows."""
+"""Tokens of markdown-it that are followed by an empty line."""
 
 
 def render_demo(demo: Demo, colour: bool) -> str:
     """Title, people, labels, description, commit and changes, as GitLab and git have them."""
-    text = "\n".join([*_render_project(demo.project), "", *_render_closing(demo)]).replace(
-        NO_BREAK, " "
-    )
-    return text if colour else _STYLE.sub("", _CODE.sub(r"`\1`", text))
+    text = "\n".join([*_render_project(demo.project), "", *_render_closing(demo)])
+    text = text.replace(NO_BREAK, " ")
+    return text if colour else _STYLE.sub("", _STYLED_CODE.sub(r"`\1`", text))
 
 
 def _render_project(project: StandinProject) -> Iterator[str]:
@@ -55,9 +55,9 @@ def _render_merge_request(project: StandinProject, request: StandinMergeRequest)
     yield ""
     yield from _render_markdown(request.description or "")
     git, bare = project.git, project.bare_repository
-    made = read_commits(git, bare, f"{project.default_branch}..{request.sha}")
-    yield _render_heading(f"Commits ({len(made)})")
-    for commit in made:
+    commits = read_commits(git, bare, f"{project.default_branch}..{request.sha}")
+    yield _render_heading(f"Commits ({len(commits)})")
+    for commit in commits:
         yield from _render_commit(commit)
     base = find_merge_base(git, bare, project.default_branch, request.sha)
     for change in read_diffs(git, bare, base, request.sha):
@@ -66,19 +66,17 @@ def _render_merge_request(project: StandinProject, request: StandinMergeRequest)
 
 
 def _render_head(project: StandinProject, request: StandinMergeRequest) -> Iterator[str]:
-    state = {"opened": "Open"}.get(request.state, request.state.capitalize())
-    branches = (
-        f"{_style_text(request.source_branch, CODE)} → {_style_text(request.target_branch, CODE)}"
-    )
+    state = "Open" if request.state == "opened" else request.state.capitalize()
+    source, target = request.source_branch, request.target_branch
+    branches = f"{_style_text(source, CODE)} → {_style_text(target, CODE)}"
     labels = {label.name: label for label in project.labels}
-    then = "delete the source branch" if request.remove_source_branch else ""
     rows = {
         "state": f"{_style_text(state, GREEN, BOLD)} · {branches}",
         "author": _format_names([request.author]),
         "reviewer": _format_names(request.reviewers),
         "assignee": _format_names(request.assignees),
         "labels": " ".join(_render_label(labels[name]) for name in request.labels),
-        "on merge": then,
+        "on merge": "delete the source branch" if request.remove_source_branch else "",
     }
     for name, value in rows.items():
         if value:
@@ -90,23 +88,23 @@ def _format_names(users: list[User]) -> str:
 
 
 def _render_label(label: StandinLabel) -> str:
-    """The name on the label's colour, in the 256-colour palette."""
-    # The cube of 6 by 6 by 6 colours that begins at 16 (xterm, 256 colours).
-    red, green, blue = (round(int(label.color[at : at + 2], 16) / 51) for at in (1, 3, 5))
+    """The name on the label's color, in the 256-color palette."""
+    # The cube of 6 by 6 by 6 colors that begins at 16 (xterm, 256 colors).
+    red, green, blue = (round(channel / 51) for channel in bytes.fromhex(label.color[1:]))
     return _style_text(f" {label.name} ", f"48;5;{16 + 36 * red + 6 * green + blue}", WHITE)
 
 
 def _render_commit(commit: dict[str, Any]) -> Iterator[str]:
-    who = f"{commit['author_name']} <{commit['author_email']}>"
-    yield f"{_style_text(commit['short_id'], CODE)} {commit['title']} {_style_text(who, DIM)}"
-    for line in commit["message"].strip().split("\n")[2:]:
+    author = f"{commit['author_name']} <{commit['author_email']}>"
+    yield f"{_style_text(commit['short_id'], CODE)} {commit['title']} {_style_text(author, DIM)}"
+    for line in commit["message"].strip().split("\n")[2:]:  # the message's body
         yield f"         {line}".rstrip()
 
 
 def _render_change(change: dict[str, Any]) -> Iterator[str]:
     lines = change["diff"].splitlines()
-    counts = [sum(line.startswith(sign) for line in lines) for sign in "+-"]
-    added, deleted = _style_text(f"+{counts[0]}", GREEN), _style_text(f"-{counts[1]}", RED)
+    counts = Counter(line[:1] for line in lines)
+    added, deleted = _style_text(f"+{counts['+']}", GREEN), _style_text(f"-{counts['-']}", RED)
     yield f"{_render_heading(change['new_path'])} {added} {deleted}"
     styles = {"+": GREEN, "-": RED, "@": DIM}
     for line in lines:
@@ -121,32 +119,33 @@ def _render_markdown(text: str) -> Iterator[str]:
     from markdown_it import MarkdownIt
 
     lists: list[str] = []
-    indent, first, heading = "", "", False
+    indent, first_indent, is_heading = "", "", False
     for token in MarkdownIt("commonmark").parse(text):
         if token.type.endswith("_list_open"):
             lists.append("•" if token.markup in "-*+" else "")
         elif token.type.endswith("_list_close"):
             lists.pop()
         elif token.type == "list_item_open":
-            first = f"{'    ' * (len(lists) - 1)}  {lists[-1] or f'{token.info}.'} "
-            indent = " " * len(first)
+            first_indent = f"{'    ' * (len(lists) - 1)}  {lists[-1] or f'{token.info}.'} "
+            indent = " " * len(first_indent)
         elif token.type == "inline":
             line = _render_inline(token.children or [])
-            yield from _wrap_text(_render_heading(line) if heading else line, indent, first)
-            first = indent
+            line = _render_heading(line) if is_heading else line
+            yield from _wrap_text(line, indent, first_indent)
+            first_indent = indent
         elif token.type == "hr":
             yield _style_text("─" * WIDTH, DIM)
         elif token.type in ("fence", "code_block"):
             yield from (f"    {line}" for line in token.content.splitlines())
-        heading = token.type == "heading_open"
-        # nesting is 1 for an opening token, 0 for one without content, -1 for a closing one.
-        if token.level == 0 and token.nesting <= 0 and token.type in _SEPARATED:
-            indent, first = "", ""
+        is_heading = token.type == "heading_open"
+        # nesting: 1 for an opening token, 0 for a self-contained one, -1 for a closing one.
+        if token.level == 0 and token.nesting <= 0 and token.type in _BEFORE_EMPTY_LINE:
+            indent, first_indent = "", ""
             yield ""
 
 
 def _render_inline(tokens: "Sequence[Token]") -> str:
-    """The text of one block, on one line."""
+    """The text of one block on one line, with styles."""
     rendered, link = "", ""
     for token in tokens:
         if token.type == "code_inline":
@@ -167,15 +166,15 @@ def _render_inline(tokens: "Sequence[Token]") -> str:
     return rendered.replace("\u200b", "")
 
 
-def _wrap_text(text: str, indent: str, first: str) -> Iterator[str]:
-    line, used = first, len(first)
+def _wrap_text(text: str, indent: str, first_indent: str) -> Iterator[str]:
+    line, line_width = first_indent, len(first_indent)
     for word in text.split(" "):
-        width = len(_STYLE.sub("", word))
-        # A word that is longer than a line gets one of its own.
-        if used > len(indent) and used + width > WIDTH:
+        word_width = len(_STYLE.sub("", word))
+        # A word that is longer than a line gets its own line.
+        if line_width > len(indent) and line_width + word_width > WIDTH:
             yield line.rstrip()
-            line, used = indent, len(indent)
-        line, used = f"{line}{word} ", used + width + 1
+            line, line_width = indent, len(indent)
+        line, line_width = f"{line}{word} ", line_width + word_width + 1
     yield line.rstrip()
 
 
@@ -195,6 +194,6 @@ def _render_closing(demo: Demo) -> Iterator[str]:
         "report.html": "the night as a page",
         "bundle/": "the change as a patch, with its proof",
         "logs/": "what the agents and the commands printed",
-        ABOUT: "what the other files are",
+        ABOUT_FILE: "what the other files are",
     }
-    yield from (f"  {name:<20} {what}" for name, what in rows.items())
+    yield from (f"  {name:<20} {text}" for name, text in rows.items())

@@ -242,8 +242,8 @@ def list_nights_tonight(choice: FleetChoice, project: FleetProject) -> list[Flee
 def rank(project: FleetProject, now: dt.datetime) -> tuple[int, float, str, int]:
     """The sort key of a project: the fewest recent nights first, then the best merge rate, then the
     longest time without a night."""
-    times = [parse_moment(night.created) for night in project.nights]
-    recent = [time for time in times if time > now - RECENT_WITHIN]
+    start = now - RECENT_WITHIN
+    recent = [night for night in project.nights if parse_moment(night.created) > start]
     last = project.nights[0].created if project.nights else ""
     return (
         len(recent),

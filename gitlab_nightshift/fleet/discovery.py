@@ -5,6 +5,7 @@
 import datetime as dt
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gitlab_nightshift.fleet.fleet_settings import FleetFile, FleetSettings, parse_moment
@@ -38,8 +39,7 @@ _UNSUPPORTED_FACTS = {
 def discover(api: FleetApi, settings: FleetSettings) -> Discovery:
     """Find the projects, each once. Raises ApiError.
 
-    Archived, empty, forked and opted-out ones are included, so that the plan can tell why they get
-    no night."""
+    Archived, empty, forked and opted-out ones are included, so that the plan can say why."""
     by_id: dict[int, FleetProject] = {}
     missing_groups = []
     for group in settings.groups:
@@ -133,8 +133,7 @@ def includes_template(text: str) -> bool:
 
 
 def read_night_settings(text: str | None) -> NightSettings:
-    """The settings that a fleet needs from ``nightshift.yaml``; the night itself checks the whole
-    file."""
+    """The settings that a fleet needs; the night itself checks the whole ``nightshift.yaml``."""
     if text is None:
         return _DEFAULTS
     from gitlab_nightshift.policy.settings_parser import load_documents
@@ -163,7 +162,6 @@ def read_night_settings(text: str | None) -> NightSettings:
 
 
 def _read_amount(value: Any) -> float:
-    """A positive number; 0.0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value < 1e6 else 0.0
 
@@ -249,9 +247,8 @@ def read_costs(api: FleetApi, projects: Iterable[FleetProject], request: CostReq
         for night in list_nights(api, project, request.since, request.known)
         if not night.running and build_key(project, night) not in costs
     ]
-    answers = list(
-        api.map_concurrently(lambda pair: _read_cost(api, *pair, request.settings), unread)
-    )
+    read = partial(_read_cost, api, request.settings)
+    answers = list(api.map_concurrently(read, unread))
     costs |= {answer.night: answer for answer in answers if isinstance(answer, NightCost)}
     errors = [answer for answer in answers if isinstance(answer, ApiError)]
     if not errors:
@@ -280,9 +277,10 @@ def list_nights(
 
 
 def _read_cost(
-    api: FleetApi, project: FleetProject, night: FleetNight, settings: FleetSettings
+    api: FleetApi, settings: FleetSettings, project_night: tuple[FleetProject, FleetNight]
 ) -> NightCost | ApiError:
     """The night's cost; the error if its result may exist, so that the next plan asks again."""
+    project, night = project_night
     limit, day = find_limit(project, settings), night.created[:10]
     if not night.started:  # cancelled before a runner took it
         return NightCost(build_key(project, night), day, 0.0, limit)

@@ -9,6 +9,7 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -205,18 +206,8 @@ def _read_night(api: FleetApi, project: FleetProject, night: FleetNight) -> tupl
 
 def encode_nights(nights: Nights) -> str:
     """The file's text: an array for each night keeps it small."""
-    rows = [
-        [
-            key,
-            night.project,
-            night.started,
-            night.outcome,
-            night.category,
-            night.cost_usd,
-            night.failure,
-        ]
-        for key, night in sorted(nights.items())
-    ]
+    get_fields = attrgetter("project", "started", "outcome", "category", "cost_usd", "failure")
+    rows = [[key, *get_fields(night)] for key, night in sorted(nights.items())]
     return json.dumps({"version": NIGHTS_VERSION, "nights": rows}, separators=(",", ":"))
 
 
@@ -231,16 +222,10 @@ def decode_nights(data: bytes, server_url: str) -> Nights:
 def _decode_row(row: list[Any], server_url: str) -> tuple[str, PastNight]:
     key, project, started, outcome, category, cost_usd, failure = row
     pipeline = str(key).partition("/")[2]
-    return str(key), PastNight(
-        str(project),
-        pipeline,
-        f"{server_url}/{project}/-/pipelines/{pipeline}",
-        str(started),
-        str(outcome),
-        str(category),
-        None if cost_usd is None else float(cost_usd),
-        str(failure),
-    )
+    url = f"{server_url}/{project}/-/pipelines/{pipeline}"
+    cost = None if cost_usd is None else float(cost_usd)
+    texts = (str(started), str(outcome), str(category))
+    return str(key), PastNight(str(project), pipeline, url, *texts, cost, str(failure))
 
 
 # --- the report -----------------------------------------------------------------------------------

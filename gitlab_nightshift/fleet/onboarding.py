@@ -45,13 +45,11 @@ class OnboardingRow:
 def read_requests(api: FleetApi, projects: Iterable[FleetProject]) -> dict[int, OnboardingRequest]:
     """The newest onboarding merge request of each project that has one, by the project's id.
     Raises ApiError."""
-    requests: dict[int, OnboardingRequest] = {}
     paths = [project.path for project in projects]
-    for node in api.list_by_paths(_REQUESTS, paths, {"branches": [BRANCH]}):
-        project_id = read_global_id(node.get("id"))
-        if request := _read_request(project_id, node):
-            requests[project_id] = request
-    return requests
+    nodes = api.list_by_paths(_REQUESTS, paths, {"branches": [BRANCH]})
+    by_id = ((read_global_id(node.get("id")), node) for node in nodes)
+    requests = {project_id: _read_request(project_id, node) for project_id, node in by_id}
+    return {project_id: request for project_id, request in requests.items() if request}
 
 
 def _read_request(project: int, node: Node) -> OnboardingRequest | None:
@@ -79,13 +77,12 @@ def choose_projects(
 
 def _limit(rows: Iterable[OnboardingRow], asks_left: int) -> Iterator[OnboardingRow]:
     for row in rows:
-        if row.state != "ask":
-            yield row
-        elif asks_left > 0:
-            asks_left -= 1
-            yield row
-        else:
+        if row.state == "ask" and asks_left <= 0:
             yield OnboardingRow(row.project, "later", "enough onboarding requests are open")
+            continue
+        if row.state == "ask":
+            asks_left -= 1
+        yield row
 
 
 def _judge(

@@ -100,10 +100,10 @@ def describe_own_expiry(client: "Client", today: date) -> str:
 
 def _read_token_state(project: Project) -> _TokenState | Rotation:
     variables = [each for each in project.ci_settings.list_variables() or () if each.key == TOKEN]
-    if not variables:
-        return Rotation("not ours", f"no variable {TOKEN} of its own")
-    if len(variables) > 1:
-        return Rotation("not ours", f"{len(variables)} variables {TOKEN}")
+    if len(variables) != 1:
+        count = f"{len(variables)} variables {TOKEN}"
+        text = count if variables else f"no variable {TOKEN} of its own"
+        return Rotation("not ours", text)
     listed = project.setup.list_tokens()
     tokens = [each for each in listed if each.name == NAME and not each.revoked]
     if not tokens:
@@ -130,9 +130,10 @@ def _replace(project: Project, current: _TokenState, today: date) -> Rotation:
     project.setup.replace_secret(secret)
     _verify_stored(project, secret)
     if _is_night_running(project):  # it started with the old token
-        text = f"until {expires_on}; the old one is revoked after tonight's night"
-        return Rotation("rotated", text)
-    return Rotation("rotated", f"until {expires_on}; {_revoke(project, current.tokens)}")
+        old = "the old one is revoked after tonight's night"
+    else:
+        old = _revoke(project, current.tokens)
+    return Rotation("rotated", f"until {expires_on}; {old}")
 
 
 def _verify_stored(project: Project, secret: NewSecret) -> None:

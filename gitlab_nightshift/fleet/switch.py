@@ -114,7 +114,6 @@ def _build_failure(place: str, error: NightshiftError) -> SwitchLine:
 def _list_projects(
     api: FleetApi, group: str
 ) -> tuple[Sequence[SwitchedProject], Sequence[SwitchLine]]:
-    """The projects, or else a line about the failure."""
     try:
         projects = list_switched_projects(api, group)
         if projects is None:
@@ -152,7 +151,6 @@ def _list_differences(
 
 
 def _describe_setting(setting: SwitchSetting, *, off: bool) -> SwitchLine:
-    """A line about a setting that differs from the group's switch, which is ``off``."""
     value = "a hidden value" if setting.value is None else setting.value
     text = f"{setting.place}: {setting.level} variable {ENABLED_VARIABLE}={value}"
     return SwitchLine("overrides" if off else "still off", text, failed=off)

@@ -26,12 +26,7 @@ from gitlab_nightshift.fleet.fleet_settings import (
 from gitlab_nightshift.gitlab.api_error import ApiError, transient
 from gitlab_nightshift.gitlab.fleet_api import ControlJob, FleetApi
 from gitlab_nightshift.gitlab.project_settings import FLEET_SCHEDULE, Schedule
-from gitlab_nightshift.records.fleet_records import (
-    FleetPlan,
-    NightCost,
-    PlannedProject,
-    StartDecision,
-)
+from gitlab_nightshift.records.fleet_records import FleetPlan, NightCost, PlannedProject
 from gitlab_nightshift.records.storage import build_record
 from gitlab_nightshift.settings.load import build_mistakes_error
 
@@ -96,8 +91,7 @@ def plan_fleet(
 
 
 def read_last_plan(api: FleetApi, folder: Path, control: ControlJob | None) -> LastPlan:
-    """The last plan, from ``fleet-plan.json`` in ``folder``, else from the control project's
-    pipelines."""
+    """The last plan, from ``fleet-plan.json`` in ``folder``, else from the control project."""
     try:
         data: bytes | None = (folder / PLAN_FILE).read_bytes()
     except OSError:
@@ -123,8 +117,8 @@ def format_plan(plan: FleetPlan) -> Iterator[str]:
     for row in plan.projects:
         hour = f"{dt.datetime.fromisoformat(row.at):%H:%M}Z" if row.decision == "later" else ""
         yield f"{row.decision:7} {row.path:{width}}  {row.reason} {hour}".rstrip()
-    counts = Counter(row.decision for row in plan.projects)
-    decisions: tuple[StartDecision, ...] = ("start", "later", "wait", "started", "no")
+    counts = Counter[str](row.decision for row in plan.projects)
+    decisions = ("start", "later", "wait", "started", "no")
     yield f"night of {plan.night}, {plan.window_start} to {plan.window_end}"
     yield ", ".join(f"{counts[decision]} {decision}" for decision in decisions)
     yield (
@@ -234,9 +228,8 @@ def _play(api: FleetApi, project: PlannedProject, schedule: int, since: str) -> 
                 return StartResult(project.path, "started", f"pipeline {pipelines[-1]}")
             continue
         return _wait_for_pipeline(api, project, schedule, since)
-    return StartResult(
-        project.path, "failed", f"GitLab refused the play {MOST_PLAYS} times: {message}"
-    )
+    text = f"GitLab refused the play {MOST_PLAYS} times: {message}"
+    return StartResult(project.path, "failed", text)
 
 
 def _wait_for_pipeline(

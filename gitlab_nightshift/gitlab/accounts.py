@@ -140,10 +140,9 @@ def is_bot_name(username: str) -> bool:
 def find_members(
     client: "Client", project: str, users: Iterable[int], least_level: int
 ) -> frozenset[int]:
-    """The active ones of these users with at least this access level, inherited or not. Users are
-    ids; 0 is nobody."""
+    """The active ones of these users (ids) with at least this access level, inherited or not."""
     # Only one page of members is read, so more ids would be of no use.
-    ids = sorted(set(users) - {0})[:PAGE_SIZE]
+    ids = sorted(set(users) - {0})[:PAGE_SIZE]  # 0 is nobody
     if not ids:  # without ids, GitLab would list every member
         return frozenset()
     path = f"{build_project_path(project)}/members/all"

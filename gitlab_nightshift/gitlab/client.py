@@ -125,8 +125,7 @@ class Client(gitlab.Gitlab):
         return self.retry_policy.call_with_retries(download_once, transient)
 
     def read_tail(self, path: str, size: int, most: int) -> bytes:
-        """The last ``size`` bytes of a text, or of its beginning if it has more than ``most``
-        bytes."""
+        """The last ``size`` bytes of a text, of which about ``most`` bytes are read at most."""
 
         def read_once() -> bytes:
             tail, bytes_read = b"", 0
@@ -215,8 +214,7 @@ class Client(gitlab.Gitlab):
             raise self._build_unreachable_error(
                 f"it redirects to {target}; use the final address", lasting=True
             ) from None
-        # A RequestException is an OSError.
-        except (OSError, urllib3.exceptions.LocationParseError) as error:
+        except (OSError, urllib3.exceptions.LocationParseError) as error:  # RequestException too
             reason, lasting = _describe_failure(error, self.timeout)
             raise self._build_unreachable_error(reason, lasting=lasting) from None
 
@@ -268,9 +266,8 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
     if type(error) is OSError and error.errno is None:
         return "REQUESTS_CA_BUNDLE names a file of certificates that does not exist", True
     chain = list(_list_causes(error))
-    known_failures: tuple[
-        tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...
-    ] = (
+    failures: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str, bool], ...]
+    failures = (
         (requests.Timeout, f"no answer within {timeout_s:.0f} s", False),
         (
             (requests.exceptions.SSLError, ssl.SSLError),
@@ -287,7 +284,7 @@ def _describe_failure(error: BaseException, timeout_s: float | None) -> tuple[st
         ),
         (requests.exceptions.MissingSchema, "its address lacks http:// or https://", True),
     )
-    for types, text, lasting in known_failures:
+    for types, text, lasting in failures:
         if any(isinstance(cause, types) for cause in chain):
             return text, lasting
     return "the connection was lost", False

@@ -164,9 +164,8 @@ class FleetApi:
     def _connect(self, retry_policy: RetryPolicy) -> "Client":
         from gitlab_nightshift.gitlab.client import Client
 
-        return Client(
-            self.server_url, self._token, timeout_s=self._timeout_s, retry_policy=retry_policy
-        )
+        timeout_s = self._timeout_s
+        return Client(self.server_url, self._token, timeout_s=timeout_s, retry_policy=retry_policy)
 
     def map_concurrently(
         self, ask: Callable[[Item], Answer], items: Sequence[Item]

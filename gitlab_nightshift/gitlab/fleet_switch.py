@@ -102,8 +102,7 @@ class GroupSwitch:
         self._client.send_idempotent(self._client.http_put, path, post_data=data)
 
     def delete(self) -> None:
-        """Delete the variable. If it is missing, an earlier request has deleted it, whose answer
-        was lost."""
+        """Delete the variable, unless an earlier request did so whose answer was lost."""
         query = {"filter[environment_scope]": ALL_ENVIRONMENTS}
         path, client = f"{self._path}/{ENABLED_VARIABLE}", self._client
         delete = partial(client.send_idempotent, client.http_delete, path, query_data=query)
@@ -146,18 +145,15 @@ def list_pipeline_settings(project: str, job: NightJob) -> Iterator[SwitchSettin
 
 
 def _read_project(node: Node) -> SwitchedProject:
-    path = str(node.get("fullPath"))
+    path, names = str(node.get("fullPath")), ("scheduled", "running", "pending")
+    pipelines = {name: (node.get(name) or {}).get("nodes") for name in names}
     return SwitchedProject(
         path,
         tuple(_read_settings("project", path, node)),
-        has_nights=_has_nodes(node, "scheduled"),
-        busy=_has_nodes(node, "running") or _has_nodes(node, "pending"),
+        has_nights=bool(pipelines["scheduled"]),
+        busy=bool(pipelines["running"] or pipelines["pending"]),
         hidden=node.get("ciVariables") is None,
     )
-
-
-def _has_nodes(node: Node, name: str) -> bool:
-    return bool((node.get(name) or {}).get("nodes"))
 
 
 def _read_settings(level: Level, place: str, node: Node) -> Iterator[SwitchSetting]:

@@ -32,7 +32,6 @@ MOST_BY_REST = 2
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
 """The newest comments that count as reasons, and characters of each."""
 MOST_FILES = 100
-"""Files of a merge request."""
 REJECTED_LABELS = frozenset(
     ("wont do", "wontdo", "wont fix", "wontfix", "rejected", "declined", "not planned")
 )
@@ -68,8 +67,7 @@ class Memory:
 
     def drop_rejections(self, iids: Collection[int]) -> "Memory":
         """The memory without these rejections, which somebody has withdrawn."""
-        rejected = tuple(request for request in self.rejected if request.iid not in iids)
-        return replace(self, rejected=rejected)
+        return replace(self, rejected=tuple(r for r in self.rejected if r.iid not in iids))
 
 
 @dataclass(frozen=True)
@@ -89,11 +87,9 @@ class _Details:
 
     def drop_author(self, author: int | None) -> "_Details":
         """The details without comments and actions of the merge request's author: this program."""
-        return replace(
-            self,
-            comments=tuple((user, text) for user, text in self.comments if user != author),
-            actors=tuple(user for user in self.actors if user != author),
-        )
+        comments = tuple((user, text) for user, text in self.comments if user != author)
+        actors = tuple(user for user in self.actors if user != author)
+        return replace(self, comments=comments, actors=actors)
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
@@ -146,10 +142,9 @@ def is_night_merge_request(
     """True for a night's merge request; see ``read_memory``."""
     if row.get("source_project_id") != project.id:
         return False
-    has_label = bool(label) and label in (row.get("labels") or ())
-    if not (has_label or read_marker(row.get("description"))):
-        return False
-    return str(row["source_branch"]).startswith(prefix)
+    has_label = label and label in (row.get("labels") or ())
+    is_marked = bool(has_label or read_marker(row.get("description")))
+    return is_marked and str(row["source_branch"]).startswith(prefix)
 
 
 def _build_known(
@@ -196,7 +191,6 @@ def _read_details(
     nightly: Sequence[Mapping[str, Any]],
     others: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[int, _Details], tuple[str, ...]]:
-    """The details by iid, and what could not be read."""
     iids = [row["iid"] for row in (*nightly, *others)]
     details: dict[int, _Details] = {}
     try:
@@ -279,10 +273,8 @@ def _find_developers(
 # --- many nights, with their results --------------------------------------------------------------
 
 MOST_MERGE_REQUESTS = 1000
-LONGEST_REASON = 300
-"""Characters."""
-LARGEST_RESULT = 4 * 1024 * 1024
-"""Bytes."""
+LONGEST_REASON, LARGEST_RESULT = 300, 4 * 1024 * 1024
+"""Characters of a night's failure, bytes of its result."""
 RESULT_JOBS = ("nightshift", "nightshift:publish")
 """The template's jobs that write a night's result."""
 

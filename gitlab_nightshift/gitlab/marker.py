@@ -16,9 +16,8 @@ _TITLE = compile_lazily(r"^(?:draft:\s*)?\[night-shift/([a-z0-9-]{1,40})\]", re.
 
 @dataclass(frozen=True)
 class Marker:
-    """The content of the hidden comment at the end of a merge request's description. ``idea`` is
-    the change's fingerprint, ``symbols`` the functions and classes that it touches, ``digest`` a
-    hash of its lines."""
+    """The content of the hidden comment at the end of a description. ``idea`` is the fingerprint of
+    the change, ``symbols`` the functions and classes that it touches, ``digest`` a hash of it."""
 
     run_id: str
     category: str

@@ -86,9 +86,8 @@ class MergeRequests:
 
         def should_retry(error: ApiError) -> bool:
             # "400 source branch does not exist", in any of GitLab's forms.
-            reason = error.reason.lower()
-            words = ("source", "branch", "exist")
-            if error.status == 400 and all(word in reason for word in words):
+            text = error.reason.lower()
+            if error.status == 400 and "source" in text and "branch" in text and "exist" in text:
                 return clock.now() < branch_deadline
             return transient(error)
 
@@ -110,12 +109,9 @@ class MergeRequests:
             return read_merge_request(self._remote.mergerequests.create(data).attributes)
         except ApiError as error:
             # 409: there is an open one from this source branch, to some target.
-            existing = (
-                self.find_from_branch(new.source_branch, sha) if error.status == 409 else None
-            )
-            if existing is None:
-                raise
-            return existing
+            if error.status == 409 and (existing := self.find_from_branch(new.source_branch, sha)):
+                return existing
+            raise
 
     def _list(self, **filters: str) -> Iterator[MergeRequest]:
         """At most ``MOST_MERGE_REQUESTS`` merge requests without those from forks, newest first."""

@@ -58,8 +58,7 @@ class Pipelines:
         self._remote = client.projects.get(project, lazy=True)
 
     def start(self, ref: str, variables: Mapping[str, str]) -> Pipeline:
-        """Start a pipeline on a branch ("": the default one). Values of variables are not
-        expanded."""
+        """Start a pipeline on a branch ("": the default one), with these literal values."""
         # Not Project.facts: before Python 3.12, a cached_property has one lock for all instances
         # (functools), so threads would wait for each other.
         ref = ref or str(self._client.projects.get(self._project).default_branch or "")
@@ -103,9 +102,8 @@ class Pipelines:
         """The jobs of a pipeline: only the last try of each, or with ``include_retried`` all
         tries; without ``all_pages``, only the first 100."""
         remote = self._remote.pipelines.get(pipeline, lazy=True)
-        jobs = remote.jobs.list(
-            get_all=all_pages, per_page=PAGE_SIZE, include_retried=str(include_retried).lower()
-        )
+        retried = str(include_retried).lower()
+        jobs = remote.jobs.list(get_all=all_pages, per_page=PAGE_SIZE, include_retried=retried)
         return tuple(Job(int(job.id), str(job.name), str(job.status)) for job in jobs)
 
     def find_newest_job(self, pipeline: str, name: str) -> int | None:

@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
     from gitlab_nightshift.gitlab.client import Client
 
-TIMEOUT_S = 30.0
-"""Seconds for one request."""
-PATIENCE_S = 120.0
-"""Seconds for all retries together."""
+TIMEOUT_S, PATIENCE_S = 30.0, 120.0
+"""For one request, and for all retries together."""
 OLDEST_GITLAB = (16, 11)
 """The oldest GitLab that accepts the template (``artifacts: access``), as docs/ci-template.md says.
 All API requests of this program work on older ones, too."""

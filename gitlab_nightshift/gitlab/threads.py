@@ -93,8 +93,7 @@ class UpkeepMarker:
 
 @dataclass(frozen=True)
 class ReplyMarker:
-    """The hidden marker in this program's reply: ``note`` is the id of the comment that it
-    answers."""
+    """The hidden marker in this program's reply to the comment ``note`` (its id)."""
 
     status: ReplyStatus
     note: int
@@ -174,9 +173,8 @@ class Threads:
 
     def list_newest_comments(self, address: CommentAddress) -> tuple[Comment, ...]:
         """The newest 100 comments on an issue or merge request."""
-        return tuple(
-            map(_read_comment, self._list_newest_notes(self._build_noteable_path(address)))
-        )
+        notes = self._list_newest_notes(self._build_noteable_path(address))
+        return tuple(map(_read_comment, notes))
 
     def edit_comment(self, address: CommentAddress, note: int, body: str) -> None:
         """Replace the text of a comment by this token's user."""
@@ -267,7 +265,6 @@ def format_position(position: Any) -> str:
     path = position.get("new_path") or position.get("old_path")
     line_range = position.get("line_range") or {}
     ends = [_format_line(line_range.get(end)) for end in ("start", "end")] if line_range else []
-    # dict.fromkeys: a range of one line is written as this line.
     lines = list(dict.fromkeys(filter(None, ends))) or [_format_line(position)]
     return f"{path}:{'-'.join(lines)}".rstrip(":") if path else ""
 

@@ -29,7 +29,7 @@ from gitlab_nightshift.settings.load import override_settings
 from gitlab_nightshift.stages.plan.plan_stage import read_earlier_nights
 from gitlab_nightshift.stages.plan.schedule import (
     describe_pause,
-    find_pause_causes,
+    find_blockers,
     list_categories,
     list_outlook,
     resolve_run_day,
@@ -283,7 +283,7 @@ def _write_page(
     """Write the page; ticked boxes stay ticked, except those whose texts are in ``cleared``."""
     day, issue, settings = _resolve_day(session), dashboard.issue, session.settings
     public = dashboard.project.facts.visibility == "public"
-    pausing = find_pause_causes(settings, gitlab_memory, day)
+    pausing = find_blockers(settings, gitlab_memory, day)
     content = Dashboard(
         dashboard.memory,
         gitlab_memory.opened,

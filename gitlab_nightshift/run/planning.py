@@ -53,7 +53,7 @@ from gitlab_nightshift.stages.plan.plan_stage import (
 from gitlab_nightshift.stages.plan.preflight import ANY_SLUG, check_with_gitlab, try_push
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
-    find_pause_causes,
+    find_blockers,
     resolve_category,
     resolve_run_day,
 )
@@ -139,7 +139,7 @@ def _allows_upkeep(session: Session, memory: Memory) -> bool:
         return False
     day = resolve_run_day(job.pipeline_created_at, settings.timezone, datetime.now(UTC))
     is_quiet = day in settings.quiet_dates or not resolve_category(settings, day)
-    return not is_quiet and not find_pause_causes(settings, memory, day)
+    return not is_quiet and not find_blockers(settings, memory, day)
 
 
 @contextlib.contextmanager

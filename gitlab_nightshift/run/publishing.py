@@ -39,10 +39,10 @@ from gitlab_nightshift.stages.plan.plan_stage import CheckoutFacts, read_facts
 from gitlab_nightshift.stages.publish.approval import find_approver
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
 from gitlab_nightshift.stages.publish.bundle_download import (
-    decode_notary_record,
+    decode_notary,
     download_bundle,
     download_newest_bundle,
-    fetch_notary_record,
+    fetch_notary,
     refuse_foreign_notary,
 )
 from gitlab_nightshift.stages.publish.publish_context import (
@@ -275,7 +275,7 @@ def _find_notary(
         return None
     file = folder.parent / NOTARY
     if not origin.job:
-        return decode_notary_record(file.read_bytes(), str(file)) if file.exists() else None
+        return decode_notary(file.read_bytes(), str(file)) if file.exists() else None
     output_dir = session.settings.output_dir
     if session.results.name == UPKEEP:
         output_dir = f"{output_dir}/{UPKEEP}"
@@ -283,7 +283,7 @@ def _find_notary(
     if not origin.notary_job:
         refuse_foreign_notary(project, pipeline, origin.job, output_dir)
         return None
-    record = fetch_notary_record(project, pipeline, origin.notary_job, output_dir, origin.job)
+    record = fetch_notary(project, pipeline, origin.notary_job, output_dir, origin.job)
     write_record(session.results / NOTARY, record)
     return record
 

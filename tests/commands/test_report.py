@@ -52,7 +52,7 @@ def add_merge_request(shop: World, iid: int, state: Any, category: str = "tests"
         created_at="2999-01-01T02:00:00Z",
         updated_at="2999-01-01T02:00:00Z",
     )
-    merge_request.settle(state)
+    merge_request.change_state(state)
     project.merge_requests.append(merge_request)
 
 

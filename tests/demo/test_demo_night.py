@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gitlab_nightshift.demo.demo_night import (
-    ABOUT,
+    ABOUT_FILE,
     OUTPUT,
     Layout,
     compute_last_tuesday,
@@ -107,7 +107,7 @@ def test_a_whole_night_whatever_the_environment(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     output = folder / OUTPUT
     output.mkdir(parents=True)
-    (output / ABOUT).write_text("of an earlier demo")
+    (output / ABOUT_FILE).write_text("of an earlier demo")
     (output / "old").touch()
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = Caller\n\temail = caller@home\n")
     ran = run_demo(tmp_path, folder, **CALLER)
@@ -191,11 +191,11 @@ def _assert_products(ran: Ran) -> None:
     cases = ElementTree.parse(ran.folder / OUTPUT / "junit.xml").getroot().findall("testcase")
     assert len(cases) in (14, 15, 16)  # beads, attempts, a command, evidence, the night
     assert "A merge request is open" in (ran.folder / OUTPUT / "report.html").read_text()
-    assert "demo" in (ran.folder / OUTPUT / ABOUT).read_text()
+    assert "demo" in (ran.folder / OUTPUT / ABOUT_FILE).read_text()
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
-def test_what_is_not_of_a_demo_is_not_touched(tmp_path: Path, kind: str) -> None:
+def test_a_folder_that_is_not_a_demos_is_not_touched(tmp_path: Path, kind: str) -> None:
     output = tmp_path / OUTPUT
     if kind == "folder":
         output.mkdir()
@@ -238,7 +238,7 @@ def test_a_demo_that_is_stopped_leaves_nothing_running(tmp_path: Path) -> None:
     assert list(temporary.iterdir()) == []
     result = json.loads((tmp_path / "left" / OUTPUT / "result.json").read_bytes())
     assert result["error_code"] == "E_TERMINATED"
-    assert (tmp_path / "left" / OUTPUT / ABOUT).is_file()
+    assert (tmp_path / "left" / OUTPUT / ABOUT_FILE).is_file()
 
 
 def test_every_day_of_the_week_is_the_last_tuesday() -> None:
@@ -282,7 +282,7 @@ def test_both_layouts(
     assert Credential("basic", "gitlab-ci-token", JOB) in gitlab.credentials_seen
 
 
-def test_where_the_token_stands(
+def test_where_the_token_is_stored(
     gitlab: FullStandin, long_project: FullProject, git: Git, tmp_path: Path
 ) -> None:
     plain, included = tmp_path / "plain", tmp_path / "included"
@@ -300,7 +300,7 @@ def test_where_the_token_stands(
     assert CREDENTIAL in git("remote", "-v", cwd=included).stdout
 
 
-def test_other_depths_and_branches(
+def test_a_checkout_of_another_depth_and_branch(
     long_project: FullProject, work: Path, git: Git, tmp_path: Path
 ) -> None:
     git("push", "--quiet", long_project.bare_repository, "main~3:refs/heads/a/b", cwd=work)

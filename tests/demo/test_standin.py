@@ -274,7 +274,7 @@ def test_merge_request_from_birth_to_end(
     manager.update(1, {"state_event": "close"})
     closed = manager.get(1)
     assert (closed.state, closed.closed_at is not None, closed.merged_at) == ("closed", True, None)
-    project.merge_requests[0].settle("merged")
+    project.merge_requests[0].change_state("merged")
     assert manager.get(1).merged_at is not None
     with pytest.raises(GitlabError) as error:
         manager.get(2)
@@ -319,7 +319,7 @@ def test_merge_request_refusals(project: FullProject, branch: str, connect: Conn
         409,
         {"message": ["Another open merge request already exists for this source branch: !1"]},
     )
-    project.merge_requests[0].settle("closed")
+    project.merge_requests[0].change_state("closed")
     assert manager.create(mr_of(branch)).iid == 2
     first = manager.get(1)
     first.state_event = "reopen"
@@ -336,8 +336,8 @@ def test_lists_filter_and_page(
         git("push", "--quiet", project.bare_repository, f"HEAD:refs/heads/b{number}", cwd=work)
         labels = ["night-shift", "tests" if number % 2 else "docs"]
         manager.create(mr_of(f"b{number}", title=f"Change {number}", labels=labels))
-    project.merge_requests[0].settle("merged")
-    project.merge_requests[1].settle("closed")
+    project.merge_requests[0].change_state("merged")
+    project.merge_requests[1].change_state("closed")
     project.merge_requests[1].updated_at = "2100-01-01T00:00:00.000Z"  # in no other's millisecond
 
     def iids(**filters: Any) -> list[int]:

@@ -119,7 +119,7 @@ def test_a_project_that_has_no_night_says_why(facts: Mapping[str, Any], why: str
     assert (row.decision, row.reason) == ("no", why)
 
 
-def test_what_gitlab_does_not_say_stops_no_night() -> None:
+def test_unknown_facts_stop_no_night() -> None:
     assert decide(build(1, forked=None, deleted=None, included=None)) == ["start"]
 
 
@@ -166,7 +166,7 @@ def test_fewest_nights_come_first_then_what_is_merged_then_the_longest_ago() -> 
     assert order == [2, 3, 4, 5, 1]
 
 
-def test_the_nights_budget_counts_costs_and_limits_of_what_has_not_reported() -> None:
+def test_the_nights_budget_counts_known_costs_and_else_limits() -> None:
     ended = build(1, nights=(night(1, timedelta(minutes=10)),))
     running = build(2, nights=(night(2, timedelta(minutes=5), "running"),))
     fresh = [build(number) for number in range(3, 9)]
@@ -213,14 +213,14 @@ def test_a_reviewer_has_so_many_open_requests_over_all_projects() -> None:
     )
 
 
-def test_who_reviewed_before_counts_where_settings_name_a_group() -> None:
+def test_the_last_reviewers_count_if_the_settings_name_a_group() -> None:
     settings = replace(SET_UP, reviewers=("group:acme/devs",))
     asked = (request(1, "opened", reviewer="rita"),)
     made = decide(build(1, settings=settings, merge_requests=asked), max_open_per_reviewer=1)
     assert made == ["no"]
 
 
-def test_what_runs_takes_a_place_and_what_finds_none_waits() -> None:
+def test_running_nights_count_and_others_wait_for_a_free_place() -> None:
     running = build(1, nights=(night(1, timedelta(minutes=5), "running"),))
     made = decide(running, build(2), build(3), max_running=2)
     assert sorted(made) == ["start", "started", "wait"]
@@ -230,14 +230,14 @@ def test_before_the_window_opens_nothing_starts() -> None:
     assert decide(build(1), now=NOW - timedelta(hours=5)) == ["later"]
 
 
-def test_before_its_hour_a_project_waits() -> None:
+def test_a_project_waits_for_its_hour() -> None:
     projects = [build(number) for number in range(1, 60)]
     window = Window(start=time(23), end=time(7))
     budget = FleetBudget(night_usd=1000.0)
     assert set(decide(*projects, window=window, budget=budget)) == {"start", "later"}
 
 
-def test_what_the_last_plan_may_still_start_takes_part_in_every_limit() -> None:
+def test_pending_nights_of_the_last_plan_count_for_every_limit() -> None:
     plan = choose(build(1), build(2), pending=frozenset({1}), max_running=1)
     assert [each.decision for each in plan.projects] == ["wait", "wait"]
     assert plan.reserved_usd == 4.0
@@ -251,7 +251,7 @@ def test_a_night_that_no_runner_takes_is_named() -> None:
     assert row.reason.endswith("for an hour already: does the project have a free runner?")
 
 
-def test_requests_with_other_labels_are_said_to_be_unknown() -> None:
+def test_merge_requests_with_other_labels_are_reported_as_unknown() -> None:
     project = build(1, settings=replace(SET_UP, labels=("robot",)))
     assert choose(project).unknown == (
         "open merge requests of 1 projects, which have other labels than night-shift: acme/p1",

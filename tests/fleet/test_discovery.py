@@ -56,7 +56,7 @@ def test_topics_and_patterns_choose_among_a_groups_projects(
     assert [each.path for each in found.projects] == ["acme/a/api"]
 
 
-def test_what_is_not_there_is_named_all_at_once_with_its_place(
+def test_all_missing_groups_and_projects_are_named_with_their_lines(
     gitlab: FleetStandin, tmp_path: Path
 ) -> None:
     gitlab.add_fleet("acme", 1)
@@ -81,7 +81,7 @@ def test_a_field_that_an_older_gitlab_does_not_have_is_left_out(
     assert found.unknown == ("which projects are forks",)
 
 
-def test_a_page_that_takes_gitlab_too_long_is_asked_for_in_smaller_ones(
+def test_a_page_that_takes_too_long_is_requested_in_smaller_ones(
     gitlab: FleetStandin, tmp_path: Path
 ) -> None:
     gitlab.add_fleet("acme", 60)
@@ -104,7 +104,7 @@ def test_a_query_that_is_too_complex_is_refused(
         discover(connect(gitlab), read(tmp_path, "groups: [acme]\n").settings)
 
 
-def test_what_gitlab_cannot_show_of_one_project_is_said_of_that_one(
+def test_an_error_in_one_project_is_reported_for_that_project(
     gitlab: FleetStandin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gitlab.add_fleet("acme", 3)
@@ -124,7 +124,7 @@ def test_what_gitlab_cannot_show_of_one_project_is_said_of_that_one(
     ]
 
 
-def test_an_error_of_the_whole_page_is_one(gitlab: FleetStandin, tmp_path: Path) -> None:
+def test_an_error_in_the_whole_page_is_raised(gitlab: FleetStandin, tmp_path: Path) -> None:
     gitlab.add_fleet("acme", 3)
     answer = {"data": {"group": None}, "errors": [{"message": "boom", "path": ["group"]}]}
     gitlab.fail_next("POST", "graphql", 200, answer)
@@ -175,9 +175,7 @@ def test_defaults_are_those_of_a_nights_own_settings() -> None:
         ("category: docs", NightSettings(found=True, weekdays=WEEKDAYS)),
     ],
 )
-def test_what_matters_of_a_projects_settings_is_read(
-    text: str | None, wanted: NightSettings
-) -> None:
+def test_the_settings_that_a_fleet_needs_are_read(text: str | None, wanted: NightSettings) -> None:
     """The night itself checks them all."""
     assert read_night_settings(text) == wanted
 

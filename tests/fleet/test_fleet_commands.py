@@ -79,7 +79,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(
     assert [len(as_full(each).pipelines) for each in gitlab.projects] == [1] * 40
 
 
-def test_some_that_cannot_be_started_are_named_with_exit_13(
+def test_projects_that_cannot_be_started_are_named_with_exit_13(
     gitlab: FleetStandin, control: ControlProject
 ) -> None:
     gitlab.add_fleet("acme", 3)
@@ -103,7 +103,7 @@ def test_mistakes_of_the_file_and_what_gitlab_lacks_come_at_once(
     assert "budget.night_usd: $1 cannot pay for one night: the lowest limit is $2" in done.stderr
 
 
-def test_what_is_gone_since_the_last_plan_is_named_and_the_rest_goes_on(
+def test_projects_gone_since_the_last_plan_are_named_and_others_go_on(
     gitlab: FleetStandin, control: ControlProject
 ) -> None:
     gitlab.add_fleet("acme", 2)
@@ -164,7 +164,7 @@ def test_a_control_project_whose_group_is_stopped_starts_nothing(
 
 
 @pytest.mark.parametrize("name", ["GITLAB_TOKEN", "CI_SERVER_URL"])
-def test_what_a_job_lacks_is_one_line(control: ControlProject, name: str) -> None:
+def test_what_a_job_lacks_is_named_in_one_line(control: ControlProject, name: str) -> None:
     done = control.run("plan", **{name: ""})
     assert done.exit_status == 2
     assert done.stderr.startswith(f"nightshift: E_CONFIG: {name} is not set: ")

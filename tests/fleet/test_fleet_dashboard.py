@@ -106,7 +106,7 @@ def test_a_maintainers_tick_switches_off_and_on(board: Board) -> None:
     assert board.read() == NOTHING_OFF
 
 
-def test_a_developers_tick_counts_for_nothing_and_is_said(
+def test_a_developers_tick_does_not_count_and_is_reported(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board.tick(board.dev, ALL)
@@ -117,14 +117,14 @@ def test_a_developers_tick_counts_for_nothing_and_is_said(
     assert board.read().off_by == "dev2", "without the check anybody stops the fleet"
 
 
-def test_a_box_that_is_written_ticked_counts_for_nothing(board: Board) -> None:
+def test_a_box_ticked_by_editing_the_text_does_not_count(board: Board) -> None:
     page = str(board.issue.description).replace(f"- [ ] {ALL}\n", f"- [x] {ALL}\n")
     board.issue.description = page
     assert board.read().off_by == ""
     assert "GitLab does not say who ticked it" in board.read().refused[0]
 
 
-def test_a_comment_is_no_note_of_gitlabs(board: Board) -> None:
+def test_a_comment_is_not_taken_for_a_system_note(board: Board) -> None:
     page = str(board.issue.description).replace(f"- [ ] {ALL}\n", f"- [x] {ALL}\n")
     board.issue.description = page
     board.say(board.maria, f"marked the checklist item **{ALL}** as completed", system=False)

@@ -56,7 +56,7 @@ def test_all_projects_are_in_one_page_one_json_and_the_metrics(
     gitlab.add_past_nights(1, cost_usd=2.0)
     for number, state in enumerate(("merged", "closed", "opened")):
         made = gitlab.add_night_request(get_project(gitlab, number), f"{number}")
-        made.settle(state)  # type: ignore[arg-type]
+        made.change_state(state)  # type: ignore[arg-type]
     status, out, err = report(gitlab, tmp_path / "out")
     assert (status, err) == (0, "")
     data = read_data(tmp_path / "out")
@@ -103,7 +103,7 @@ def test_nights_before_the_first_page_are_counted(gitlab: FleetStandin, tmp_path
     assert read_data(tmp_path)["outcomes"] == {"SKIPPED": 9}
 
 
-def test_nights_that_fail_alike_are_one_line_whatever_differs_in_them(
+def test_nights_that_fail_for_the_same_reason_are_one_line(
     gitlab: FleetStandin, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -147,9 +147,7 @@ def test_a_forks_request_and_a_project_outside_count_for_nothing(
     assert read_data(tmp_path)["total"]["opened"] == 0
 
 
-def test_what_a_result_says_ends_no_line_of_the_metrics(
-    gitlab: FleetStandin, tmp_path: Path
-) -> None:
+def test_a_result_cannot_add_a_line_to_the_metrics(gitlab: FleetStandin, tmp_path: Path) -> None:
     reason = 'say "hi"\\\nnightshift_cost_usd 0'
     result = {"outcome": "FAILED", "error_code": "E_X", "reason": reason}
     add_night(gitlab, get_project(gitlab, 0), result, "failed")
@@ -183,7 +181,7 @@ def test_people_get_one_message(gitlab: FleetStandin, tmp_path: Path) -> None:
     )
 
 
-def test_what_the_last_report_left_comes_from_the_control_project(
+def test_the_last_reports_nights_come_from_the_control_project(
     gitlab: FleetStandin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gitlab.add_past_nights(1)

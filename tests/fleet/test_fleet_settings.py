@@ -127,7 +127,7 @@ def test_the_pages_example_is_a_fleet(tmp_path: Path) -> None:
     assert (settings.groups, settings.budget.month_usd) == (["acme"], 1500)
 
 
-def test_its_keys_are_none_of_a_nights_schema() -> None:
+def test_fleet_keys_are_not_in_the_schema_of_a_night() -> None:
     assert "FleetSettings" not in build_schema()["$defs"]
 
 

@@ -91,7 +91,7 @@ def test_a_result_that_is_gone_or_nonsense_counts_at_the_nights_limit(
     assert (cost.usd, cost.counted_usd) == (None, 2.0)
 
 
-def test_results_that_the_token_may_not_read_are_said_and_asked_for_again(
+def test_unreadable_results_are_reported_and_requested_again(
     gitlab: FleetStandin,
 ) -> None:
     """The template gives artifacts to Developers."""

@@ -110,10 +110,10 @@ def merge(project: FullProject) -> None:
     """The onboarding request, commit and all."""
     bare = project.bare_repository
     project.git.run("update-ref", "refs/heads/main", f"refs/heads/{BRANCH}", cwd=bare)
-    project.merge_requests[0].settle("merged")
+    project.merge_requests[0].change_state("merged")
 
 
-def test_nothing_is_changed_unless_it_is_said_twice(fleet: Fleet) -> None:
+def test_nothing_is_changed_without_confirmation(fleet: Fleet) -> None:
     project = fleet.add_project("acme/shop")
     done = fleet.init()
     assert (done.returncode, done.stderr) == (0, "")
@@ -153,7 +153,7 @@ def test_a_project_gets_one_request_and_all_that_its_nights_need(fleet: Fleet) -
     assert fleet.made.tokens[0]["access_level"] == 30, "the token opens this project alone"
 
 
-def test_it_can_be_repeated_and_ends_with_the_merge(fleet: Fleet) -> None:
+def test_onboarding_can_be_repeated_and_ends_with_the_merge(fleet: Fleet) -> None:
     project = fleet.add_project("acme/shop")
     assert fleet.init("--yes").returncode == 0
     again = fleet.init("--yes")
@@ -169,7 +169,7 @@ def test_it_can_be_repeated_and_ends_with_the_merge(fleet: Fleet) -> None:
 def test_a_closed_request_is_an_answer(fleet: Fleet) -> None:
     project = fleet.add_project("acme/shop")
     fleet.init("--yes")
-    project.merge_requests[0].settle("closed")
+    project.merge_requests[0].change_state("closed")
     bare = project.bare_repository
     project.git.run("update-ref", "-d", f"refs/heads/{BRANCH}", cwd=bare)
     done = fleet.init("--yes")
@@ -195,7 +195,7 @@ def test_a_project_that_fails_is_named_and_stops_no_other(fleet: Fleet) -> None:
     assert sum(len(list_open(each)) for each in projects) == 1
 
 
-def test_what_a_project_does_by_itself_is_left_alone_and_said(fleet: Fleet) -> None:
+def test_a_projects_own_setup_is_left_alone_and_reported(fleet: Fleet) -> None:
     own, other, third = (fleet.add_project(f"acme/{name}") for name in ("own", "other", "third"))
     ada = fleet.gitlab.add_user("ada", "Ada")
     own.schedules.append(StandinSchedule(1, ada, "Nightly"))

@@ -243,7 +243,7 @@ def test_a_value_that_was_not_stored_revokes_nothing(
     assert list_working(made, app) == [1, 2]
 
 
-def test_an_access_tokens_own_user_may_make_none(
+def test_the_user_of_an_access_token_cannot_create_one(
     made: ProjectSettings, app: FullProject, project: Project, gitlab: FullStandin
 ) -> None:
     hold_token(project, SOON)

@@ -105,7 +105,7 @@ def test_the_switch_stops_a_nights_plan_as_settings_read_it() -> None:
         assert is_off(value) is not load_settings({ENABLED_VARIABLE: value}).enabled
 
 
-def test_what_overrides_it_is_listed(
+def test_settings_that_override_the_switch_are_listed(
     gitlab: FleetStandin, groups: GroupSettings, api: FleetApi
 ) -> None:
     own = {"key": ENABLED_VARIABLE, "value": "true", "environment_scope": "*"}
@@ -129,7 +129,7 @@ def test_what_overrides_it_is_listed(
     ]
 
 
-def test_what_waits_is_cancelled_and_what_runs_only_if_asked(
+def test_waiting_jobs_are_cancelled_and_running_ones_only_on_request(
     gitlab: FleetStandin, groups: GroupSettings, api: FleetApi
 ) -> None:
     waits, runs, publishes = (get_project(gitlab, number) for number in (1, 2, 3))

@@ -128,7 +128,7 @@ def test_each_project_is_in_one_shard_alone(gitlab: FleetStandin) -> None:
     assert sum(map(len, parts)) == len(set().union(*parts)) == 66
 
 
-def test_it_waits_as_long_as_gitlab_asks(gitlab: FleetStandin) -> None:
+def test_a_play_waits_as_long_as_gitlab_asks(gitlab: FleetStandin) -> None:
     waited: list[float] = []
     gitlab.fail_next("POST", "/play", 429, {"message": "later"}, {"Retry-After": "37"})
     api = open_fleet(gitlab.url, RUN_TOKEN, clock=Clock(sleep=waited.append), tell=lambda _: None)
@@ -210,7 +210,7 @@ def test_an_old_plan_starts_nothing_as_the_next_may_have_given_its_places_away(
     }
 
 
-def test_what_a_plan_did_not_give_is_not_started(gitlab: FleetStandin) -> None:
+def test_a_project_that_the_plan_did_not_start_is_not_started(gitlab: FleetStandin) -> None:
     plan = build_plan(gitlab)
     rows = tuple(replace(each, decision="later") for each in plan.projects)
     assert start(gitlab, replace(plan, projects=rows)) == {}

@@ -1,4 +1,4 @@
-"""Who a token is, by the stand-in and the real python-gitlab."""
+"""A token's user and rights, by the stand-in and the real python-gitlab."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,16 +48,12 @@ def refused(project: Project) -> str:
     return raised.value.message
 
 
-def test_a_good_token_tells_its_user_level_and_scopes(gitlab: FullStandin) -> None:
-    access = opened(gitlab).check_access()
+@pytest.mark.parametrize("level", [30, 40])
+def test_a_good_token_has_a_user_a_level_and_scopes(gitlab: FullStandin, level: int) -> None:
+    access = opened(gitlab, level=level).check_access()
     assert (access.login, access.name) == ("night-bot", "Night Shift")
     assert access.email == "night-bot@noreply.gitlab.invalid"
-    assert access.level == 30
-    assert access.scopes == ("api", "write_repository")
-
-
-def test_a_maintainers_token_has_level_40(gitlab: FullStandin) -> None:
-    assert opened(gitlab, level=40).check_access().level == 40
+    assert (access.level, access.scopes) == (level, ("api", "write_repository"))
 
 
 def test_an_unknown_token_is_rejected(gitlab: FullStandin) -> None:
@@ -67,7 +63,9 @@ def test_an_unknown_token_is_rejected(gitlab: FullStandin) -> None:
 
 
 @pytest.mark.parametrize("ended", ["expired", "revoked"])
-def test_an_expired_or_revoked_token_is_told_as_such(gitlab: FullStandin, ended: str) -> None:
+def test_the_message_says_that_a_token_has_expired_or_was_revoked(
+    gitlab: FullStandin, ended: str
+) -> None:
     project = opened(gitlab)
     gitlab.tokens[0] = replace(gitlab.tokens[0], ended=ended)  # type: ignore[arg-type]
     text = refused(project)
@@ -104,7 +102,7 @@ def open_fine_grained(gitlab: FullStandin, *lacking: str) -> Project:
     return project
 
 
-def test_a_fine_grained_token_is_tried_and_not_judged_by_the_word_api(gitlab: FullStandin) -> None:
+def test_a_fine_grained_token_needs_no_scope_api(gitlab: FullStandin) -> None:
     access = open_fine_grained(gitlab).check_access()
     assert (access.fine_grained, access.kind, access.level) == (True, "fine-grained token", 30)
 
@@ -120,7 +118,7 @@ def test_a_fine_grained_token_is_tried_and_not_judged_by_the_word_api(gitlab: Fu
         "GET projects/{id}/repository/branches",
     ],
 )
-def test_a_fine_grained_token_that_may_not_read_is_told_in_gitlabs_words(
+def test_a_missing_permission_of_a_fine_grained_token_is_named_as_gitlab_does(
     gitlab: FullStandin, lacking: str
 ) -> None:
     text = refused(open_fine_grained(gitlab, lacking))
@@ -135,7 +133,7 @@ def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStan
 
 
 @pytest.mark.parametrize(
-    ("body", "why"),
+    ("body", "explanation"),
     [
         (
             {"message": "403 Forbidden - Your password expired. Please access GitLab from a web"},
@@ -158,13 +156,13 @@ def test_a_fine_grained_token_that_may_not_even_describe_itself(gitlab: FullStan
         ({"message": "403 Forbidden - Odd."}, "Odd: ask an administrator of this GitLab"),
     ],
 )
-def test_a_refusal_is_told_by_its_body_and_not_as_a_scope(
-    gitlab: FullStandin, body: dict[str, str], why: str
+def test_a_403_is_explained_by_its_body_and_not_as_a_missing_scope(
+    gitlab: FullStandin, body: dict[str, str], explanation: str
 ) -> None:
     project = opened(gitlab)
     gitlab.fail_next("GET", "/user$", 403, body)
     text = refused(project)
-    assert why in text
+    assert explanation in text
     assert "scope" not in text
 
 
@@ -180,9 +178,9 @@ def test_a_refusal_is_told_by_its_body_and_not_as_a_scope(
 def test_a_token_of_a_kind_that_opens_no_merge_request(
     gitlab: FullStandin, prefix: str, kind: str
 ) -> None:
-    said = refused(open_project(gitlab.url, PROJECT, f"{prefix}a-secret"))
-    assert f"rejects GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in said
-    assert "a-secret" not in said
+    text = refused(open_project(gitlab.url, PROJECT, f"{prefix}a-secret"))
+    assert f"rejects GITLAB_TOKEN: it is {kind}, which cannot open merge requests. Make" in text
+    assert "a-secret" not in text
 
 
 @pytest.mark.parametrize(
@@ -194,25 +192,20 @@ def test_a_token_without_the_scope_api_is_refused(
     assert "lacks the scope api" in refused(opened(gitlab, scopes))
 
 
-@pytest.mark.parametrize("level", [10, 20])
-def test_a_role_below_developer_is_refused(gitlab: FullStandin, level: int) -> None:
-    assert "a role below Developer" in refused(opened(gitlab, level=level))
+@pytest.mark.parametrize(("level", "visibility"), [(10, "private"), (20, "private"), (0, "public")])
+def test_a_role_below_developer_is_refused(
+    gitlab: FullStandin, level: int, visibility: str
+) -> None:
+    project = opened(gitlab, level=level, visibility=visibility)
+    assert "a role below Developer" in refused(project)
 
 
-def test_an_invisible_project_is_refused(gitlab: FullStandin) -> None:
+def test_an_invisible_or_missing_project_is_refused(gitlab: FullStandin) -> None:
     assert "cannot see project team/app-0" in refused(opened(gitlab, level=0))
-
-
-def test_a_missing_project_is_refused(gitlab: FullStandin) -> None:
-    opened(gitlab)
     assert "cannot see project no/such" in refused(open_project(gitlab.url, "no/such", TOKEN))
 
 
-def test_a_public_project_without_a_role(gitlab: FullStandin) -> None:
-    assert "a role below" in refused(opened(gitlab, level=0, visibility="public"))
-
-
-# --- what the stand-in cannot be --------------------------------------------------------------
+# --- answers that the stand-in cannot give ----------------------------------------------------
 
 USER = {"id": 9, "username": "bot", "name": "", "email": "b@example.invalid"}
 
@@ -240,7 +233,7 @@ def test_scopes_may_be_unknown_and_the_role_come_from_a_group(
     assert access.email == "b@example.invalid"
 
 
-def test_the_role_may_come_by_an_invited_group(
+def test_the_role_may_come_from_an_invited_group(
     http: responses.RequestsMock, project: Project
 ) -> None:
     answers(http, {"project_access": None, "group_access": None})
@@ -254,7 +247,7 @@ def test_an_administrator_needs_no_role(http: responses.RequestsMock, project: P
     assert project.check_access().level is None
 
 
-def test_a_server_in_trouble_is_no_mistake_of_the_user(
+def test_a_server_error_is_not_reported_as_a_configuration_error(
     http: responses.RequestsMock, project: Project
 ) -> None:
     http.get(f"{API}/personal_access_tokens/self", status=503, json={"message": "down"})

@@ -63,7 +63,7 @@ def test_merge_requests_are_sorted_by_state(
 ) -> None:
     states: dict[str, MergeRequestState] = {"a": "closed", "b": "merged", "c": "opened"}
     for branch, state in states.items():
-        opened(app, remote, branch, body=MARKED).settle(state)
+        opened(app, remote, branch, body=MARKED).change_state(state)
     app.merge_requests.create(new("start", title="By hand"), "")
     memory = read(app)
     found = (memory.rejected, memory.merged, memory.opened, memory.others)
@@ -86,7 +86,7 @@ def test_only_merge_requests_of_nights_count(
     assert [(each.iid, each.category) for each in memory.opened] == [(4, "docs")]
     assert iids(memory.others) == [1, 2, 3]
     for request in remote.merge_requests:
-        request.settle("closed")
+        request.change_state("closed")
     assert iids(read(app).rejected) == [4]
 
 
@@ -111,7 +111,7 @@ def test_reasons_are_the_words_of_developers(
         add_comment(asked, rejected, author, body)
     add_comment(asked, rejected, ada, "closed", system=True)
     rejected.thumbs_down += [ada, guest]
-    rejected.settle("closed")
+    rejected.change_state("closed")
     [known] = read(app).rejected
     assert known.files == ("parser.py", "test_parser.py")
     first, *others = known.reasons
@@ -142,7 +142,7 @@ def test_no_bot_gives_a_reason_or_has_looked(
         add_comment(asked, request, reviewer, "Do not do this.")
         add_comment(asked, request, reviewer, "added a label", system=True)
         request.thumbs_down.append(reviewer)
-    rejected.settle("closed")
+    rejected.change_state("closed")
     memory = read(app)
     assert [each.reasons for each in memory.rejected] == [()]
     assert [each.unread for each in memory.opened] == [True]
@@ -155,7 +155,7 @@ def test_a_person_whose_name_looks_a_little_like_a_bots_is_heard(
     remote.members[person.id] = 30
     rejected = opened(app, remote, "a", body=MARKED)
     add_comment(asked, rejected, person, "Do not do this.")
-    rejected.settle("closed")
+    rejected.change_state("closed")
     assert [each.reasons for each in read(app).rejected] == [("Do not do this.",)]
 
 
@@ -178,7 +178,7 @@ def test_without_graphql_some_is_unknown(
     for branch in "bca":
         one = opened(app, remote, branch, body=MARKED)
         add_comment(gitlab, one, ada, f"No {branch}")
-        one.settle("closed")
+        one.change_state("closed")
     memory = read(app)
     assert [(each.reasons, each.files) for each in memory.rejected] == [
         (("No a",), ("parser.py", "test_parser.py")),
@@ -196,7 +196,7 @@ def test_without_graphql_some_is_unknown(
 def test_a_graphql_error_leaves_details_unknown(
     asked: FullStandin, app: Project, remote: FullProject, answer: object
 ) -> None:
-    opened(app, remote, "a", body=MARKED).settle("merged")
+    opened(app, remote, "a", body=MARKED).change_state("merged")
     opened(app, remote, "b", body=MARKED)
     asked.fail_next("POST", "/api/graphql", 200, answer)
     memory = read(app)
@@ -225,8 +225,8 @@ def test_a_large_project_costs_few_requests(
 def test_without_labels_the_marker_is_searched(
     asked: FullStandin, app: Project, remote: FullProject
 ) -> None:
-    opened(app, remote, "a", body=MARKED, labels=()).settle("closed")
-    opened(app, remote, "b").settle("closed")
+    opened(app, remote, "a", body=MARKED, labels=()).change_state("closed")
+    opened(app, remote, "b").change_state("closed")
     assert iids(read(app, label="").rejected) == [1]
 
 

@@ -61,7 +61,6 @@ def test_the_category_is_the_markers_else_the_titles(
 
 
 def test_the_fingerprint_depends_on_category_files_and_symbols_in_any_order() -> None:
-    """By what a change touches, in any order, and not by words."""
     one = compute_fingerprint("tests", ["b.py", "a.py"], ["parse", "read"])
     assert len(one) == 16
     assert int(one, 16) >= 0

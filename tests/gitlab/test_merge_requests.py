@@ -31,11 +31,11 @@ def test_create_and_find_again(app: Project, remote: FullProject) -> None:
     assert app.merge_requests.find_by_run("471") is None
     assert app.merge_requests.find_from_branch("night-shift/a", made.sha) == made
     assert app.merge_requests.find_from_branch("night-shift/a", "other") == made
-    remote.merge_requests[0].settle("closed")
+    remote.merge_requests[0].change_state("closed")
     assert app.merge_requests.find_from_branch("night-shift/a", "other") is None
-    found = app.merge_requests.find_by_run("4711")
-    assert found
-    assert found.state == "closed"
+    closed = app.merge_requests.find_by_run("4711")
+    assert closed
+    assert closed.state == "closed"
     [stored] = remote.merge_requests
     assert stored.remove_source_branch is True
     assert stored.squash is False
@@ -46,7 +46,7 @@ def test_an_open_one_to_another_target_is_found(app: Project, remote: FullProjec
     assert app.merge_requests.find_from_branch("night-shift/a", made.sha) == made
 
 
-def test_a_lost_answer_makes_no_second_one(
+def test_a_lost_answer_opens_no_second_merge_request(
     gitlab: FullStandin, app: Project, remote: FullProject, time: FakeTime
 ) -> None:
     gitlab.drop_next("POST", "/merge_requests$")
@@ -68,16 +68,16 @@ def open_reviews(shop: World) -> Reviews:
 
 
 def test_the_ends_of_failed_jobs_logs_are_read(tmp_path: Path) -> None:
-    """Those that a commit may repair; of a long log its end, from a whole line on."""
+    """Only of jobs that a commit may repair; of a long log the end, from a complete line on."""
     with world(tmp_path) as shop:
         log = "half a secret line\n" + "x" * TAIL_BYTES + "\nend"
         failed = PipelineJob(0, 0, "unit", shop.folder, status="failed", log=log)
-        gone = PipelineJob(0, 0, "gone", shop.folder, None, "failed", "", "runner_system_failure")
+        lost = PipelineJob(0, 0, "lost", shop.folder, None, "failed", "", "runner_system_failure")
         allowed = PipelineJob(0, 0, "lax", shop.folder, status="failed", allow_failure=True)
         good = PipelineJob(0, 0, "good", shop.folder, log="well")
-        made = add_pipeline(shop.gitlab, shop.project, "main", [good, gone, allowed, failed])
-        [found] = open_reviews(shop).read_failed_jobs(made.id)
-        assert (found.name, found.tail) == ("unit", "end")
+        made = add_pipeline(shop.gitlab, shop.project, "main", [good, lost, allowed, failed])
+        [job] = open_reviews(shop).read_failed_jobs(made.id)
+        assert (job.name, job.tail) == ("unit", "end")
 
 
 def test_a_rebase_that_gitlab_refuses_or_does_not_end(tmp_path: Path) -> None:
@@ -92,14 +92,14 @@ def test_a_rebase_that_gitlab_refuses_or_does_not_end(tmp_path: Path) -> None:
             reviews.rebase(1)
 
 
-def test_whether_a_conflict_is_there_is_asked_until_gitlab_has_looked(app: Project) -> None:
-    """The first request after a push only makes it look, and says so."""
+def test_gitlab_is_asked_for_a_conflict_until_its_merge_check_has_ended(app: Project) -> None:
+    """The first request after a push only starts the check."""
     made = app.merge_requests.create(new(), "")
     assert app.reviews.read_state(made.iid).conflict is None
     assert [each.conflict for each in app.reviews.read_settled_states([made.iid])] == [False]
 
 
-def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
+def test_a_conflict_is_unknown_if_the_merge_check_does_not_end(
     gitlab: FullStandin, app: Project, time: FakeTime
 ) -> None:
     first, other = (app.merge_requests.create(new(f"night-shift/{name}"), "") for name in "ab")
@@ -111,7 +111,7 @@ def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
 
 
 @pytest.mark.parametrize(
-    ("position", "spot"),
+    ("position", "text"),
     [
         (None, ""),
         ({"new_path": "a.py", "new_line": 3}, "a.py:3"),
@@ -127,5 +127,5 @@ def test_a_conflict_that_gitlab_does_not_look_for_is_not_known(
         ({"new_path": "a.png", "position_type": "image"}, "a.png"),
     ],
 )
-def test_the_position_of_a_comment_in_the_diff_is_read(position: Any, spot: str) -> None:
-    assert format_position(position) == spot
+def test_the_position_of_a_comment_in_the_diff_is_formatted(position: Any, text: str) -> None:
+    assert format_position(position) == text

@@ -1,4 +1,4 @@
-"""Pipelines and jobs: variables that arrive unchanged, remedies of refusals, who started a job."""
+"""Pipelines and jobs: variables that arrive unchanged, explained errors, who started a job."""
 
 import re
 from typing import Any
@@ -15,36 +15,37 @@ from gitlab_nightshift.gitlab.project import Project, open_project
 from tests.gitlab.conftest import API, PROJECT, SERVER, TOKEN
 
 _SERVER = re.compile(r"\$\$|%%|\$([a-zA-Z_][a-zA-Z0-9_]*)|\$\{([a-zA-Z_]\w*)?\}|%([a-zA-Z_]\w*)%")
-"""What GitLab looks for in a variable (lib/gitlab/ci/variables/collection/item.rb)."""
+"""What GitLab expands in a variable (lib/gitlab/ci/variables/collection/item.rb)."""
 
 
-def arrives(value: str) -> str:
-    """A value as a job gets it: first GitLab puts variables in, then the runner, by Go's rules."""
+def expand(value: str) -> str:
+    """A value as a job gets it: GitLab expands variables first, then the runner, by Go's rules."""
 
-    def by_server(found: re.Match[str]) -> str:
-        return "SECRET" if any(found.groups()) else found[0]
+    def expand_on_server(match: re.Match[str]) -> str:
+        return "SECRET" if any(match.groups()) else match[0]
 
-    def by_runner(found: re.Match[str]) -> str:
-        return "$" if found[1] == "$" else "SECRET"
+    def expand_on_runner(match: re.Match[str]) -> str:
+        return "$" if match[1] == "$" else "SECRET"
 
-    return re.sub(r"\$(\$|\{[^}]*\}|\w+|.)", by_runner, _SERVER.sub(by_server, value))
+    on_server = _SERVER.sub(expand_on_server, value)
+    return re.sub(r"\$(\$|\{[^}]*\}|\w+|.)", expand_on_runner, on_server)
 
 
-def test_the_rules_of_the_test_put_variables_in() -> None:
-    assert arrives("$A ${A} %A% $$A %%A%%") == "SECRET SECRET SECRET $A %%A%%"
+def test_the_rules_of_the_test_expand_variables() -> None:
+    assert expand("$A ${A} %A% $$A %%A%%") == "SECRET SECRET SECRET $A %%A%%"
 
 
 @pytest.mark.parametrize("text", ["5 $", "$A", "${A}", "$$A", "$${A}", "5% a", "%a %b", "100%"])
-def test_a_value_arrives_as_it_is(text: str) -> None:
-    assert arrives(escape_value(text)) == text
+def test_a_value_arrives_unchanged(text: str) -> None:
+    assert expand(escape_value(text)) == text
 
 
 @given(st.text("A_$%{} 1", max_size=40))
-def test_no_variable_is_ever_put_in(text: str) -> None:
-    got = arrives(escape_value(text))
-    assert "SECRET" not in got
-    assert got.replace("%%", "%") == text.replace("%%", "%") or "%" in text
-    assert "%" in text or got == text
+def test_no_variable_is_ever_expanded(text: str) -> None:
+    value = expand(escape_value(text))
+    assert "SECRET" not in value
+    assert value.replace("%%", "%") == text.replace("%%", "%") or "%" in text
+    assert "%" in text or value == text
 
 
 @responses.activate
@@ -66,7 +67,7 @@ def test_a_pipeline_that_may_have_started_is_not_started_again(project: Project)
 
 
 @responses.activate
-def test_without_an_answer_the_person_is_told_to_look(project: Project) -> None:
+def test_without_an_answer_the_error_says_to_check_the_pipelines(project: Project) -> None:
     responses.post(f"{PROJECT}/pipeline", body=requests.ConnectionError())
     with pytest.raises(ApiError, match="may have started anyway"):
         project.pipelines.start("main", {})
@@ -103,7 +104,7 @@ JOB = {
 def started(
     job: dict[str, Any] | None, member: dict[str, Any] | None = None, status: int = 404
 ) -> JobStart | None:
-    """What is known of job 7 where GitLab answers so; None stands for ``status``."""
+    """The start of job 7 if GitLab answers this; for None it answers ``status``."""
     with responses.RequestsMock(assert_all_requests_are_fired=False) as http:
         for path, body in (("jobs/7", job), ("members/all/9", member)):
             answer = {"json": body} if body is not None else {"status": status, "json": {}}

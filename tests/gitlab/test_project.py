@@ -1,4 +1,4 @@
-"""The façade against the stand-in: real python-gitlab, real HTTP, real repositories."""
+"""A project against the stand-in: real python-gitlab, real HTTP, real repositories."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_labels_are_created_once(app: Project, remote: FullProject) -> None:
     assert found == {"night-shift": ("#6666c4", "About"), "tests": ("#000000", "ours")}
 
 
-def test_labels_whose_answer_is_lost(
+def test_labels_are_created_although_an_answer_is_lost(
     gitlab: FullStandin, app: Project, remote: FullProject
 ) -> None:
     gitlab.drop_next("POST", "/labels$")
@@ -72,13 +72,13 @@ def test_protected_branches_are_listed(
         assert app.list_protected_patterns() is None
 
 
-def test_nothing_is_asked_before_it_is_needed(gitlab: FullStandin, app: Project) -> None:
+def test_nothing_is_requested_before_it_is_needed(gitlab: FullStandin, app: Project) -> None:
     assert gitlab.requests == []
     assert app.name
 
 
-def test_the_tokens_user_is_asked_for_once(gitlab: FullStandin, app: Project) -> None:
+def test_the_tokens_user_is_requested_once(gitlab: FullStandin, app: Project) -> None:
     before = len(gitlab.requests)
-    found = {app.check_access().user_id, app.threads.read_own_id(), app.threads.read_own_id()}
-    assert len(found) == 1
+    ids = {app.check_access().user_id, app.threads.read_own_id(), app.threads.read_own_id()}
+    assert len(ids) == 1
     assert [each.path for each in gitlab.requests[before:]].count("/api/v4/user") == 1

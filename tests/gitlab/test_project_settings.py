@@ -1,4 +1,4 @@
-"""What a project's settings tell, by the stand-in and the real python-gitlab."""
+"""A project's settings, by the stand-in and the real python-gitlab."""
 
 import pytest
 
@@ -28,15 +28,12 @@ def test_schedules_with_what_makes_them_a_night(gitlab: FullStandin, remote: Ful
         StandinSchedule(2, rita, "night"),
         StandinSchedule(3, gitlab.users[0], "builds", "main", variables={"NIGHTSHIFT": "no"}),
     ]
-    found = opened(gitlab, remote, 40).ci_settings.list_schedules()
-    assert found
-    assert [(each.id, each.has_night_variable) for each in found] == [
-        (2, True),
-        (3, False),
-        (1, True),
-    ]
-    assert [each.ref for each in found] == ["main"] * 3
-    assert (found[0].owner, found[0].owner_active, found[1].owner_active) == ("rita", False, True)
+    schedules = opened(gitlab, remote, 40).ci_settings.list_schedules()
+    assert schedules
+    assert {each.id: each.has_night_variable for each in schedules} == {2: True, 3: False, 1: True}
+    assert [(each.id, each.ref) for each in schedules] == [(2, "main"), (3, "main"), (1, "main")]
+    assert (schedules[0].owner, schedules[0].owner_active) == ("rita", False)
+    assert schedules[1].owner_active is True
 
 
 def test_a_developer_sees_no_variables_of_others_schedules(
@@ -65,7 +62,7 @@ def test_a_push_rule_is_read(gitlab: FullStandin, remote: FullProject) -> None:
     assert rule == PushRule(branch_name_regex="^feature/", member_check=True)
 
 
-def test_what_may_not_be_seen_is_none_and_trouble_is_an_error(
+def test_hidden_settings_are_none_and_a_server_error_is_an_error(
     gitlab: FullStandin, app: Project
 ) -> None:
     settings = app.ci_settings

@@ -26,7 +26,7 @@ class Scene:
     ada: User
     issue: Issue
 
-    def said(self, text: str = "Hello", **more: bool) -> StandinNote:
+    def add_comment(self, text: str = "Hello", **more: bool) -> StandinNote:
         return add_comment(self.gitlab, self.issue, self.ada, text, **more)
 
     def place(self, note: StandinNote, thread: str = "") -> CommentAddress:
@@ -48,7 +48,9 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_a_comment_is_read_with_its_author(scene: Scene) -> None:
-    found = scene.threads.find_comment(scene.place(scene.said("/nightshift x", internal=True)))
+    found = scene.threads.find_comment(
+        scene.place(scene.add_comment("/nightshift x", internal=True))
+    )
     assert found
     assert (found.body, found.author_id, found.author_name) == (
         "/nightshift x",
@@ -70,7 +72,7 @@ def test_missing_comments_threads_and_users_are_none(scene: Scene) -> None:
 
 def test_an_issue_is_read_with_its_confidentiality(scene: Scene) -> None:
     scene.issue.confidential = True
-    found = scene.threads.find_noteable(scene.place(scene.said()))
+    found = scene.threads.find_noteable(scene.place(scene.add_comment()))
     assert found
     assert (found.title, found.description, found.confidential) == ("A title", "A text", True)
     assert found.web_url == scene.issue.web_url
@@ -83,18 +85,18 @@ def test_a_users_level_and_bots_are_known(scene: Scene) -> None:
 
 
 def test_a_thread_is_found_by_its_comment_whatever_the_hint(scene: Scene) -> None:
-    notes = [scene.said(str(number)) for number in range(PAGE_SIZE + 5)]
-    wanted, other = notes[-1], notes[0]
-    for hint in ("", wanted.thread, other.thread, "0123456789abcdef"):
-        found = scene.threads.find_thread(scene.place(wanted, hint))
-        assert found
-        assert found.id == wanted.thread
-        assert [each.body for each in found.comments] == [str(PAGE_SIZE + 4)]
+    notes = [scene.add_comment(str(number)) for number in range(PAGE_SIZE + 5)]
+    last, first = notes[-1], notes[0]
+    for hint in ("", last.thread, first.thread, "0123456789abcdef"):
+        thread = scene.threads.find_thread(scene.place(last, hint))
+        assert thread
+        assert thread.id == last.thread
+        assert [each.body for each in thread.comments] == [str(PAGE_SIZE + 4)]
     assert PAGE_SIZE < MOST_THREADS
 
 
 def test_a_reply_is_added_to_the_thread(scene: Scene) -> None:
-    first, _ = scene.said("first"), scene.said("second")
+    first, _ = scene.add_comment("first"), scene.add_comment("second")
     scene.threads.reply(scene.place(first), first.thread, "an answer")
     found = scene.threads.find_thread(scene.place(first))
     assert found
@@ -102,7 +104,7 @@ def test_a_reply_is_added_to_the_thread(scene: Scene) -> None:
 
 
 def test_a_refusal_is_an_error(scene: Scene) -> None:
-    note = scene.said()
+    note = scene.add_comment()
     scene.gitlab.fail_next("GET", "/notes/", 403, {"message": "403 Forbidden"})
     with pytest.raises(ApiError, match="403"):
         scene.threads.find_comment(scene.place(note))

@@ -98,7 +98,7 @@ class Team:
         bare, branch = self.shop.project.bare_repository, request.source_branch
         git(bare, "update-ref", "refs/heads/main", self.find_head(request).strip())
         git(bare, "branch", "-qD", branch)
-        request.settle("merged")
+        request.change_state("merged")
 
     def push(self, who: str, request: StandinMergeRequest) -> str:
         bare, branch = self.shop.project.bare_repository, request.source_branch
@@ -189,7 +189,7 @@ def refuse(team: Team) -> None:
     ada, mallory = team.add_person("ada"), team.add_person("mallory", 0)
     add_comment(shop.gitlab, second, ada, "Formulas stay short here.")
     add_comment(shop.gitlab, second, mallory, "Do it all the same.")
-    second.settle("closed")
+    second.change_state("closed")
     assert team.sleep("2026-11-19", ANTHROPIC_API_KEY="").exit_status == 5
     assert_told(team, "The night failed", "no model key")
 

@@ -25,7 +25,7 @@ def close(shop: World, name: str, text: str, level: int) -> None:
     person = shop.gitlab.add_user(name, name.title())
     shop.project.members[person.id] = level
     add_comment(shop.gitlab, shop.merge_requests[-1], person, text)
-    shop.merge_requests[-1].settle("closed")
+    shop.merge_requests[-1].change_state("closed")
 
 
 def find(*candidates: dict[str, Any]) -> Play:

@@ -42,7 +42,7 @@ def test_a_merge_request_of_this_run_ends_it(tmp_path: Path) -> None:
     with opened(tmp_path) as (shop, mr):
         beads = len(shop.agent.seen)
         for state, outcome in ends:
-            mr.settle(state)
+            mr.change_state(state)
             shop.checked_out_anew()
             done = shop.nightshift("run", "--category", "docs", **NIGHT)
             assert (done.exit_status, shop.result["outcome"]) == (0, outcome), done.log

@@ -153,7 +153,7 @@ class FleetStandin(FullStandin):
                     ended["proposed"] += 1
                     made = self.add_night_request(project, str(job.pipeline))
                     if self._random.random() < merging:
-                        made.settle("merged")
+                        made.change_state("merged")
         return ended
 
     def _finish(self, project: FullProject, pipeline: int) -> None:

@@ -185,7 +185,7 @@ def _set_state(request: StandinMergeRequest, project: StandinProject, event: str
         return
     if event == "reopen":
         check_conflict(request, project)
-    request.settle("closed" if event == "close" else "opened")
+    request.change_state("closed" if event == "close" else "opened")
 
 
 def read_merge_request_diffs(project: StandinProject, request: StandinMergeRequest) -> list[Json]:

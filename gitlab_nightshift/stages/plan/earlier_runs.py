@@ -206,10 +206,8 @@ def _list_tries(project: Project, job: JobFacts, *, single_job: bool) -> Iterato
     same_name = [each for each in others if each.name == job.job_name]
     if single_job:
         tries = same_name if job.job_name else others
-    elif same_name:
-        tries = [each for each in others if each not in same_name]
     else:  # work runs in another job, which cannot have run before this job's first try
-        tries = []
+        tries = [each for each in others if each not in same_name] if same_name else []
     yield from sorted(tries, key=lambda each: each.id, reverse=True)[:MOST_TRIES]
 
 

@@ -26,8 +26,8 @@ from gitlab_nightshift.repository.private_repository import create_private_repos
 from gitlab_nightshift.repository.remote import GitServer, fetch_ref
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan.schedule import (
+    find_blockers,
     find_left_out,
-    find_pause_causes,
     find_skip_reason,
     order_categories,
     resolve_category,
@@ -190,7 +190,7 @@ def _choose_categories(
         "categories": tuple(name for name in order if name not in left_out_names),
         "left_out": left_out,
         "skip": find_skip_reason(settings, day, order, left_out, memory),
-        "pausing": tuple(each.iid for each in find_pause_causes(settings, memory, day)),
+        "pausing": tuple(each.iid for each in find_blockers(settings, memory, day)),
     }
 
 
@@ -208,8 +208,7 @@ def add_recent_files(
 
 
 def read_earlier_nights(settings: Settings, project: Project | None) -> Memory:
-    """The merge requests of earlier nights; marked unknown without a token (``project`` is
-    None)."""
+    """The merge requests of earlier nights; unknown without a token (``project`` is None)."""
     if project is None:
         return Memory(unknown=("earlier and open merge requests (no GITLAB_TOKEN)",))
     labels = (NIGHT_LABEL,) if settings.labels is None else settings.labels

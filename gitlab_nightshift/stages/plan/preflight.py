@@ -80,9 +80,8 @@ def _check_branch_folder(settings: Settings, project: Project) -> None:
 
 def check_reviewers(settings: Settings, project: Project) -> None:
     """Raise ``E_CONFIG`` for a reviewer unknown to GitLab."""
-    # has_user is None if GitLab does not say, which is no reason to end the night.
-    names = settings.named_reviewers
-    unknown = [name for name in names if project.people.has_user(name) is False]
+    has_user = project.people.has_user  # None if GitLab does not say: no reason to end the night
+    unknown = [name for name in settings.named_reviewers if has_user(name) is False]
     if unknown:
         raise build_config_error(
             f"reviewer: GitLab knows no user {', '.join(unknown)}: correct the user name (not "
@@ -209,9 +208,8 @@ def try_push(
     branch: str,
     tell: Callable[[str], None],
 ) -> None:
-    """Dry-run a push of the branch, which sends nothing. It finds what GitLab's API cannot show:
-    that git lacks something on this machine (its https helper, a certificate, a proxy), or that the
-    server refuses git.
+    """Dry-run a push of the branch, which sends nothing. Only this shows what git lacks on this
+    machine (its https helper, a certificate, a proxy), or that the server refuses git.
 
     Raises NightshiftError: ``E_CONFIG`` if git cannot push from here, ``E_PUBLISH`` if the server
     does not answer.

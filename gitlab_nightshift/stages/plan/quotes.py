@@ -23,8 +23,7 @@ _LOG_CONTROLS = compile_lazily(
 
 
 def quote_texts(texts: Sequence[tuple[str, str]]) -> str:
-    """Quote texts (title, text). All get the same share of ``LONGEST_CONTEXT``; what one does not
-    use goes to the later ones."""
+    """Quote titled texts. All get the same share; what one does not use goes to later ones."""
     quoted: list[str] = []
     characters_left = LONGEST_CONTEXT
     for index, (title, text) in enumerate(texts):
@@ -48,11 +47,8 @@ def quote_lines(text: str, longest: int) -> str:
 def format_thread(thread: Thread, number: int = 0, *, internal: bool = False) -> tuple[str, str]:
     """The title and the text of a thread: who said what, and where in the diff. ``internal``
     includes internal comments; a thread that waits for an answer has a ``number``."""
-    comments = [
-        comment
-        for comment in thread.comments
-        if not comment.system and (internal or not comment.internal)
-    ]
+    comments = [each for each in thread.comments if not each.system]
+    comments = [each for each in comments if internal or not each.internal]
     lines = [
         f"{comment.author_name}: {drop_hidden_comments(comment.body)}"
         for comment in comments[-MOST_COMMENTS:]

@@ -1,7 +1,6 @@
 """Decides which category or task is tried on a day, and in which order. Pure functions.
 
-Categories that people reject or ignore are tried less often; the dashboard shows each one's next
-day.
+Categories that people reject or ignore are tried less often; the dashboard shows the next days.
 """
 
 from collections.abc import Iterable
@@ -34,8 +33,7 @@ def resolve_run_day(created_at: str, timezone: str, now: datetime) -> date:
 
 
 def resolve_category(settings: Settings, day: date) -> str:
-    """The name for a task if there is one, else the requested category, else the weekday's, else
-    ""."""
+    """``TASK`` if there is a task, else the requested category, else the weekday's, else ""."""
     if settings.task:
         return TASK
     if settings.category:
@@ -118,7 +116,7 @@ def find_skip_reason(
         return settings.off_reason
     if day in settings.quiet_dates:
         return f"{day} is a quiet date"
-    if pausing := find_pause_causes(settings, memory, day):
+    if pausing := find_blockers(settings, memory, day):
         return describe_pause(pausing)
     if len(memory.opened) >= (limit := settings.max_open_mrs.total):
         return f"open night-shift merge requests: {len(memory.opened)}; the limit is {limit}"
@@ -128,9 +126,7 @@ def find_skip_reason(
     return ""
 
 
-def find_pause_causes(
-    settings: Settings, memory: Memory, day: date
-) -> tuple[KnownMergeRequest, ...]:
+def find_blockers(settings: Settings, memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     """The ignored merge requests for which nights pause. A requested category or task runs
     anyway."""
     is_requested = settings.category or settings.task

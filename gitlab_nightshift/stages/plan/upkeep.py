@@ -163,15 +163,14 @@ def find_upkeep(
 
     ``redact`` is applied to what goes into a prompt: a job's log may contain anything.
     """
-    without_conflict = (each for each in candidates if not each.state.conflict)
-    ready = [each for each in without_conflict if not _was_handled_tonight(each, now)]
+    ready = [each for each in candidates if not (each.state.conflict or _was_handled(each, now))]
     # Generators: GitLab is asked only until a candidate needs a commit.
     repairs = (_build_repair(project, each, redact) for each in ready)
     reviews = (_build_review(project, each, redact) for each in ready)
     return next(filter(None, itertools.chain(repairs, reviews)), None)
 
 
-def _was_handled_tonight(candidate: UpkeepCandidate, now: datetime) -> bool:
+def _was_handled(candidate: UpkeepCandidate, now: datetime) -> bool:
     """True if another run of this night has worked on it."""
     return any(
         marker.kind != "conflict"
@@ -240,7 +239,6 @@ def _needs_answer(project: Project, thread: Thread, own_id: int) -> bool:
 
 
 def _quote(state: ReviewState, texts: list[tuple[str, str]], redact: Redact) -> str:
-    """Quote these titled texts, and the merge request's own text after them."""
     own_text = f"{state.title}\n\n{drop_hidden_comments(state.description)}"
     titled_texts = [*texts, (f"merge request {state.iid}", own_text)]
     return quote_texts([(title, redact(text)) for title, text in titled_texts])
@@ -264,9 +262,8 @@ def _build_request(
 
 
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
-    """The request for the upkeep that a run has started on a branch; None if it has started none.
-    It is read from this program's own comments, so that the publishing job need not trust an
-    earlier job's files. Raises ApiError."""
+    """The request for the upkeep that a run has started on a branch, read from this program's own
+    comments, not from an earlier job's files; None without one. Raises ApiError."""
     request = project.merge_requests.find_open(branch)
     own_id = project.threads.read_own_id()
     threads = project.threads.list_threads("merge_requests", request.iid) if request else None

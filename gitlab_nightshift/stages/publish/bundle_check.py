@@ -1,5 +1,4 @@
-"""Checks the bundle from the work stage, which is taken as hostile: an agent of the night may have
-written every byte of it.
+"""Checks the bundle from the work stage: an agent of the night may have written every byte of it.
 
 What counts is the tree that git makes of base and patch, in a process of its own
 (``repository/rebuilt_change.py``). Everything that the bundle claims is compared with that tree.
@@ -98,8 +97,7 @@ def _read_file(path: Path, most: int) -> bytes:
 def check_bundle(
     bundle: Bundle, settings: Settings, *, base: str, target: str, now: datetime
 ) -> Proposal:
-    """The proposal of a bundle with plausible values. ``base`` is the commit to change, ``target``
-    the branch to merge into.
+    """The proposal of a bundle with plausible values, for this commit and target branch.
 
     Raises ``E_PARSE_ERROR`` for impossible values, ``E_PUBLISH`` for another commit's bundle.
     """

@@ -23,7 +23,7 @@ BUNDLE_FILES = {"bundle.json": LARGEST_BUNDLE, "change.patch": LARGEST_PATCH}
 """The files of a bundle, with their limits in bytes."""
 
 
-def fetch_notary_record(
+def fetch_notary(
     project: Project, pipeline: str, job: str, output_dir: str, bundle_job: str
 ) -> NotaryRecord:
     """The record that the notary's ``job`` left. A retry cannot overrule a refusal: if an earlier
@@ -36,16 +36,12 @@ def fetch_notary_record(
         refuse_foreign_notary(project, pipeline, bundle_job, output_dir)
     jobs = project.pipelines.list_jobs(pipeline, include_retried=True)
     job_ids = sorted((each.id for each in jobs if each.name == job), reverse=True)[:MOST_TRIES]
-    downloads = [
-        (job_id, _download_notary_record(project, job_id, output_dir)) for job_id in job_ids
-    ]
+    downloads = [(job_id, _download_notary(project, job_id, output_dir)) for job_id in job_ids]
     if not downloads or downloads[0][1] is None:
         text = f"not published: the job {job} has left no {NOTARY}"
         raise NightshiftError(Code.PUBLISH, text)
     records = [
-        decode_notary_record(data, f"{NOTARY} of job {job_id}")
-        for job_id, data in downloads
-        if data
+        decode_notary(data, f"{NOTARY} of job {job_id}") for job_id, data in downloads if data
     ]
     return next((record for record in records if is_refused(record, records[0])), records[0])
 
@@ -54,14 +50,14 @@ def refuse_foreign_notary(project: Project, pipeline: str, job: str, output_dir:
     """Raise ``E_PUBLISH`` if ``job``, which is not the notary's, does not exist or has left a
     notary's record."""
     job_id = _find_newest_job(project, pipeline, job)
-    if _download_notary_record(project, job_id, output_dir) is not None:
+    if _download_notary(project, job_id, output_dir) is not None:
         raise NightshiftError(
             Code.PUBLISH,
             f"not published: the job {job} left a {NOTARY}, and --notary-job does not name it",
         )
 
 
-def decode_notary_record(data: bytes, where: str) -> NotaryRecord:
+def decode_notary(data: bytes, where: str) -> NotaryRecord:
     """Decode a notary's record. Raises ``E_PARSE_ERROR``."""
     try:
         return decode_record(NotaryRecord, data)
@@ -70,7 +66,7 @@ def decode_notary_record(data: bytes, where: str) -> NotaryRecord:
         raise NightshiftError(Code.PARSE_ERROR, text) from None
 
 
-def _download_notary_record(project: Project, job_id: int, output_dir: str) -> bytes | None:
+def _download_notary(project: Project, job_id: int, output_dir: str) -> bytes | None:
     try:
         return project.download_artifact(job_id, f"{output_dir}/{NOTARY}", LARGEST_NOTARY)
     except ApiError as error:

@@ -59,8 +59,7 @@ class BoxTargets:
 
 @dataclass(frozen=True)
 class Ticks:
-    """The ticks that count, oldest first, and for each other one its box's text and why it does not
-    count."""
+    """The ticks that count, oldest first, and the others (the box's text, and why)."""
 
     valid: tuple[Tick, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
@@ -166,8 +165,7 @@ def build_key(token: str, project: int) -> bytes:
 
 
 def render_page(dashboard: Dashboard, key: bytes, old: str, ticked: frozenset[str]) -> str:
-    """The whole new description. It keeps what people wrote above the dashboard in the ``old``
-    description; boxes with the texts ``ticked`` stay ticked."""
+    """The new description. What people wrote above the dashboard in ``old`` and ticks are kept."""
     head = old.partition(START)[0].rstrip()
     data = encode_for_comment(asdict(dashboard.memory))
     parts = [

@@ -76,8 +76,7 @@ def _render_summary(proposal: Proposal, notary: NotaryRecord | None, approved_by
 
 
 def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
-    """The strongest proof and the change's size on one line; neither is repeated below. Without a
-    notary, the line says that the work job reports them."""
+    """The strongest proof and the change's size on one line; neither is repeated below."""
     commands: list[CommandResult] | list[NotarizedCommand]
     commands = [*(notary.commands if notary else proposal.commands)]
     passed = [f"{to_code_span(each.command)} passed" for each in commands if each.ok][:3]
@@ -92,8 +91,7 @@ def _render_proofs(proposal: Proposal, notary: NotaryRecord | None) -> str:
 
 
 def _find_strongest(proposal: Proposal) -> Check | None:
-    """The last check that passed, as checks are ordered by how much they prove. The check of the
-    untouched checkout says nothing about the change."""
+    """The last check of the change that passed: checks are ordered by how much they prove."""
     for check in reversed(proposal.checks):
         if check.outcome is CheckOutcome.PASSED and check.title != _BASELINE:
             return check
@@ -260,11 +258,8 @@ def _render_command(command: NotarizedCommand) -> str:
 def _render_notable_runs(proposal: Proposal, notary: NotaryRecord | None) -> Iterator[str]:
     """Commands that failed or were flaky; these are not collapsed."""
     if notary:
-        lines = [
-            _render_command(command)
-            for command in notary.commands
-            if not command.ok or len(command.runs) > 1
-        ]
+        notable = [each for each in notary.commands if not each.ok or len(each.runs) > 1]
+        lines = [_render_command(command) for command in notable]
     else:
         lines = [_render_result(each) for each in proposal.commands if not each.ok or each.flaky]
     if lines:

@@ -186,8 +186,7 @@ def _dedent_line(line: str, indent: int) -> str:
 
 
 def _escape_code_line(line: str) -> str:
-    """A line of a code block. GitLab obeys no quick action in code, but older versions search for
-    ``/word`` by a pattern."""
+    """A line of a code block. Older versions of GitLab search even code for ``/word``."""
     return _QUICK_ACTION.sub(r"\1\\/", _break_comments(line.rstrip()))
 
 

@@ -74,8 +74,7 @@ _FENCE = compile_lazily(r"\s*(?:`{3,}|~{3,})\w*\s*")
 
 @dataclass(frozen=True)
 class MergeRequestTexts:
-    """The texts that go to GitLab, cleaned and redacted. ``slug`` is the last part of the branch's
-    name, ``message`` the commit message."""
+    """Cleaned and redacted. ``slug`` is for the branch's name, ``message`` the commit message."""
 
     title: str
     body: str
@@ -99,8 +98,7 @@ def clean_title(proposal: Proposal) -> str:
 
 
 def format_title(bundle: Bundle, proposal: Proposal, settings: Settings) -> str:
-    """The merge request's title by ``title_template``; with ``Draft:`` if the settings or a gate
-    require it."""
+    """The title by ``title_template``, with ``Draft:`` if the settings or a gate require it."""
     values = {
         "category": proposal.category,
         "title": clean_title(proposal),
@@ -188,8 +186,7 @@ def format_commit_message(draft: str, title: str, category: str, earlier: Sequen
 
 
 def build_subject(title: str, category: str, earlier: Sequence[str]) -> str:
-    """The title as a subject, with a type (``test: …``) if most of the ``earlier`` messages have
-    one."""
+    """The title as a subject, with a type (``test: …``) if most ``earlier`` messages have one."""
     line = to_plain_line(title)
     with_type = [message for message in earlier if _HAS_TYPE.match(message)]
     use_types = len(earlier) >= _FEWEST_SUBJECTS and len(with_type) * 2 > len(earlier)

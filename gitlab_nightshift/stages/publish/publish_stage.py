@@ -69,12 +69,9 @@ def publish(bundle_folder: Path, context: PublishContext) -> Publication:
     bundle = rebuilt.bundle
     if bundle.outcome is not Outcome.MR_READY:
         redact = context.session.redact
-        return Publication(
-            bundle.run_id,
-            bundle.outcome,
-            reason=clean_record(bundle.reason, redact),
-            error_code=clean_record(bundle.error_code, redact),
-        )
+        reason = clean_record(bundle.reason, redact)
+        error_code = clean_record(bundle.error_code, redact)
+        return Publication(bundle.run_id, bundle.outcome, reason, error_code)
     if isinstance(files.patch, NightshiftError):
         raise files.patch
     proposal = judge_bundle(rebuilt, files.patch, context)

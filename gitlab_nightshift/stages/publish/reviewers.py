@@ -168,9 +168,8 @@ class _OwnerSection:
 
 
 def find_owners(text: str, files: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The distinct sets of owners of these files, by the text of CODEOWNERS. In each section the
-    last matching entry counts. An owner is ``@name``, ``@group/path`` or ``@@role``; e-mail
-    addresses are left out."""
+    """The distinct sets of owners of these files: in each section the last matching entry counts.
+    An owner is ``@name``, ``@group/path`` or ``@@role``; e-mail addresses are left out."""
     sections = tuple(_read_sections(text).values())
     owner_sets = (_find_in_section(section, file) for file in files for section in sections)
     return tuple(dict.fromkeys(owners for owners in owner_sets if owners))

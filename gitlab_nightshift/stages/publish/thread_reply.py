@@ -111,8 +111,7 @@ _NOT_DONE = {Outcome.SKIPPED, Outcome.NO_IMPROVEMENT}
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How a run ended. ``published`` is None if it published nothing, ``patch`` "" if it changed
-    nothing."""
+    """How a run ended. Without a change, ``patch`` is ""."""
 
     result: RunResult
     bundle: Bundle

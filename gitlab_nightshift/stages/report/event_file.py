@@ -27,9 +27,8 @@ MOST_BYTES = 20_000_000
 class EventFile:
     """A sink that appends each event to a file, with the run's id.
 
-    The file has at most ``MOST_BYTES``, and after them the run's last event. Events that do not fit
-    are counted, also on a full disk: a note before the next one that fits says how many are
-    missing.
+    The file has at most ``MOST_BYTES``, and the run's last event. Events that do not fit, also on a
+    full disk, are counted: a note before the next one that fits says how many are missing.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str], run_id: str) -> None:
@@ -66,10 +65,8 @@ class EventFile:
 
 
 LONGEST_LINE = 2_000_000
-"""Bytes that are read of a line."""
-MOST_BEADS = 1_000
-LARGEST_AMOUNT = 1e15
-"""Dollars or tokens of one bead."""
+MOST_BEADS, LARGEST_AMOUNT = 1_000, 1e15
+"""Limits when reading: bytes of a line; beads; dollars or tokens of one bead."""
 
 
 @dataclass

@@ -66,8 +66,7 @@ class FailureFigures:
 
 @dataclass(frozen=True)
 class WeekFigures:
-    """An ISO 8601 week, such as ``2026-W47``: its nights, how many of them have a known cost, and
-    the sum of known costs."""
+    """An ISO 8601 week, such as ``2026-W47``: its nights, those with a known cost, the sum."""
 
     week: str
     nights: int

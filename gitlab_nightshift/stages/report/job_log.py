@@ -39,8 +39,7 @@ _SUCCESSFUL = {Outcome.MR_CREATED, Outcome.MR_READY}
 
 def format_line(text: str, width: int = WIDTH) -> str:
     """A text as one printable line of at most ``width`` characters."""
-    # Cut first, as an agent's text may have a megabyte; four times the width, as unprintable
-    # characters may be removed.
+    # Cut first, as an agent's text may have a megabyte; unprintable characters may be removed.
     line = make_printable(text.lstrip()[: 4 * width]).strip()
     return line if len(line) <= width else line[: width - 1] + "…"
 
@@ -56,9 +55,8 @@ def _describe_effort(result: RunResult) -> str:
 class JobLog:
     """A sink that prints events to ``stream``, by default stdout.
 
-    ``sections``: each step is a collapsible section of GitLab's job log. ``programs``: each program
-    is shown when it starts. ``open`` has the keys of the open sections; ``bytes_left`` may still be
-    printed.
+    ``sections``: each step is a collapsible section. ``programs``: each program is shown when it
+    starts. ``open`` has the keys of the open sections; ``bytes_left`` may still be printed.
     """
 
     sections: bool

@@ -52,12 +52,8 @@ def write_killed(results: Path, earlier: Path, why: str, run_id: str) -> None:
         return
     bundle = read_if_valid(Bundle, results / "bundle/bundle.json")
     bundle = bundle or _add_plan(_build_bundle(summary), results, earlier, run_id)
-    bundle = replace(
-        bundle,
-        outcome=Outcome.FAILED,
-        error_code=Code.TERMINATED.value,
-        reason=f"{why}; {_COST}",
-    )
+    code, reason = Code.TERMINATED.value, f"{why}; {_COST}"
+    bundle = replace(bundle, outcome=Outcome.FAILED, error_code=code, reason=reason)
     published = read_if_valid(Publication, results / "published.json")
     upkeep, notary = read_upkeep_result(results), read_if_valid(NotaryRecord, results / NOTARY)
     result = build_run_result(bundle, published, summary.project, upkeep=upkeep, notary=notary)

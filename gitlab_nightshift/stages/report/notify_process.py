@@ -59,8 +59,7 @@ def _notify(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def send_to_all(addresses: Sequence[str], message: Notification, longest_s: float) -> list[str]:
-    """Send to all addresses at the same time, for ``longest_s`` at most. Returns what failed, and
-    why."""
+    """Send to all at the same time, for ``longest_s`` at most. Returns what failed, and why."""
     return run_all(_plan_messages(addresses, message), longest_s)
 
 

@@ -193,8 +193,7 @@ def _clean_value(value: Any) -> Any:
 def _format_files_scanned(result: RunResult) -> str:
     if result.files_scanned is None:
         return "not known"
-    prefix = "at least " if result.files_scanned_at_least else ""
-    return f"{prefix}{result.files_scanned}"
+    return f"{'at least ' if result.files_scanned_at_least else ''}{result.files_scanned}"
 
 
 def find_link(url: str) -> str:

@@ -42,8 +42,7 @@ def is_incomplete(result: RunResult) -> bool:
 
 
 def list_proofs(result: RunResult) -> tuple[str, ...]:
-    """What proves the proposed change: commands that passed, the change's size, and the strongest
-    evidence that was measured without agents."""
+    """What proves the proposed change: commands, its size, the strongest measured evidence."""
     if result.change is None:
         return ()
     suffix = "" if result.commands else ", as the work job reports"

@@ -70,7 +70,6 @@ def _describe_ending(bundle: Bundle, published: Publication | None) -> dict[str,
     error_code, reason = last.error_code, last.reason
     if bundle.incomplete and last.outcome is not Outcome.FAILED:
         error_code = error_code or Code.INCOMPLETE.value
-        # dict.fromkeys: the reason may be the same text.
         reason = ". ".join(dict.fromkeys(filter(None, (bundle.incomplete, reason))))
     return {
         "outcome": last.outcome,

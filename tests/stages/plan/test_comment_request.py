@@ -114,7 +114,7 @@ def test_anything_else_is_ignored(body: bytes) -> None:
 
 
 @each("thread", [None, 7, "../x", "ABC", "6a9c\n1750", "g" * 40, "a" * 65])
-def test_a_thread_that_is_none_is_left_out(thread: object) -> None:
+def test_an_invalid_thread_id_is_dropped(thread: object) -> None:
     assert read_webhook(noted(discussion_id=thread), "42") == CommentAddress("issues", 17, 1241, "")
 
 
@@ -131,7 +131,7 @@ notes = st.dictionaries(st.sampled_from([*BODY["object_attributes"], "x"]), valu
 
 
 @given(st.binary() | (bodies | notes | values).map(lambda v: json.dumps(v).encode()))
-def test_whatever_comes_it_is_a_place_of_numbers_or_nothing(body: bytes) -> None:
+def test_any_webhook_gives_a_valid_address_or_nothing(body: bytes) -> None:
     found = read_webhook(body, "42")
     if isinstance(found, CommentAddress):
         assert found.where in ("issues", "merge_requests")
@@ -210,20 +210,20 @@ def test_flags_and_words_and_further_lines() -> None:
         ("x" * (LONGEST_TASK + 1), "more than"),
     ],
 )
-def test_what_cannot_be_done_is_said(text: str, why: str) -> None:
+def test_an_invalid_command_is_explained(text: str, why: str) -> None:
     with pytest.raises(NightshiftError, match=why.replace("?", r"\?")) as error:
         parse_command(f"/nightshift {text}")
     assert "\n" not in error.value.message
 
 
-def test_a_dash_in_the_text_is_a_dash() -> None:
+def test_a_dash_within_the_text_is_allowed() -> None:
     assert (
         parse_command("/nightshift mend this \u2014 and dry-run").task
         == "mend this \u2014 and dry-run"
     )
 
 
-def test_no_test_is_asked_for() -> None:
+def test_without_a_test_id_there_is_no_test_command() -> None:
     assert comment_request.build_test_command(TaskCommand("x"), KNOWN) == ""
 
 

@@ -58,17 +58,17 @@ def test_last_nights_pipeline_is_another_night(shop: World) -> None:
     assert plan(shop) == ""
 
 
-def test_a_pipeline_that_was_cancelled_has_been_no_night(shop: World) -> None:
+def test_a_cancelled_pipeline_is_no_night(shop: World) -> None:
     object.__setattr__(shop.project.jobs[-1], "status", "canceled")
     assert plan(shop) == ""
 
 
-def test_what_a_person_plays_by_hand_is_another_night(shop: World) -> None:
+def test_a_pipeline_started_by_hand_is_another_night(shop: World) -> None:
     shop.ends(0, "plan", **{**NIGHT, "GITLAB_USER_LOGIN": "olga"}, CI_PIPELINE_ID="60002")
     assert shop.product("plan.json")["skip"] == ""
 
 
-def test_another_schedules_night_is_not_looked_at(shop: World) -> None:
+def test_a_night_of_another_schedule_does_not_count(shop: World) -> None:
     before = len(shop.gitlab.requests)
     shop.ends(0, "plan", CI_PIPELINE_ID="60002", CI_PIPELINE_CREATED_AT="2999-01-01")
     asked = [each.path for each in shop.gitlab.requests[before:]]
@@ -76,6 +76,6 @@ def test_another_schedules_night_is_not_looked_at(shop: World) -> None:
     assert shop.product("plan.json")["skip"] == ""
 
 
-def test_where_gitlab_does_not_say_the_night_goes_on(shop: World) -> None:
+def test_the_night_goes_on_if_gitlab_does_not_answer(shop: World) -> None:
     shop.gitlab.fail_next("GET", "pipeline_schedules", 403, {"message": "403 Forbidden"}, times=9)
     assert plan(shop) == ""

@@ -49,7 +49,7 @@ def refused(gitlab: FullStandin, expires: str | None = None, **settings: Any) ->
     return raised.value.message
 
 
-def test_nothing_to_say(gitlab: FullStandin) -> None:
+def test_a_project_without_problems_has_no_notes(gitlab: FullStandin) -> None:
     assert notes_of(gitlab, reviewer="rita", reviewers=["@Rita"]) == ()
 
 
@@ -66,18 +66,18 @@ def test_a_branch_that_would_be_protected(gitlab: FullStandin, pattern: str) -> 
     assert f"would be protected by {pattern} (Settings > Rep" in refused(gitlab)
 
 
-def test_another_prefix_mends_it(gitlab: FullStandin) -> None:
+def test_another_branch_prefix_is_not_protected(gitlab: FullStandin) -> None:
     gitlab.projects[0].protected_branches.append("night*")
     assert notes_of(gitlab, branch_prefix="bot-") == ()
 
 
 @each("pattern", ["night-shift", "night-shift/release-*", "nights/*"])
-def test_a_protection_of_other_branches(gitlab: FullStandin, pattern: str) -> None:
+def test_protected_branches_with_other_names(gitlab: FullStandin, pattern: str) -> None:
     gitlab.projects[0].protected_branches[:] = ["main", pattern]
     assert notes_of(gitlab) == ()
 
 
-def test_protections_that_may_not_be_read(gitlab: FullStandin) -> None:
+def test_protected_branches_that_the_token_may_not_read(gitlab: FullStandin) -> None:
     gitlab.fail_next("GET", "/protected_branches$", 403, {"message": "403 Forbidden"})
     [note] = notes_of(gitlab)
     assert note.startswith("not known: whether a protected branch matches branch_prefix")
@@ -98,7 +98,7 @@ def test_reviewers(gitlab: FullStandin) -> None:
         ("not a date", ""),
     ],
 )
-def test_a_token_that_ends(gitlab: FullStandin, expires: str, said: str) -> None:
+def test_a_token_that_expires(gitlab: FullStandin, expires: str, said: str) -> None:
     if said == "E":
         assert "expires on 2026-11-16 at 00:00 UTC, before the night" in refused(gitlab, expires)
         assert notes_of(gitlab, expires, UNTIL - timedelta(days=1)) != ()
@@ -130,7 +130,7 @@ def refusals(
         ("reject_non_dco_commits", True, "Signed-off-by"),
     ],
 )
-def test_each_rule_that_refuses_says_what_to_do(name: str, value: object, mend: str) -> None:
+def test_each_refusal_of_a_push_rule_names_a_remedy(name: str, value: object, mend: str) -> None:
     [text] = refusals({name: value})
     assert mend in text
 
@@ -147,7 +147,7 @@ def test_each_rule_that_refuses_says_what_to_do(name: str, value: object, mend: 
         ("commit_committer_name_check", True),
     ],
 )
-def test_a_rule_that_lets_a_night_pass(name: str, value: object) -> None:
+def test_a_push_rule_that_accepts_a_night(name: str, value: object) -> None:
     assert refusals({name: value}) == []
 
 
@@ -158,7 +158,7 @@ def test_a_rule_that_lets_a_night_pass(name: str, value: object) -> None:
         (r"^night-shift/[a-z0-9-]{3,}$", "night-shift/a", 13),
     ],
 )
-def test_a_rule_that_some_names_of_a_night_break(pattern: str, name: str, length: int) -> None:
+def test_a_push_rule_that_refuses_some_branch_names(pattern: str, name: str, length: int) -> None:
     assert refusals({"branch_name_regex": pattern}) == [
         f"branch names must match {pattern}, and a night's can be {name} ({length} characters):"
         " widen the rule"

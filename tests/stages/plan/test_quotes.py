@@ -24,7 +24,7 @@ def test_every_line_is_quoted_and_nothing_hidden_is_left(texts: list[str]) -> No
     assert not any(char in whole for char in "\x00\x1b\r\u2028\u202e\u200b")
 
 
-def test_long_texts_share_the_room_that_there_is() -> None:
+def test_long_texts_share_the_characters() -> None:
     long = "words " * LONGEST_CONTEXT
     whole = quote_texts([("a word", "short"), ("a", long), ("another", long)])
     assert whole.count("> [the rest is left out]") == 2

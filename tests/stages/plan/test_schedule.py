@@ -20,9 +20,9 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.plan import schedule
 from gitlab_nightshift.stages.plan.schedule import (
     check_task_source,
+    find_blockers,
     find_left_out,
     find_newest_ignored,
-    find_pause_causes,
     find_skip_reason,
     find_throttle_reason,
     order_categories,
@@ -74,7 +74,7 @@ def test_a_task_from_another_pipeline_needs_a_user_that_the_file_names(
         assert f"from another pipeline, of @{login}: start it by New" in str(told.value)
 
 
-def test_without_that_look_another_pipelines_task_would_be_done(
+def test_without_that_check_another_pipelines_task_would_be_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(schedule, "_PIPELINE_SOURCES", ())
@@ -205,7 +205,7 @@ def test_a_category_at_its_limit(
     assert out(settings, *open_ones) == expected
 
 
-def test_each_with_its_reason() -> None:
+def test_each_category_left_out_has_its_reason() -> None:
     rows = find_left_out(
         ("docs", "security"),
         Settings(),
@@ -299,7 +299,7 @@ def test_a_category_that_is_refused(
     assert find_throttle_reason("docs", memory, DAY) == reason
 
 
-def test_it_comes_back_after_eight_weeks_at_most() -> None:
+def test_a_rejected_category_returns_after_at_most_eight_weeks() -> None:
     memory = Memory(rejected=tuple(known(iid, 55) for iid in range(1, 30)))
     assert find_throttle_reason("docs", memory, DAY).endswith("tried from 2026-11-17 on")
     assert find_throttle_reason("docs", memory, DAY + timedelta(1)) == ""
@@ -333,7 +333,7 @@ def test_nights_pause(opened: list[KnownMergeRequest], pausing: list[int]) -> No
     assert [each.iid for each in find_newest_ignored(Memory(tuple(opened)), DAY)] == pausing
 
 
-def test_somebody_who_asks_is_answered() -> None:
+def test_a_requested_category_or_task_is_never_paused() -> None:
     """For the category, or by the setting."""
     memory = Memory(tuple(waiting(iid, 20) for iid in (5, 6, 7)), (known(1, 9), known(2, 3)))
     limits = {"max_open_mrs": {"per_category": 9, "total": 9}}
@@ -345,7 +345,7 @@ def test_somebody_who_asks_is_answered() -> None:
     assert row.reason.startswith("the last 2 were closed unmerged")
     for more in asked:
         settings = build_settings({**limits, **more})
-        assert find_pause_causes(settings, memory, DAY) == ()
+        assert find_blockers(settings, memory, DAY) == ()
         assert find_skip_reason(settings, DAY, ("docs",), (), memory) == ""
     for more in asked[:2]:
         settings = build_settings({**limits, **more})

@@ -24,7 +24,7 @@ def test_any_slug_is_a_name(text: str) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=80))
-def test_git_takes_it(text: str) -> None:
+def test_git_accepts_every_slug(text: str) -> None:
     name = next(list_branch_names("night-shift/", build_slug(text)))
     command = ["git", "check-ref-format", "--branch", name]
     subprocess.run(command, capture_output=True, check=True)

@@ -51,7 +51,7 @@ def render(before: str = "", *ticked: str) -> str:
     return render_page(PAGE, KEY, before, frozenset(ticked))
 
 
-def test_what_it_keeps_comes_back() -> None:
+def test_the_stored_data_is_read_back() -> None:
     assert read_page(render(), KEY) == PAGE.memory
 
 
@@ -67,11 +67,11 @@ def test_what_it_keeps_comes_back() -> None:
         render_page(PAGE, build_key("glpat-secret-token-0001", 8), "", frozenset()),
     ],
 )
-def test_what_it_has_not_signed_is_nothing(page: str) -> None:
+def test_unsigned_data_is_ignored(page: str) -> None:
     assert read_page(page, KEY) is None
 
 
-def test_hostile_words_only_stand_there() -> None:
+def test_hostile_text_is_only_text() -> None:
     page = render()
     lines = page.splitlines()
     assert [line for line in lines if line.startswith(("/", "## x"))] == []
@@ -105,7 +105,7 @@ def test_a_failed_night_and_one_that_waits_have_their_boxes() -> None:
     assert build_retry_box(replace(NIGHT, category="task"), ("docs",)) == ""
 
 
-def test_it_is_bounded() -> None:
+def test_the_page_is_bounded() -> None:
     memory = DashboardMemory()
     for number in range(2 * MOST_NIGHTS):
         memory = memory.add_night(replace(NIGHT, run_id=str(number), text="<" * 300))

@@ -111,7 +111,7 @@ def build_file(top: Path) -> None:
     (top / "ci/build.yml").write_text("build: {script: [make]}\n")
 
 
-def test_bytes_that_are_no_answer(night: Night) -> None:
+def test_an_invalid_answer_is_refused(night: Night) -> None:
     blob = "1" * 40
     change = {"tree": blob, "files": [], "sizes": [], "settings": []}
     for answer in (
@@ -150,7 +150,7 @@ def night_bundle(night: Night) -> Any:
     return json.loads((night.bundle_folder / "bundle.json").read_text())
 
 
-def test_it_ends_badly(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_fails_is_reported(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_process, "start_stage", real_start)  # a fork has no limits
     for way, words in (
         ("die", "it ended with exit status -9"),

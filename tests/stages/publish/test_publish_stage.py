@@ -157,7 +157,7 @@ def test_published_twice_is_one(night: Night) -> None:
     assert (night.posts(), night.project.pushes) == (posts, pushes)
     assert set(night.heads()) == {"main", BRANCH}
     assert len(night.project.merge_requests) == 1
-    night.merge_request.settle("merged")
+    night.merge_request.change_state("merged")
     merged = night.publish()
     assert merged.outcome is Outcome.MR_CREATED
     assert "is merged" in merged.reason
@@ -169,7 +169,7 @@ def test_closed_meanwhile_is_told_and_left(night: Night) -> None:
     described = night.merge_request.description
     night.merge_request.description = "Rewritten by a human"
     assert night.publish().mr_url == first.mr_url
-    night.merge_request.settle("closed")
+    night.merge_request.change_state("closed")
     assert night.publish().outcome is Outcome.SKIPPED
     night.merge_request.description = described
     git(night.project.bare_repository, "branch", "-D", BRANCH)

@@ -72,7 +72,7 @@ def test_busy_and_blocked_people_are_left_out(night: Night, team: dict[str, User
     assert reviewers(night) == ["cleo"]
 
 
-def test_where_all_are_busy_it_is_said(night: Night, team: dict[str, User]) -> None:
+def test_if_everybody_is_busy_there_is_a_warning(night: Night, team: dict[str, User]) -> None:
     night.gitlab.busy.update(user.id for user in team.values())
     night.settings = {"reviewer": "group:acme/web"}
     assert night.publish().warnings == (
@@ -143,7 +143,7 @@ def test_approval_rules_on_a_paid_tier(night: Night, team: dict[str, User]) -> N
     assert sorted(reviewers(night)) == ["ann", "cleo"]
 
 
-def test_what_the_tier_does_not_offer_is_said(night: Night) -> None:
+def test_a_missing_tier_is_a_warning(night: Night) -> None:
     night.gitlab.paid_tier = False
     night.settings = {"reviewers": ["approval_rules", "group:acme/none", "rita"]}
     rules, group = night.publish().warnings

@@ -41,7 +41,7 @@ FAILURES = {
 }
 
 
-def test_what_fails_is_told_without_the_token() -> None:
+def test_a_failure_is_described_without_the_token() -> None:
     failures = {**FAILURES, (200, "x" * (17 << 20)): "the page is too large"}
     with confluence() as there:
         told = [append(there, "", "wrong-token-of-the-wiki")]

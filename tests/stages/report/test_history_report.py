@@ -59,7 +59,7 @@ def test_reviewers_with_the_most_open_merge_requests_come_first() -> None:
     ]
 
 
-def test_money_is_known_or_not() -> None:
+def test_costs_are_known_or_not() -> None:
     whole, part, none = figures(NIGHT, LATER), figures(NIGHT, LOST), figures(LOST)
     assert (whole.cost_usd, whole.cost_per_merged_usd) == (2.0, 1.0)
     assert (part.cost_usd, part.nights_known, part.cost_per_merged_usd) == (1.5, 1, 0.75)
@@ -69,7 +69,7 @@ def test_money_is_known_or_not() -> None:
     assert none.outcomes == {"not known": 1}
 
 
-def test_money_by_week() -> None:
+def test_costs_by_week() -> None:
     weeks = figures(NIGHT, LATER, LOST, replace(NIGHT, started="last week")).weeks
     assert [(each.week, each.nights, each.known, each.cost_usd) for each in weeks] == [
         ("2026-W47", 1, 1, 1.5),

@@ -50,7 +50,7 @@ def result(folder: Path) -> dict[str, Any]:
     return made
 
 
-def test_what_is_known_is_told(tmp_path: Path) -> None:
+def test_the_events_of_a_killed_run_become_its_result(tmp_path: Path) -> None:
     analyze, running = bead("analyze", Usage(0.2, 200)), Progress("…", 1.0, 0.5, 500)
     written(tmp_path, [STARTED, TIER, Progress("…", 1.0, 0.1, 100), analyze, running])
     write_record(tmp_path / "plan.json", PLAN)
@@ -97,20 +97,20 @@ BAD = (
 
 
 @each("line", BAD)
-def test_what_is_no_event_counts_for_nothing(line: str, tmp_path: Path) -> None:
+def test_invalid_events_are_ignored(line: str, tmp_path: Path) -> None:
     (tmp_path / "result.json").unlink(missing_ok=True)
     written(tmp_path, [STARTED, bead("analyze", Usage(0.2, 200)), line])
     assert result(tmp_path)["total_cost_usd"] == 0.2
 
 
-def test_half_a_line_ends_it(tmp_path: Path) -> None:
+def test_an_incomplete_line_ends_the_events(tmp_path: Path) -> None:
     written(tmp_path, [STARTED, bead("analyze", Usage(0.2, 200))])
     with (tmp_path / "events.jsonl").open("a") as file:
         file.write('{"time": ')
     assert result(tmp_path)["total_tokens"] == 200
 
 
-def test_what_had_ended_is_left_alone(tmp_path: Path) -> None:
+def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
     run = RunResult("4711", Outcome.NO_IMPROVEMENT)
     nothing: tuple[list[Event], ...] = ([], [TIER], [STARTED, RunEnded(run)])
     for events in nothing:

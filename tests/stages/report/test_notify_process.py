@@ -116,7 +116,7 @@ def test_each_failure_is_told_without_its_address() -> None:
     assert len(fine.came) == 1
 
 
-def test_a_host_that_hangs_holds_up_nobody() -> None:
+def test_a_host_that_hangs_delays_no_other_message() -> None:
     """It sends a byte whenever it is asked for one, and never ends."""
     over = threading.Event()
 

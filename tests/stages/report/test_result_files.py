@@ -36,7 +36,7 @@ def test_raw_logs_are_left_out_where_the_checkouts_disk_is_too_small(tmp_path: P
         assert names == [".gitignore", "bundle", "change.patch", "result.json"]
 
 
-def test_where_nothing_can_be_put_that_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_takes_no_results_is_reported(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         with pytest.raises(NightshiftError, match=f"no space left on the disk of {disk}"):
             place_results(results(tmp_path / "private", 3_000_000), disk / "nightshift")
@@ -97,14 +97,14 @@ def test_a_kill_loses_nothing_of_earlier_stages(tmp_path: Path) -> None:
         assert list(output.parent.iterdir()) == [output], where
 
 
-def test_what_a_folder_of_results_says_of_itself_stays(tmp_path: Path) -> None:
+def test_an_existing_gitignore_is_kept(tmp_path: Path) -> None:
     private = results(tmp_path / "private", 1)
     (private / "results/.gitignore").write_text("logs/\n")
     place_results(private, tmp_path / "nightshift")
     assert (tmp_path / "nightshift/.gitignore").read_text() == "logs/\n"
 
 
-def test_each_log_is_told_by_its_name() -> None:
+def test_each_log_is_described_by_its_name() -> None:
     sizes = {
         "01-analyze-tests-1.out": 1200,
         "01-analyze-tests-1.err": 0,

@@ -46,7 +46,7 @@ def test_a_failure_says_why_and_links_to_the_pipeline() -> None:
     ]
 
 
-def test_what_is_not_known_is_not_free() -> None:
+def test_an_unknown_cost_is_not_shown_as_zero() -> None:
     assert "cost not known" in build_notification(replace(OPENED, total_cost_usd=None)).body
     assert build_notification(QUIET).body == "All categories exhausted.\nnothing spent, 0 s"
 
