@@ -79,7 +79,7 @@ class KnownTree:
         if self._comparison is None:
             return None
         (runs, tree), self._comparison = self._comparison, None
-        return tree if runs == count_runs() and tree.known is self.entries else None
+        return tree if runs == count_runs() and tree.snapshot is self.entries else None
 
 
 @dataclass
@@ -103,7 +103,7 @@ class RestoreReport:
 def restore_files(
     state: StateFolder,
     saved: SavedCheckout,
-    known: KnownTree,
+    known_tree: KnownTree,
     repository: Repository,
     *,
     keep_watched: bool = False,
@@ -118,7 +118,7 @@ def restore_files(
     return restore_tree(
         state.checkout,
         saved,
-        known.entries,
+        known_tree.entries,
         repository,
         keep_watched=keep_watched,
         compared=compared,
@@ -126,15 +126,15 @@ def restore_files(
 
 
 def restore_checkout(
-    state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
+    state: StateFolder, saved: SavedCheckout, known_tree: KnownTree, repository: Repository
 ) -> RestoreReport:
     """Restore everything: files, the real ``.git``, the top folder itself. Once the real ``.git``
     is in place, the saved state is removed: after that, the next start restores only owners."""
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
-        restored = restore_files(state, saved, known, repository)
-        known.entries = restored.known
-        known.imperfect.update(restored.imperfect)
+        restored = restore_files(state, saved, known_tree, repository)
+        known_tree.entries = restored.snapshot
+        known_tree.imperfect.update(restored.imperfect)
         report.failed = tuple(map(format_path, restored.failed))
     if report.failed:
         report.problems.append(f"could not be restored: {format_some_paths(report.failed)}")
@@ -145,14 +145,14 @@ def restore_checkout(
         unmask_git(state)
     with _record_errors(report, "the checkout could not be restored"):
         if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.acls.get(TOP, {})).rights:
-            known.imperfect.add(TOP)
+            known_tree.imperfect.add(TOP)
     # Last: while the saved state exists, the next start restores the files again.
     if not os.path.lexists(state.real_git):
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
-    report.imperfect = len(known.imperfect)
+    report.imperfect = len(known_tree.imperfect)
     if not report.problems and not report.imperfect:
-        report.saved = replace(saved, entries=known.entries)
+        report.saved = replace(saved, entries=known_tree.entries)
     return report
 
 
@@ -255,11 +255,11 @@ def _undo_where_unused(
 
 def _find_saved(state: StateFolder, saved: SavedCheckout | None) -> SavedCheckout | None:
     # While the agents' user owns the tree, the state that was saved with that owner is valid.
-    given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
-    if saved and not given:
+    is_given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
+    if saved and not is_given:
         return saved
     try:
-        return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
+        return read_saved(state.folder / (GIVEN if is_given else SAVED), state.folder / COPIES)
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -299,11 +299,11 @@ def _keep_throwaway(state: StateFolder) -> NightshiftError:
     """
     unmask_git(state)
     restore_owners_after_kill(state)
-    kept = _set_aside(state)
+    folder = _set_aside(state)
     return NightshiftError(
         Code.WORKSPACE_DIRTY,
         f"a night was killed in {state.checkout} and its throw-away .git was used since; the real"
-        f" .git is back, the other is kept in {kept}: start the job again",
+        f" .git is back, the other is kept in {folder}: start the job again",
     )
 
 

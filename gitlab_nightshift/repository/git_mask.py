@@ -56,8 +56,7 @@ def mask_git(state: StateFolder) -> None:
 
 
 def move_git(checkout: Path, folder: Path) -> None:
-    """Move the real ``.git`` to the state folder ``folder``, unless it is there already. Raises
-    NightshiftError E_CONFIG."""
+    """Move the real ``.git`` to ``folder``, unless it is there already. Raises E_CONFIG."""
     target = folder / "git"
     if os.path.lexists(target):
         return

@@ -60,8 +60,7 @@ _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
 class IndexRow(NamedTuple):
-    """A file of the index. A ``flag`` other than H (git-ls-files(1)) hides it from ``git status``.
-    ``blob`` is its object id."""
+    """A file of the index. A ``flag`` other than H (git-ls-files(1)) hides it from git status."""
 
     flag: str
     mode: str

@@ -22,8 +22,7 @@ LONGEST_ARGUMENTS = 4_000_000
 
 @dataclass
 class ChatCall:
-    """One call, put together as its pieces arrive; ``extra`` goes back to the endpoint with the
-    call, as Gemini asks."""
+    """One call, built from its pieces; ``extra`` goes back to the endpoint, as Gemini asks."""
 
     index: object
     call_id: object
