@@ -71,8 +71,8 @@ class Lookahead:
 
 
 class Finder:
-    """Needles prepared for one pass, which takes up to some tens of milliseconds. ``prepared`` are
-    the keys of further needles, computed before."""
+    """Needles prepared for one pass; preparing takes up to some tens of milliseconds. ``prepared``
+    are the keys of further needles, computed before."""
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class RestoreReport:
 def restore_files(
     state: StateFolder,
     saved: SavedCheckout,
-    known_tree: KnownTree,
+    known: KnownTree,
     repository: Repository,
     *,
     keep_watched: bool = False,
@@ -118,7 +118,7 @@ def restore_files(
     return restore_tree(
         state.checkout,
         saved,
-        known_tree.entries,
+        known.entries,
         repository,
         keep_watched=keep_watched,
         compared=compared,
@@ -126,15 +126,15 @@ def restore_files(
 
 
 def restore_checkout(
-    state: StateFolder, saved: SavedCheckout, known_tree: KnownTree, repository: Repository
+    state: StateFolder, saved: SavedCheckout, known: KnownTree, repository: Repository
 ) -> RestoreReport:
     """Restore everything: files, the real ``.git``, the top folder itself. Once the real ``.git``
     is in place, the saved state is removed: after that, the next start restores only owners."""
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
-        restored = restore_files(state, saved, known_tree, repository)
-        known_tree.entries = restored.snapshot
-        known_tree.imperfect.update(restored.imperfect)
+        restored = restore_files(state, saved, known, repository)
+        known.entries = restored.snapshot
+        known.imperfect.update(restored.imperfect)
         report.failed = tuple(map(format_path, restored.failed))
     if report.failed:
         report.problems.append(f"could not be restored: {format_some_paths(report.failed)}")
@@ -145,14 +145,14 @@ def restore_checkout(
         unmask_git(state)
     with _record_errors(report, "the checkout could not be restored"):
         if restore_folder(state.checkout, TOP, saved.entries[TOP], saved.acls.get(TOP, {})).rights:
-            known_tree.imperfect.add(TOP)
+            known.imperfect.add(TOP)
     # Last: while the saved state exists, the next start restores the files again.
     if not os.path.lexists(state.real_git):
         with _record_errors(report, f"{state.folder} cannot be removed"):
             (state.folder / SAVED).unlink(missing_ok=True)
-    report.imperfect = len(known_tree.imperfect)
+    report.imperfect = len(known.imperfect)
     if not report.problems and not report.imperfect:
-        report.saved = replace(saved, entries=known_tree.entries)
+        report.saved = replace(saved, entries=known.entries)
     return report
 
 
@@ -182,11 +182,9 @@ def repair(
     Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
     ``private`` is a folder that no agent can access, in the folder for temporary files.
     ``unused_since_run``: nobody used the checkout since that run's end, so a commit in the
-    throw-away ``.git`` is an agent's. ``held`` is that run's state folder if the caller holds it,
-    ``saved`` the state that the run saved in it; without these, the next start looks for both.
-
-    What is undone depends only on the state folder, without its part that agents can reach
-    (``StateFolder.writable``), and, at a later start, on whether the checkout was used since.
+    throw-away ``.git`` is an agent's. ``held`` and ``saved`` are that run's state folder and saved
+    state; without them, both are looked for. What is undone depends only on the state folder,
+    without the part that agents can write, and, at a later start, on a use of the checkout since.
 
     Raises NightshiftError E_WORKSPACE_DIRTY if another night runs in the checkout, if not
     everything could be undone (unless ``receive_report`` gets the report), or if the throw-away
@@ -196,27 +194,18 @@ def repair(
     state = held.hand_over(path.resolve()) if held else take_over(path.resolve(), private.parent)
     if state is None:
         return False
-    note, report = read_note(state.folder), RestoreReport()
+    note = read_note(state.folder)
     with defer_signals():
         kill_leftovers(state)
         git = build_isolated_git(private / "home", search_path)
         if not os.path.lexists(state.real_git):
             report = _undo_where_unused(state, note, saved, git, private)
-        elif not unused_since_run and _is_another_checkout(state, note):
-            _set_aside(state)
-        elif (
-            note
-            and (unused_since_run or _is_as_killed(state, note))
-            and (saved := _find_saved(state, saved))
-        ):
-            report = _undo(state, note, saved, git, private)
         else:
-            raise _keep_throwaway(state)
+            report = _undo_with_moved_git(state, note, saved, git, private, unused=unused_since_run)
     if receive_report:
         receive_report(report)
     elif report.problems:
-        text = _describe_left_changes(state.checkout, report)
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+        raise NightshiftError(Code.WORKSPACE_DIRTY, _describe_left_changes(state.checkout, report))
     return True
 
 
@@ -231,6 +220,24 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
     if not os.path.lexists(git) or not was_changed_after_run(state.folder, git):
         return True
     return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
+
+
+def _undo_with_moved_git(
+    state: StateFolder,
+    note: RunNote | None,
+    saved: SavedCheckout | None,
+    git: Git,
+    private: Path,
+    *,
+    unused: bool,
+) -> RestoreReport:
+    """Undo a run whose real ``.git`` was moved, unless something has used the throw-away since."""
+    if not unused and _is_another_checkout(state, note):
+        _set_aside(state)
+        return RestoreReport()
+    if note and (unused or _is_as_killed(state, note)) and (saved := _find_saved(state, saved)):
+        return _undo(state, note, saved, git, private)
+    raise _keep_throwaway(state)
 
 
 def _undo_where_unused(

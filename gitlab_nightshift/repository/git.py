@@ -66,7 +66,7 @@ HEAD_REVISIONS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 """Options for a diff that depends on no settings and runs no program."""
 _RECENT = ("--first-parent", "--min-parents=1")
-"""Options to list commits of one branch, except for a root or shallow boundary, without parents."""
+"""Options to list the commits of one branch that have a parent: no root, no shallow boundary."""
 
 
 def summarize_stderr(stderr: bytes) -> str:

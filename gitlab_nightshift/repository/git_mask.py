@@ -71,8 +71,7 @@ def move_git(checkout: Path, folder: Path) -> None:
 
 
 def renew_throwaway(state: StateFolder) -> None:
-    """Replace the throw-away for the next agent, unless it is unchanged. Does nothing before
-    ``mask_git``. Raises OSError."""
+    """After ``mask_git``: replace the throw-away unless it is unchanged. Raises OSError."""
     shown = state.shown_git if state.mounted else state.checkout / ".git"
     if not os.path.lexists(state.shown_git if state.mounted else state.real_git):
         return
