@@ -21,7 +21,7 @@ from gitlab_nightshift.repository import (
     state_folder,
 )
 from gitlab_nightshift.repository.git_mask import unmask_git
-from gitlab_nightshift.repository.state_folder import StateFolder, keep_alive_mark
+from gitlab_nightshift.repository.state_folder import StateFolder, mark_alive
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.conftest import Box
 from tests.repository.tools import (
@@ -548,7 +548,7 @@ def test_a_used_throwaway_is_set_aside(box: Box, use: str) -> None:
 
 def commit_and_die(box: Box) -> None:
     """An agent's commit in a night whose supervisor is alive; then everything is killed."""
-    with keep_alive_mark(box.root.with_name("shop.nightshift")):
+    with mark_alive(box.root.with_name("shop.nightshift")):
         commit(box.root, "mine")
         (box.root / ".git/FETCH_HEAD").touch()
         die()

@@ -30,7 +30,7 @@ from gitlab_nightshift.repository.state_folder import (
     WRITABLE,
     LockedStateFolder,
     hold_state_folder,
-    keep_alive_mark,
+    mark_alive,
 )
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
@@ -235,7 +235,7 @@ class StartedWorker:
             left_s = None if until_s is None else until_s - began + GRACE_S
             stack.enter_context(run.signals.stop_after(left_s, too_late))
             if state_folder := self.checkout.state_folder:
-                stack.enter_context(keep_alive_mark(state_folder.folder))
+                stack.enter_context(mark_alive(state_folder.folder))
             # Innermost: undone while the mark still says that the run is alive.
             stack.enter_context(_undo_outside_changes(run.run_folder))
             answer, used = self.worker.run(inputs, gateway, run.env)
