@@ -71,8 +71,8 @@ class Lookahead:
 
 
 class Finder:
-    """Needles prepared for one pass, which takes up to some tens of milliseconds. ``prepared`` are
-    the keys of further needles, computed before."""
+    """Needles prepared for one pass; preparing takes up to some tens of milliseconds. ``prepared``
+    are the keys of further needles, computed before."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Finder:
 
     def find_spans(self, text: bytes) -> list[Span]:
         """All occurrences of all needles, in any order; they may overlap."""
-        found: list[Span] = []
+        all_spans: list[Span] = []
         ends: dict[Needle, int] = {}  # of the last span of each needle that ``skips_inside``
         table = self._table
         for match in self._candidate.finditer(_decode_pairs(text)):
@@ -98,10 +98,10 @@ class Finder:
                     start = at - offset
                     if start >= ends.get(needle, 0):
                         spans = needle.find_spans(text, start)
-                        found += spans
+                        all_spans += spans
                         if needle.skips_inside and spans:
                             ends[needle] = spans[-1][1]
-        return found
+        return all_spans
 
 
 def list_search_keys(needles: Iterable[Needle], pairs: Iterable[bytes] = ()) -> Iterator[SearchKey]:

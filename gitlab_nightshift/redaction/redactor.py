@@ -238,8 +238,8 @@ class RedactedStream:
     def _find_spans(self, text: bytes) -> list[Span]:
         """Spans that begin after the context, and the continuation of an earlier one."""
         spans = [span for span in self._find(text) if span[0] >= self._seen]
-        rest = _REST_OF_TOKEN.match(text, self._done) if self._open else None
-        return merge_spans([(self._seen, rest.end() if rest else self._done), *spans])
+        token = _REST_OF_TOKEN.match(text, self._done) if self._open else None
+        return merge_spans([(self._seen, token.end() if token else self._done), *spans])
 
 
 def _replace_spans(

@@ -131,17 +131,17 @@ def _list_special_spellings(char: str) -> list[bytes]:
 def _list_encodings(value: str) -> list[bytes]:
     """The output of the usual encoders: the anchors of a value without a run of letters."""
     in_json = [json.dumps(value, ensure_ascii=plain)[1:-1] for plain in (True, False)]
-    twice = [json.dumps(each)[1:-1] for each in in_json]
-    slashes = [each.replace("/", "\\/") for each in (value, *in_json)]
+    twice = [json.dumps(text)[1:-1] for text in in_json]
+    slashes = [text.replace("/", "\\/") for text in (value, *in_json)]
     texts = [value, *in_json, *twice, *slashes, html.escape(value), shlex.quote(value)[1:-1]]
     data = _to_bytes(value)
     encoded = [quote_plus(data), *(quote(data, safe=safe) for safe in _SAFE_IN_URLS)]
-    lower = [re.sub("%..", lambda match: match[0].lower(), each) for each in encoded]
-    forms = [_to_bytes(each) for each in (*texts, *encoded, *lower)]
+    lower = [re.sub("%..", lambda match: match[0].lower(), text) for text in encoded]
+    forms = map(_to_bytes, (*texts, *encoded, *lower))
     with_surrogates = value.encode("utf-8", "surrogatepass")
     # Anchors have at least three bytes (needle_finder.Needle).
     anchors = dict.fromkeys((*forms, with_surrogates))
-    return [each[:_LONGEST_ANCHOR] for each in anchors if len(each) >= 3]
+    return [anchor[:_LONGEST_ANCHOR] for anchor in anchors if len(anchor) >= 3]
 
 
 def _find_best_run(
@@ -194,8 +194,8 @@ def _list_hex_spellings(data: bytes) -> list[_SpellingNeedle]:
     form = _SpellingForm(b"[ :]?".join(b"(?i:%02x)" % byte for byte in data), 3 * len(data))
     head = data[:_LONGEST_ANCHOR]
     in_hex = [head.hex(), head.hex(":"), head.hex(" ")]
-    both_cases = dict.fromkeys(chain.from_iterable((each, each.upper()) for each in in_hex))
-    anchors = [each[: 2 * _LONGEST_ANCHOR].encode() for each in both_cases]
+    both_cases = dict.fromkeys(chain.from_iterable((code, code.upper()) for code in in_hex))
+    anchors = [code[: 2 * _LONGEST_ANCHOR].encode() for code in both_cases]
     return [_SpellingNeedle(form, anchor, 0) for anchor in anchors]
 
 

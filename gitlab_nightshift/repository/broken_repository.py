@@ -57,8 +57,7 @@ def refuse_broken_repository(stderr: bytes) -> None:
 
 
 def describe_damage(stderr: bytes, folder: Path) -> str:
-    """The message for the user if git could not read an object of a checkout or bare repository;
-    "" for any other failure."""
+    """The message if git could not read an object of a repository; "" for any other failure."""
     text = stderr.decode("utf-8", "replace")
     if match := _DAMAGED.search(text):
         return render_damage(match[1], folder)
@@ -82,8 +81,8 @@ def render_damage(what: str, folder: Path) -> str:
 def _find_partial_clone(folder: Path) -> str:
     """A description of a partial clone, "" for any other repository. A repository that borrows
     objects from a partial clone counts as one."""
-    own = (folder / ".git/objects", folder / "objects")
-    objects = [path for top in own if top.is_dir() for path in list_object_folders(top)]
+    tops = (folder / ".git/objects", folder / "objects")
+    objects = [path for top in tops if top.is_dir() for path in list_object_folders(top)]
     # A pack of a partial clone has a .promisor file (Documentation/technical/partial-clone).
     if not any(next(path.glob("pack/*.promisor"), None) for path in objects):
         return ""

@@ -210,19 +210,19 @@ def _list_changed_paths(saved: SavedCheckout, now: ComparedTree) -> Iterator[str
     for path in now.list_changed():
         is_folder = path in now and now[path].kind is EntryKind.FOLDER
         if path in saved.submodules:
-            wanted = not is_folder
+            is_part = not is_folder
         elif path in saved.tracked or _is_inside(path, saved.submodules):
-            wanted = not is_folder or path in saved.tracked
+            is_part = not is_folder or path in saved.tracked
         else:
             old = saved.entries.get(path)
             is_new = old is None or old.kind is EntryKind.FOLDER
-            wanted = (
+            is_part = (
                 is_new
                 and path in now
                 and not is_folder
                 and not _is_inside(path, nested_repositories)
             )
-        if wanted:
+        if is_part:
             yield path
 
 

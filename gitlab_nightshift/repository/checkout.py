@@ -64,13 +64,13 @@ class Checkout:
     secrets: tuple[Path, ...]
     mounts: tuple[Mount, ...]
     _state_folder: StateFolder = field(repr=False)
-    _known: KnownTree = field(repr=False)
+    _known_tree: KnownTree = field(repr=False)
 
     @property
     def belongs_to_process(self) -> bool:
         """True if all files and folders belong to this process's user and its groups."""
         uid, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
-        owners = self._known.entries.list_owners()
+        owners = self._known_tree.entries.list_owners()
         return all(user == uid and group in groups for user, group in owners)
 
     def capture(self) -> CapturedChange:
@@ -78,7 +78,7 @@ class Checkout:
         return capture_change(
             self.path,
             self.saved,
-            functools.partial(self._known.compare_now, self.path),
+            functools.partial(self._known_tree.compare_now, self.path),
             self.repository,
             self.base_sha,
             self.output_dir,
@@ -97,13 +97,13 @@ class Checkout:
             restored = restore_files(
                 self._state_folder,
                 self.saved,
-                self._known,
+                self._known_tree,
                 self.repository,
                 keep_watched=keep_watched,
-                compared=self._known.take_comparison() if unchanged else None,
+                compared=self._known_tree.take_comparison() if unchanged else None,
             )
-            self._known.entries = restored.known
-            self._known.imperfect.update(restored.imperfect)
+            self._known_tree.entries = restored.snapshot
+            self._known_tree.imperfect.update(restored.imperfect)
             renew_throwaway(self._state_folder)
             self._state_folder.reserve.allocate()
         return tuple(map(format_path, restored.failed))
@@ -253,7 +253,7 @@ def _build_checkout(
         secrets=masked_paths.list_secrets(),
         mounts=(*sharing.mounts, *((git_mount,) if state.mounted else ())),
         _state_folder=state,
-        _known=KnownTree(prepared.saved.entries),
+        _known_tree=KnownTree(prepared.saved.entries),
     )
 
 
@@ -280,7 +280,7 @@ def _keep_git_masked(
         if restore_on_exit:
             with defer_signals():
                 report = restore_checkout(
-                    state, checkout.saved, checkout._known, checkout.repository
+                    state, checkout.saved, checkout._known_tree, checkout.repository
                 )
                 for line in report.problems:
                     warn(line)

@@ -79,7 +79,7 @@ class KnownTree:
         if self._comparison is None:
             return None
         (runs, tree), self._comparison = self._comparison, None
-        return tree if runs == count_started_programs() and tree.known is self.entries else None
+        return tree if runs == count_started_programs() and tree.snapshot is self.entries else None
 
 
 @dataclass
@@ -133,7 +133,7 @@ def restore_checkout(
     report = RestoreReport()
     with _record_errors(report, "the checkout could not be restored"):
         restored = restore_files(state, saved, known, repository)
-        known.entries = restored.known
+        known.entries = restored.snapshot
         known.imperfect.update(restored.imperfect)
         report.failed = tuple(map(format_path, restored.failed))
     if report.failed:
@@ -182,11 +182,9 @@ def repair(
     Call it before anything else reads the checkout's git (``open_checkout`` calls it too).
     ``private`` is a folder that no agent can access, in the folder for temporary files.
     ``unused_since_run``: nobody used the checkout since that run's end, so a commit in the
-    throw-away ``.git`` is an agent's. ``held`` is that run's state folder if the caller holds it,
-    ``saved`` the state that the run saved in it; without these, the next start looks for both.
-
-    What is undone depends only on the state folder, without its part that agents can reach
-    (``StateFolder.writable``), and, at a later start, on whether the checkout was used since.
+    throw-away ``.git`` is an agent's. ``held`` and ``saved`` are that run's state folder and saved
+    state; without them, both are looked for. What is undone depends only on the state folder,
+    without the part that agents can write, and, at a later start, on a use of the checkout since.
 
     Raises NightshiftError E_WORKSPACE_DIRTY if another night runs in the checkout, if not
     everything could be undone (unless ``receive_report`` gets the report), or if the throw-away
@@ -196,27 +194,18 @@ def repair(
     state = held.hand_over(path.resolve()) if held else take_over(path.resolve(), private.parent)
     if state is None:
         return False
-    note, report = read_note(state.folder), RestoreReport()
+    note = read_note(state.folder)
     with defer_signals():
         kill_leftovers(state)
         git = build_isolated_git(private / "home", search_path)
         if not os.path.lexists(state.real_git):
             report = _undo_where_unused(state, note, saved, git, private)
-        elif not unused_since_run and _is_another_checkout(state, note):
-            _set_aside(state)
-        elif (
-            note
-            and (unused_since_run or _is_as_killed(state, note))
-            and (saved := _find_saved(state, saved))
-        ):
-            report = _undo(state, note, saved, git, private)
         else:
-            raise _keep_throwaway(state)
+            report = _undo_with_moved_git(state, note, saved, git, private, unused=unused_since_run)
     if receive_report:
         receive_report(report)
     elif report.problems:
-        text = _describe_left_changes(state.checkout, report)
-        raise NightshiftError(Code.WORKSPACE_DIRTY, text)
+        raise NightshiftError(Code.WORKSPACE_DIRTY, _describe_left_changes(state.checkout, report))
     return True
 
 
@@ -231,6 +220,24 @@ def _is_as_killed(state: StateFolder, note: RunNote) -> bool:
     if not os.path.lexists(git) or not was_changed_after_run(state.folder, git):
         return True
     return is_masked(state.checkout) and is_mask_unused(state.checkout, note.base_sha)
+
+
+def _undo_with_moved_git(
+    state: StateFolder,
+    note: RunNote | None,
+    saved: SavedCheckout | None,
+    git: Git,
+    private: Path,
+    *,
+    unused: bool,
+) -> RestoreReport:
+    """Undo a run whose real ``.git`` was moved, unless something has used the throw-away since."""
+    if not unused and _is_another_checkout(state, note):
+        _set_aside(state)
+        return RestoreReport()
+    if note and (unused or _is_as_killed(state, note)) and (saved := _find_saved(state, saved)):
+        return _undo(state, note, saved, git, private)
+    raise _keep_throwaway(state)
 
 
 def _undo_where_unused(
@@ -255,11 +262,11 @@ def _undo_where_unused(
 
 def _find_saved(state: StateFolder, saved: SavedCheckout | None) -> SavedCheckout | None:
     # While the agents' user owns the tree, the state that was saved with that owner is valid.
-    given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
-    if saved and not given:
+    is_given = all(os.path.lexists(state.folder / name) for name in (OWNERS, GIVEN))
+    if saved and not is_given:
         return saved
     try:
-        return read_saved(state.folder / (GIVEN if given else SAVED), state.folder / COPIES)
+        return read_saved(state.folder / (GIVEN if is_given else SAVED), state.folder / COPIES)
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -299,11 +306,11 @@ def _keep_throwaway(state: StateFolder) -> NightshiftError:
     """
     unmask_git(state)
     restore_owners_after_kill(state)
-    kept = _set_aside(state)
+    folder = _set_aside(state)
     return NightshiftError(
         Code.WORKSPACE_DIRTY,
         f"a night was killed in {state.checkout} and its throw-away .git was used since; the real"
-        f" .git is back, the other is kept in {kept}: start the job again",
+        f" .git is back, the other is kept in {folder}: start the job again",
     )
 
 

@@ -66,7 +66,7 @@ HEAD_REVISIONS = ("HEAD", "HEAD^{commit}", "HEAD^{tree}")
 PLAIN_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 """Options for a diff that depends on no settings and runs no program."""
 _RECENT = ("--first-parent", "--min-parents=1")
-"""Options to list commits of one branch, except for a root or shallow boundary, without parents."""
+"""Options to list the commits of one branch that have a parent: no root, no shallow boundary."""
 
 
 def summarize_stderr(stderr: bytes) -> str:
@@ -360,9 +360,9 @@ def read_conversion_config(git: Git, checkout: Path) -> dict[str, str]:
 def read_settings(git: Git, checkout: Path, *keys: str) -> dict[str, str]:
     """The last value of each key that has one."""
     names = {key.lower(): key for key in keys}  # git prints keys in lower case
-    wanted = "|".join(names).replace(".", r"\.")
+    alternatives = "|".join(names).replace(".", r"\.")
     try:
-        out = git.run("config", "-z", "--get-regexp", f"^({wanted})$", cwd=checkout)
+        out = git.run("config", "-z", "--get-regexp", f"^({alternatives})$", cwd=checkout)
     except GitError:
         return {}
     settings = (text.partition("\n") for text in out.decode("utf-8", "replace").split("\0"))

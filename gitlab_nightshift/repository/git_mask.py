@@ -56,8 +56,7 @@ def mask_git(state: StateFolder) -> None:
 
 
 def move_git(checkout: Path, folder: Path) -> None:
-    """Move the real ``.git`` to the state folder ``folder``, unless it is there already. Raises
-    NightshiftError E_CONFIG."""
+    """Move the real ``.git`` to ``folder``, unless it is there already. Raises E_CONFIG."""
     target = folder / "git"
     if os.path.lexists(target):
         return
@@ -72,8 +71,7 @@ def move_git(checkout: Path, folder: Path) -> None:
 
 
 def renew_throwaway(state: StateFolder) -> None:
-    """Replace the throw-away for the next agent, unless it is unchanged. Does nothing before
-    ``mask_git``. Raises OSError."""
+    """After ``mask_git``: replace the throw-away unless it is unchanged. Raises OSError."""
     shown = state.shown_git if state.mounted else state.checkout / ".git"
     if not os.path.lexists(state.shown_git if state.mounted else state.real_git):
         return

@@ -24,11 +24,7 @@ class OwnershipError(Exception):
 
 @contextlib.contextmanager
 def give_checkout(
-    state: StateFolder,
-    user: SandboxUser | None,
-    warn: Callable[[str], None],
-    *,
-    give_back: bool,
+    state: StateFolder, user: SandboxUser | None, warn: Callable[[str], None], *, give_back: bool
 ) -> Iterator[None]:
     """Give the checkout to a user during the block; does nothing without a user.
 

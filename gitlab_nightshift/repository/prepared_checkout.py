@@ -167,8 +167,8 @@ TEMPORARY = "own"  # the name of the process's folder for temporary files
 class PreparedFolders:
     """Folders that the supervisor makes for work or another process, which may not make them
     itself. ``private`` is the process's part of the run's private folder; ``scratch`` is for the
-    folders of agents; both are in ``spare``, the job's folder for temporary files. ``checkout`` is
-    set once it is prepared."""
+    folders of agents. In ``spare``, the job's folder for temporary files, the process may write
+    only to these two. ``checkout`` is set once it is prepared."""
 
     private: Path
     scratch: Path

@@ -114,8 +114,7 @@ class Repository:
                 yield reader
 
     def run(self, *args: str, index: Path | None = None, **options: Any) -> bytes:
-        """Run a git command in this repository, with the options of ``Git.run``; returns its
-        stdout. Raises GitError."""
+        """Run a git command in this repository; otherwise the same as ``Git.run``."""
         env = {"GIT_DIR": str(self.folder), **({"GIT_INDEX_FILE": str(index)} if index else {})}
         return self.git.run(*args, cwd=self.folder, env=env, **options)
 
@@ -280,8 +279,7 @@ def build_diff_patch(repository: Repository, old: str, new: str) -> bytes:
 
 
 def read_diff_text(repository: Repository, old: str, new: str, context: int) -> str:
-    """The difference of two trees, for people, with ``context`` unchanged lines around each change.
-    Raises GitError."""
+    """A diff of two trees for people, with ``context`` lines around changes. Raises GitError."""
     options = ("--patch", f"--unified={context}", "--src-prefix=a/", "--dst-prefix=b/")
     patch = repository.run("diff-tree", "-r", *PLAIN_DIFF, *options, old, new)
     return patch.decode(errors="replace")
@@ -353,9 +351,9 @@ MOST_CACHED_BYTES = 16_000_000
 
 def read_blobs(repository: Repository, blobs: Iterable[str]) -> dict[str, bytes]:
     """The bytes of blobs by id; missing and damaged ones are left out."""
-    wanted, cache = set(blobs), repository.blobs
-    cached = {blob: cache[blob] for blob in wanted if blob in cache}
-    new = read_objects(repository, sorted(wanted - cached.keys()), "blob")
+    ids, cache = set(blobs), repository.blobs
+    cached = {blob: cache[blob] for blob in ids if blob in cache}
+    new = read_objects(repository, sorted(ids - cached.keys()), "blob")
     if sum(map(len, (*cache.values(), *new.values()))) <= MOST_CACHED_BYTES:
         cache.update(new)
     return cached | new

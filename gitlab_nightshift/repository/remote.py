@@ -63,8 +63,7 @@ class GitServer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """The result of a push or fetch: ``message`` is one line without credentials, ``commit`` the
-    pushed or fetched commit."""
+    """The result of pushing or fetching ``commit``; ``message`` is a line without credentials."""
 
     status: TransferStatus
     message: str = ""

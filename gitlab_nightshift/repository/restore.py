@@ -53,12 +53,12 @@ class RestoredTree:
     """The state of a restored tree; paths are sorted.
 
     ``failed`` could not be restored: files that were only watched, or that this process may not
-    write. They keep their old entry in ``known``, so that each restore reports them again.
+    write. They keep their old entry in ``snapshot``, so that each restore reports them again.
     ``imperfect`` have their old content and rights, but not their owner, which only root can set,
     or not the times of a folder in which something was restored.
     """
 
-    known: TreeSnapshot
+    snapshot: TreeSnapshot
     failed: tuple[str, ...]
     imperfect: tuple[str, ...]
 
@@ -66,25 +66,25 @@ class RestoredTree:
 def restore_tree(
     root: Path,
     saved: SavedCheckout,
-    known: TreeSnapshot,
+    snapshot: TreeSnapshot,
     repository: Repository,
     *,
     keep_watched: bool = False,
     compared: ComparedTree | None = None,
 ) -> RestoredTree:
-    """Restore whatever differs from ``known``, the last state known to equal the saved one.
+    """Restore whatever differs from ``snapshot``, the last state known to equal the saved one.
 
     With ``keep_watched``, changes of watched files are accepted for good. ``compared`` is the
-    present tree, compared with ``known``. Raises OSError only if the checkout cannot be read.
+    present tree, compared with ``snapshot``. Raises OSError only if the checkout cannot be read.
     """
-    tree = _compare_limited(root, saved, known, compared)
+    tree = _compare_limited(root, saved, snapshot, compared)
     changed = tree.list_changed()
     _remove_new(root, saved.entries, tree, changed)
     written = _recreate(root, saved, changed, repository)
     if len(changed) < MOST_SINGLE_CHECKS:
         now = rescan(root, tree, changed)
     else:
-        now = compare(root, known, only=saved.folders)
+        now = compare(root, snapshot, only=saved.folders)
     parents = {path.rpartition("/")[0] for path in changed}
     failed, imperfect = _restore_folders(root, saved, now, parents)
     failed |= {path for path in now.differing if path not in saved.entries}
@@ -97,22 +97,22 @@ def restore_tree(
         watched = {path for path in uncertain if _is_watched(saved, path)}
         uncertain -= watched
         restored |= {path: now.get(path) for path in watched}
-    state = known.replace(restored) if restored else known
+    state = snapshot.replace(restored) if restored else snapshot
     return RestoredTree(state, tuple(sorted(failed | uncertain)), tuple(sorted(imperfect - failed)))
 
 
 def _compare_limited(
-    root: Path, saved: SavedCheckout, known: TreeSnapshot, compared: ComparedTree | None
+    root: Path, saved: SavedCheckout, snapshot: TreeSnapshot, compared: ComparedTree | None
 ) -> ComparedTree:
-    """Compare the tree with ``known``; too many new entries are removed first."""
+    """Compare the tree with ``snapshot``; too many new entries are removed first."""
     # Many differences may be the content of new folders, which need not be listed.
     if compared and len(compared.differing) < MOST_SINGLE_CHECKS:
         return compared
     try:
-        return compare(root, known, only=saved.folders, limit=len(known) + MOST_NEW_ENTRIES)
+        return compare(root, snapshot, only=saved.folders, limit=len(snapshot) + MOST_NEW_ENTRIES)
     except TooManyEntriesError:
         _remove_many_new(root, saved.entries, saved.folders)
-        return compare(root, known, only=saved.folders)
+        return compare(root, snapshot, only=saved.folders)
 
 
 def _list_restored_entries(

@@ -60,8 +60,7 @@ _CONVERSIONS = ("filter", "ident", "working-tree-encoding")
 
 
 class IndexRow(NamedTuple):
-    """A file of the index. A ``flag`` other than H (git-ls-files(1)) hides it from ``git status``.
-    ``blob`` is its object id."""
+    """A file of the index. A ``flag`` other than H (git-ls-files(1)) hides it from git status."""
 
     flag: str
     mode: str
@@ -322,8 +321,7 @@ def open_copy(saved: SavedCheckout, path: str) -> BufferedReader:
 
 
 def restore_folder_modes(checkout: Path, entries: TreeSnapshot) -> None:
-    """Restore the modes of folders that had to be opened for copying, the inner ones first: they
-    cannot be reached when the outer one is closed."""
+    """Restore the modes of folders that were opened for copying, the inner ones first."""
     folders = (path for path, mode in entries.read_modes() if path and stat.S_ISDIR(mode))
     for path in sorted(folders, reverse=True):
         if entries[path].mode & stat.S_IRWXU != stat.S_IRWXU:

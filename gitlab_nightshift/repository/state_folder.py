@@ -387,7 +387,7 @@ been alive, as an update may be late."""
 
 
 @contextlib.contextmanager
-def keep_alive_mark(folder: Path) -> Iterator[None]:
+def mark_alive(folder: Path) -> Iterator[None]:
     """Update the ctime of ``ALIVE`` every ``BEAT_S`` seconds during the block. Raises OSError."""
     file, ended = folder / ALIVE, threading.Event()
     file.touch()

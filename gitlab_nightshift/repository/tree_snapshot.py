@@ -120,44 +120,44 @@ NOTHING = TreeSnapshot({}, {})
 
 
 class ComparedTree(Mapping[str, TreeEntry]):
-    """A tree as it is now: an earlier snapshot, ``known``, and what differs from it. ``differing``
-    are the entries that are new or not the same, ``gone`` the paths that are missing.
+    """A tree as it is now: an earlier ``snapshot``, and what differs from it. ``differing`` are the
+    entries that are new or not the same, ``gone`` the paths that are missing.
 
     An agent changes ten of a million files: the others take no additional memory.
     """
 
     def __init__(
-        self, known: TreeSnapshot, differing: Mapping[str, TreeEntry], gone: AbstractSet[str]
+        self, snapshot: TreeSnapshot, differing: Mapping[str, TreeEntry], gone: AbstractSet[str]
     ) -> None:
-        self.known, self.differing, self.gone = known, differing, gone
+        self.snapshot, self.differing, self.gone = snapshot, differing, gone
 
     def __getitem__(self, path: str) -> TreeEntry:
         if path in self.differing:
             return self.differing[path]
         if path in self.gone:
             raise KeyError(path)
-        return self.known[path]
+        return self.snapshot[path]
 
     def __iter__(self) -> Iterator[str]:
-        yield from (path for path in self.known if path not in self.gone)
-        yield from (path for path in self.differing if path not in self.known)
+        yield from (path for path in self.snapshot if path not in self.gone)
+        yield from (path for path in self.differing if path not in self.snapshot)
 
     def __len__(self) -> int:
-        new = sum(path not in self.known for path in self.differing)
-        return len(self.known) - len(self.gone) + new
+        new = sum(path not in self.snapshot for path in self.differing)
+        return len(self.snapshot) - len(self.gone) + new
 
     def list_changed(self) -> list[str]:
         """The paths that are new, deleted or changed, sorted: a folder comes before its content."""
-        known = self.known
+        snapshot = self.snapshot
         changed = (
-            p for p, entry in self.differing.items() if not is_unchanged(known.get(p), entry)
+            p for p, entry in self.differing.items() if not is_unchanged(snapshot.get(p), entry)
         )
         return sorted((*changed, *self.gone))
 
     def find_named(self, name: str) -> list[str]:
         """The paths whose last part is ``name``."""
-        new = (p for p in self.differing if p.rpartition("/")[2] == name and p not in self.known)
-        return [*(path for path in self.known.find_named(name) if path not in self.gone), *new]
+        new = (p for p in self.differing if p.rpartition("/")[2] == name and p not in self.snapshot)
+        return [*(path for path in self.snapshot.find_named(name) if path not in self.gone), *new]
 
 
 def scan(root: Path) -> TreeSnapshot:
@@ -177,7 +177,7 @@ def scan(root: Path) -> TreeSnapshot:
 
 def compare(
     root: Path,
-    known: TreeSnapshot,
+    snapshot: TreeSnapshot,
     *,
     only: Container[str] | None = None,
     limit: int | None = None,
@@ -189,17 +189,17 @@ def compare(
     """
     differing: dict[str, TreeEntry] = {}
     gone: set[str] = set()
-    unlisted = dict(known.folders)
+    unlisted = dict(snapshot.folders)
     for listed in _walk(root, only, limit):
         if unlisted.pop(listed.path, None) != listed.packed:
-            old, new = known.unpack_folder(listed.path), listed.packed.read_rows(_ROW.size)
+            old, new = snapshot.unpack_folder(listed.path), listed.packed.read_rows(_ROW.size)
             gone.update(_join(listed.path, name) for name in old.keys() - new.keys())
             for name in (name for name, row in new.items() if old.get(name) != row):
                 target = os.readlink(name, dir_fd=listed.fd) if name in listed.links else ""
                 differing[_join(listed.path, name)] = _unpack_entry(new[name], target)
     for folder, packed in unlisted.items():  # they are missing, or could not be listed
         gone.update(_join(folder, name) for name in packed.read_names())
-    return ComparedTree(known, differing, gone)
+    return ComparedTree(snapshot, differing, gone)
 
 
 def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree:
@@ -212,10 +212,10 @@ def rescan(root: Path, tree: ComparedTree, paths: Iterable[str]) -> ComparedTree
         gone.discard(path)
         entry = _find_entry(root, path)
         if entry is None:
-            gone |= {path} & tree.known.keys()
-        elif entry != tree.known.get(path):
+            gone |= {path} & tree.snapshot.keys()
+        elif entry != tree.snapshot.get(path):
             differing[path] = entry
-    return ComparedTree(tree.known, differing, gone)
+    return ComparedTree(tree.snapshot, differing, gone)
 
 
 def _find_entry(root: Path, path: str) -> TreeEntry | None:
@@ -316,8 +316,8 @@ def _enter_folder(name: str | Path, dir_fd: int | None, mode: int) -> Iterator[i
 
 def _hide_folder(row: bytes) -> bytes:
     """The row of an entry that is too deep to be entered: for a folder, without its type."""
-    mode, *rest = _ROW.unpack(row)
-    return _pack(stat.S_IMODE(mode) if stat.S_ISDIR(mode) else mode, *rest)
+    mode, *others = _ROW.unpack(row)
+    return _pack(stat.S_IMODE(mode) if stat.S_ISDIR(mode) else mode, *others)
 
 
 _KINDS = {

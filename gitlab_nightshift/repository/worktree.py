@@ -187,8 +187,7 @@ def _find_object(worktree: Worktree, name: str) -> str | None:
 
 
 def resolve_commit(worktree: Worktree, revision: str) -> str:
-    """The full id of the commit that a revision names in the checkout. Raises NightshiftError
-    E_CONFIG, which says what to do, if there is none."""
+    """Like ``find_commit``, but raises NightshiftError E_CONFIG, with advice, if there is none."""
     commit = find_commit(worktree, revision)
     if commit is None:
         raise _build_missing_error(worktree, f"{revision!r} is not a commit here")

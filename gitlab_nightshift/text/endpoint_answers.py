@@ -22,8 +22,7 @@ LONGEST_ARGUMENTS = 4_000_000
 
 @dataclass
 class ChatCall:
-    """One call, put together as its pieces arrive; ``extra`` goes back to the endpoint with the
-    call, as Gemini asks."""
+    """One call, built from its pieces; ``extra`` goes back to the endpoint, as Gemini asks."""
 
     index: object
     call_id: object
@@ -206,8 +205,7 @@ def is_too_long(text: str) -> bool:
 
 
 def find_context_tokens(error: Mapping[str, Any], text: str) -> int:
-    """The size of the model's context in tokens, from the results of :func:`parse_error`; 0 if
-    unknown. llama.cpp has the key ``n_ctx``; others state it in the message."""
+    """The model's context in tokens, as an error states it (llama.cpp by ``n_ctx``), else 0."""
     match = _CONTEXT.search(text)
     context = error.get("n_ctx") or (int(match[1]) if match else 0)
     return context if type(context) is int else 0

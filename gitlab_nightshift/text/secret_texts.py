@@ -214,8 +214,7 @@ def is_secret_file(path: str) -> bool:
 
 
 def is_installed(path: str) -> bool:
-    """True for a file in a folder of dependencies or build products: the certificates and keys that
-    they ship are public."""
+    """True for a file of dependencies or build products, whose certificates and keys are public."""
     return _DEPENDENCY_FOLDER.search(path) is not None
 
 

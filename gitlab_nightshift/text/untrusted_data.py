@@ -64,8 +64,7 @@ def build_gitlab_loader() -> Any:
 
 
 def construct_documents(loader: Any) -> Iterator[Any]:
-    """The documents of a PyYAML loader. Raises ValueError if one is too large, or a value does not
-    match its tag."""
+    """The documents of a PyYAML loader. Raises ValueError for a too large or an invalid one."""
     while loader.check_node():
         node = loader.get_node()
         if _count_values(node, {}) > MOST_VALUES:

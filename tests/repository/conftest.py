@@ -1,4 +1,4 @@
-"""A checkout in a folder of its own, and what is needed to open it."""
+"""A checkout of its own for each test, and how to open it."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A change read without git in the agent's tree is what ``git add -A`` makes of an honest one."""
+"""A change is captured as ``git add -A`` would store it, without running git in the tree."""
 
 import contextlib
 import itertools
@@ -173,7 +173,7 @@ ATTRIBUTES = {
 
 @contextlib.contextmanager
 def twin_of(box: Box, folder: Path) -> Iterator[Path]:
-    """A copy of the checkout as it is now, for as long as the block lasts."""
+    """A copy of the checkout during the block."""
     folder.mkdir()
     twin = folder / "twin"
     shutil.copytree(box.root, twin, symlinks=True)
@@ -186,8 +186,8 @@ def edit_all(root: Path, names: Iterable[str]) -> None:
         EDITS[name](root)
 
 
-def honest(root: Path, names: Iterable[str]) -> str:
-    """The tree that a person's ``git add -A`` makes of the same edits."""
+def stage_all(root: Path, names: Iterable[str]) -> str:
+    """The tree that ``git add -A`` stores after the same edits."""
     edit_all(root, names)
     git(root, "add", "-A")
     return git(root, "write-tree")
@@ -199,13 +199,13 @@ def expected_files(root: Path) -> dict[str, str]:
 
 
 def entries(root: Path) -> dict[bytes, object]:
-    """What a listing says but for times, and modes of folders."""
+    """A listing without times, and without modes of folders."""
     found = listing(root).items()
     return {path: entry[0] if entry[0] == "folder" else entry[:3] for path, entry in found}
 
 
 def checked_out(root: Path, captured: CapturedChange, fresh: Path) -> dict[bytes, object]:
-    """A new folder of what git makes of the patch on top of the base."""
+    """A listing of what git checks out after applying the patch to the base."""
     fresh.mkdir()
     env = {"GIT_INDEX_FILE": str(fresh.with_name("index")), "GIT_WORK_TREE": str(fresh)}
     env["GIT_DIR"] = str(root / ".git")
@@ -218,7 +218,7 @@ def checked_out(root: Path, captured: CapturedChange, fresh: Path) -> dict[bytes
     return entries(fresh)
 
 
-def make_furnished(root: Path) -> str:
+def make_rich_repository(root: Path) -> str:
     """``BEFORE`` in a repository, and its commit."""
     new_repository(root)
     for path, data in BEFORE.items():
@@ -232,12 +232,12 @@ def make_furnished(root: Path) -> str:
 
 @cache
 def _first() -> tuple[Path, str]:
-    root = Path(tempfile.mkdtemp(prefix="furnished-", dir=kept.folder), "shop")
-    return root, make_furnished(root)
+    root = Path(tempfile.mkdtemp(prefix="rich-", dir=kept.folder), "shop")
+    return root, make_rich_repository(root)
 
 
 @pytest.fixture
-def furnished(box: Box) -> Box:
+def rich_box(box: Box) -> Box:
     made, base = _first()
     shutil.rmtree(box.root)
     shutil.copytree(made, box.root, symlinks=True)
@@ -245,77 +245,77 @@ def furnished(box: Box) -> Box:
     return Box(box.root, box.private, base)
 
 
-def test_it_is_what_git_makes_of_it(furnished: Box, tmp_path: Path) -> None:
-    """What ``git add -A`` would store, and applied again what a checkout of that would hold."""
+def test_a_change_is_what_git_add_stores(rich_box: Box, tmp_path: Path) -> None:
+    """Applied again, it gives what git would check out."""
     assert sorted(itertools.chain(*TOGETHER)) == sorted(EDITS)
     failures = []
-    before = listing(furnished.root)
-    with furnished.open() as checkout:
+    before = listing(rich_box.root)
+    with rich_box.open() as checkout:
         for names in TOGETHER:
-            with twin_of(furnished, tmp_path / "beside") as twin:
-                tree = honest(twin, names)
-                edit_all(furnished.root, names)
+            with twin_of(rich_box, tmp_path / "beside") as twin:
+                tree = stage_all(twin, names)
+                edit_all(rich_box.root, names)
                 captured = checkout.capture()
-                write(furnished.root, "build/rubbish", "of the attempt")
-                write(furnished.root, "rubbish", "of the attempt")
-                told = checkout.apply_change(captured)
+                write(rich_box.root, "build/rubbish", "of the attempt")
+                write(rich_box.root, "rubbish", "of the attempt")
+                unrestored = checkout.apply_change(captured)
                 again = checkout.capture()
                 found = {
                     "refused": (captured.refusals, ()),
                     "tree": (captured.tree_id, tree),
                     "files": ({f.path: f.status for f in captured.files}, expected_files(twin)),
-                    "not laid": (told, ()),
+                    "not applied": (unrestored, ()),
                     "again": (again, captured),
-                    "laid": (
-                        entries(furnished.root),
+                    "applied": (
+                        entries(rich_box.root),
                         checked_out(twin, captured, tmp_path / "beside/fresh"),
                     ),
-                    "not put back": (checkout.restore(), ()),
+                    "not restored": (checkout.restore(), ()),
                 }
                 failures += [
                     (names, what, *both) for what, both in found.items() if both[0] != both[1]
                 ]
     assert failures == []
-    assert listing(furnished.root) == before
+    assert listing(rich_box.root) == before
 
 
-def test_under_attributes_and_settings(furnished: Box, tmp_path: Path) -> None:
+def test_a_change_follows_attributes_and_settings(rich_box: Box, tmp_path: Path) -> None:
     names = ("crlf", "gitattributes nested", "executable", "tracked although ignored")
     failures = []
     plain = tmp_path / "plain"
-    furnished.root.rename(plain)
+    rich_box.root.rename(plain)
     for attributes, text in ATTRIBUTES.items():
         for config in ((), ("core.autocrlf=true", "core.fileMode=false")):
-            shutil.copytree(plain, furnished.root, symlinks=True)
-            write(furnished.root, ".gitattributes", text)
-            commit(furnished.root)
+            shutil.copytree(plain, rich_box.root, symlinks=True)
+            write(rich_box.root, ".gitattributes", text)
+            commit(rich_box.root)
             for setting in config:
-                git(furnished.root, "config", *setting.split("="))
+                git(rich_box.root, "config", *setting.split("="))
             for path in BEFORE:
-                (furnished.root / path).unlink()
-            git(furnished.root, "reset", "-q", "--hard")
-            with twin_of(furnished, tmp_path / "beside") as twin:
-                tree = honest(twin, names)
-                with furnished.open() as checkout:
-                    edit_all(furnished.root, names)
+                (rich_box.root / path).unlink()
+            git(rich_box.root, "reset", "-q", "--hard")
+            with twin_of(rich_box, tmp_path / "beside") as twin:
+                tree = stage_all(twin, names)
+                with rich_box.open() as checkout:
+                    edit_all(rich_box.root, names)
                     if checkout.capture().tree_id != tree:
                         failures.append((attributes, config))
-            shutil.rmtree(furnished.root)
+            shutil.rmtree(rich_box.root)
     assert failures == []
 
 
-def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
-    with furnished.open() as checkout:
-        write(furnished.root, "README.md", "changed\nand more\n")
-        write(furnished.root, ODD_NAME, b"\0binary\n\n")
-        (furnished.root / "src/app.py").unlink()
+def test_patch_and_line_counts_are_those_of_git(rich_box: Box) -> None:
+    with rich_box.open() as checkout:
+        write(rich_box.root, "README.md", "changed\nand more\n")
+        write(rich_box.root, ODD_NAME, b"\0binary\n\n")
+        (rich_box.root / "src/app.py").unlink()
         captured = checkout.capture()
     assert (
-        b"\nindex " + git(furnished.root, "rev-parse", "HEAD:README.md").encode() in captured.patch
+        b"\nindex " + git(rich_box.root, "rev-parse", "HEAD:README.md").encode() in captured.patch
     )
     assert b"GIT binary patch" in captured.patch
-    git(furnished.root, "apply", "--cached", "--binary", stdin=captured.patch)
-    assert git(furnished.root, "write-tree") == captured.tree_id
+    git(rich_box.root, "apply", "--cached", "--binary", stdin=captured.patch)
+    assert git(rich_box.root, "write-tree") == captured.tree_id
     counts = {file.path: (file.added, file.deleted) for file in captured.files}
     assert counts == {"README.md": (2, 1), "src/app.py": (0, 5), ODD_NAME: (2, 1)}
     names = ("README.md", "odd \\xff\\nname", "src/app.py")
@@ -323,49 +323,49 @@ def test_patch_and_counts_are_gits_own(furnished: Box) -> None:
     assert captured.size == ChangeSize(names, 4, 7)
 
 
-def test_an_attribute_hides_no_lines(furnished: Box) -> None:
-    with furnished.open() as checkout:
-        write(furnished.root, ".gitattributes", "*.py -diff\n")
-        write(furnished.root, "src/app.py", "changed\n")
+def test_an_attribute_hides_no_lines(rich_box: Box) -> None:
+    with rich_box.open() as checkout:
+        write(rich_box.root, ".gitattributes", "*.py -diff\n")
+        write(rich_box.root, "src/app.py", "changed\n")
         captured = checkout.capture()
     assert {f.path: f.added + f.deleted for f in captured.files}["src/app.py"] == 6
 
 
-def test_what_was_there_before_is_no_part_of_a_change(furnished: Box) -> None:
-    write(furnished.root, "untracked", "mine")
-    write(furnished.root, "build/old", "mine")
-    with furnished.open() as checkout:
-        write(furnished.root, "untracked", "agent")
-        write(furnished.root, "build/old", "agent")
-        write(furnished.root, "nightshift/plan.json", "agent")
+def test_untracked_files_that_existed_before_are_no_change(rich_box: Box) -> None:
+    write(rich_box.root, "untracked", "mine")
+    write(rich_box.root, "build/old", "mine")
+    with rich_box.open() as checkout:
+        write(rich_box.root, "untracked", "agent")
+        write(rich_box.root, "build/old", "agent")
+        write(rich_box.root, "nightshift/plan.json", "agent")
         assert checkout.capture() == CapturedChange(
-            git(furnished.root, "rev-parse", "HEAD^{tree}"), (), b""
+            git(rich_box.root, "rev-parse", "HEAD^{tree}"), (), b""
         )
         assert checkout.capture().empty
 
 
-def test_a_venv_that_ignores_itself_is_ignored(furnished: Box) -> None:
-    write(furnished.root, ".venv/.gitignore", "*\n")
-    with furnished.open() as checkout:
-        write(furnished.root, ".venv/lib/new.pyc", "x")
+def test_a_venv_that_ignores_itself_is_ignored(rich_box: Box) -> None:
+    write(rich_box.root, ".venv/.gitignore", "*\n")
+    with rich_box.open() as checkout:
+        write(rich_box.root, ".venv/lib/new.pyc", "x")
         assert checkout.capture().empty
 
 
-def test_rules_with_two_names_count(furnished: Box) -> None:
-    """As pnpm leaves them: hard links into a store."""
-    write(furnished.root.parent, "store", "*.cache\n")
-    (furnished.root / "node").mkdir()
-    (furnished.root / "node/.gitignore").hardlink_to(furnished.root.parent / "store")
-    with furnished.open() as checkout:
-        write(furnished.root, "node/x.cache", "x")
+def test_hard_linked_ignore_files_count(rich_box: Box) -> None:
+    """pnpm makes hard links into a store."""
+    write(rich_box.root.parent, "store", "*.cache\n")
+    (rich_box.root / "node").mkdir()
+    (rich_box.root / "node/.gitignore").hardlink_to(rich_box.root.parent / "store")
+    with rich_box.open() as checkout:
+        write(rich_box.root, "node/x.cache", "x")
         assert checkout.capture().empty
 
 
-def test_an_agents_commit_does_not_matter(furnished: Box) -> None:
-    with furnished.open() as checkout:
-        write(furnished.root, "README.md", "committed\n")
-        commit(furnished.root)
-        git(furnished.root, "checkout", "-q", "-b", "mine")
+def test_an_agents_commit_makes_no_difference(rich_box: Box) -> None:
+    with rich_box.open() as checkout:
+        write(rich_box.root, "README.md", "committed\n")
+        commit(rich_box.root)
+        git(rich_box.root, "checkout", "-q", "-b", "mine")
         assert [file.path for file in checkout.capture().files] == ["README.md"]
 
 
@@ -450,75 +450,75 @@ REFUSED: dict[str, tuple[Edit, str]] = {
 }
 
 
-def test_what_cannot_be_published_is_refused_by_name(
-    furnished: Box, monkeypatch: pytest.MonkeyPatch
+def test_unpublishable_paths_are_refused_by_name(
+    rich_box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capture, "MAX_FILE_BYTES", 2000)
     monkeypatch.setattr(capture, "MAX_CHANGE_BYTES", 5000)
-    before = listing(furnished.root)
+    before = listing(rich_box.root)
     failures: list[tuple[str, object]] = []
-    with furnished.open() as checkout:
+    with rich_box.open() as checkout:
         for name, (edit, reason) in REFUSED.items():
             monkeypatch.setattr(capture, "MAX_NEW_ENTRIES", 50 if name == "too many" else 1000)
-            edit(furnished.root)
+            edit(rich_box.root)
             captured = checkout.capture()
-            told = any(reason in str(refusal) for refusal in captured.refusals)
+            has_reason = any(reason in str(refusal) for refusal in captured.refusals)
             nothing = CapturedChange("", (), b"", captured.refusals)
-            if not told or captured != nothing or captured.empty or "s3cret" in str(captured):
+            if not has_reason or captured != nothing or captured.empty or "s3cret" in str(captured):
                 failures.append((name, captured))
             checkout.restore()
-            if {**listing(furnished.root), b"": before[b""]} != before:
-                failures.append((name, "not put back"))
+            if {**listing(rich_box.root), b"": before[b""]} != before:
+                failures.append((name, "not restored"))
         assert checkout.capture().empty
     assert failures == []
-    assert listing(furnished.root) == before
+    assert listing(rich_box.root) == before
 
 
 def test_a_large_file_only_touched_is_no_change(
-    furnished: Box, monkeypatch: pytest.MonkeyPatch
+    rich_box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(furnished.root, "large", b"x" * 5000)
-    write(furnished.root, "large.lfs", b"x" * 5000)
-    write(furnished.root, ".gitattributes", "*.lfs filter=lfs\n")
-    commit(furnished.root)
+    write(rich_box.root, "large", b"x" * 5000)
+    write(rich_box.root, "large.lfs", b"x" * 5000)
+    write(rich_box.root, ".gitattributes", "*.lfs filter=lfs\n")
+    commit(rich_box.root)
     monkeypatch.setattr(capture, "MAX_FILE_BYTES", 2000)
-    with furnished.open() as checkout:
+    with rich_box.open() as checkout:
         for name in ("large", "large.lfs"):
-            os.utime(furnished.root / name)
+            os.utime(rich_box.root / name)
         assert checkout.capture().empty
-        write(furnished.root, "large", b"y" * 5000)
-        (furnished.root / "large.lfs").chmod(0o755)
+        write(rich_box.root, "large", b"y" * 5000)
+        (rich_box.root / "large.lfs").chmod(0o755)
         assert [refusal.path for refusal in checkout.capture().refusals][:2] == [
             "large",
             "large.lfs",
         ]
 
 
-def test_submodules_are_refused(furnished: Box, tmp_path: Path) -> None:
+def test_submodules_are_refused(rich_box: Box, tmp_path: Path) -> None:
     repository(tmp_path / "other", {"a": "b", "c": "d"})
-    git(furnished.root, "submodule", "--quiet", "add", str(tmp_path / "other"), "module")
-    commit(furnished.root)
-    before = listing(furnished.root)
-    with furnished.open() as checkout:
-        write(furnished.root, "module/a", "agent")
-        write(furnished.root, "module/new", "agent")
-        write(furnished.root, "module/new.log", "ignored")
-        (furnished.root / "module/c").unlink()
+    git(rich_box.root, "submodule", "--quiet", "add", str(tmp_path / "other"), "module")
+    commit(rich_box.root)
+    before = listing(rich_box.root)
+    with rich_box.open() as checkout:
+        write(rich_box.root, "module/a", "agent")
+        write(rich_box.root, "module/new", "agent")
+        write(rich_box.root, "module/new.log", "ignored")
+        (rich_box.root / "module/c").unlink()
         assert {str(refusal) for refusal in checkout.capture().refusals} == {
             f"module/{name}: it belongs to a submodule" for name in ("a", "c", "new")
         }
-        shutil.rmtree(furnished.root / "module")
+        shutil.rmtree(rich_box.root / "module")
         assert "module" in {refusal.path for refusal in checkout.capture().refusals}
-    assert listing(furnished.root) == before
+    assert listing(rich_box.root) == before
 
 
-def test_links_in_the_tree_lead_no_read_and_no_write_outside(furnished: Box) -> None:
-    outside = furnished.root.parent / "outside"
+def test_no_link_is_followed_out_of_the_tree(rich_box: Box) -> None:
+    outside = rich_box.root.parent / "outside"
     write(outside, "app.py", "s3cret")
     write(outside, ".gitignore", "*\n")
-    with furnished.open() as checkout:
-        shutil.rmtree(furnished.root / "src")
-        (furnished.root / "src").symlink_to(outside)
+    with rich_box.open() as checkout:
+        shutil.rmtree(rich_box.root / "src")
+        (rich_box.root / "src").symlink_to(outside)
         captured = checkout.capture()
         assert [str(refusal) for refusal in captured.refusals] == ["src: it is a symbolic link"]
         assert b"s3cret" not in captured.patch
@@ -528,49 +528,49 @@ def test_links_in_the_tree_lead_no_read_and_no_write_outside(furnished: Box) -> 
 # --- applying a change ------------------------------------------------------------------------
 
 
-def test_lay_gives_what_a_checkout_gives(furnished: Box) -> None:
-    write(furnished.root, ".gitattributes", "*.txt text eol=crlf\n")
-    commit(furnished.root)
-    (furnished.root / "run.sh").chmod(0o660)
-    with furnished.open() as checkout:
-        write(furnished.root, "new.txt", "a\nb\n")
-        write(furnished.root, "tool", "x", 0o777)
-        (furnished.root / "run.sh").write_text("changed")
-        (furnished.root / "run.sh").chmod(0o777)
+def test_an_applied_change_is_what_a_checkout_writes(rich_box: Box) -> None:
+    write(rich_box.root, ".gitattributes", "*.txt text eol=crlf\n")
+    commit(rich_box.root)
+    (rich_box.root / "run.sh").chmod(0o660)
+    with rich_box.open() as checkout:
+        write(rich_box.root, "new.txt", "a\nb\n")
+        write(rich_box.root, "tool", "x", 0o777)
+        (rich_box.root / "run.sh").write_text("changed")
+        (rich_box.root / "run.sh").chmod(0o777)
         checkout.apply_change(checkout.capture())
-        assert (furnished.root / "new.txt").read_bytes() == b"a\r\nb\r\n"
-        assert (furnished.root / "tool").stat().st_mode & 0o111
-        assert (furnished.root / "run.sh").stat().st_mode & 0o777 == 0o770
+        assert (rich_box.root / "new.txt").read_bytes() == b"a\r\nb\r\n"
+        assert (rich_box.root / "tool").stat().st_mode & 0o111
+        assert (rich_box.root / "run.sh").stat().st_mode & 0o777 == 0o770
 
 
-def test_lay_follows_no_link_and_takes_the_place_of_files(furnished: Box) -> None:
-    outside = furnished.root.parent / "outside"
+def test_an_applied_change_follows_no_link_and_replaces_files(rich_box: Box) -> None:
+    outside = rich_box.root.parent / "outside"
     outside.mkdir()
-    (furnished.root / "build").symlink_to(outside)
-    write(furnished.root, "data", "an untracked file")
-    with furnished.open() as checkout:
-        (furnished.root / "build").unlink()
-        (furnished.root / "data").unlink()
-        write(furnished.root, ".gitignore", "")
-        write(furnished.root, "build/file", "x")
-        write(furnished.root, "data/file", "x")
+    (rich_box.root / "build").symlink_to(outside)
+    write(rich_box.root, "data", "an untracked file")
+    with rich_box.open() as checkout:
+        (rich_box.root / "build").unlink()
+        (rich_box.root / "data").unlink()
+        write(rich_box.root, ".gitignore", "")
+        write(rich_box.root, "build/file", "x")
+        write(rich_box.root, "data/file", "x")
         captured = checkout.capture()
         checkout.apply_change(captured)
-        assert (furnished.root / "build/file").read_text() == "x"
-        assert (furnished.root / "data/file").read_text() == "x"
+        assert (rich_box.root / "build/file").read_text() == "x"
+        assert (rich_box.root / "data/file").read_text() == "x"
         assert not any(outside.iterdir())
         assert checkout.restore() == ()
-    assert (furnished.root / "build").readlink() == outside
-    assert (furnished.root / "data").read_text() == "an untracked file"
+    assert (rich_box.root / "build").readlink() == outside
+    assert (rich_box.root / "data").read_text() == "an untracked file"
 
 
-def test_a_captured_change_is_fixed(furnished: Box) -> None:
-    with furnished.open() as checkout:
-        write(furnished.root, "README.md", "verified\n")
+def test_a_captured_change_cannot_be_altered(rich_box: Box) -> None:
+    with rich_box.open() as checkout:
+        write(rich_box.root, "README.md", "verified\n")
         captured = checkout.capture()
-        write(furnished.root, "README.md", "something else\n")
-        shutil.rmtree(furnished.root / ".git")
+        write(rich_box.root, "README.md", "something else\n")
+        shutil.rmtree(rich_box.root / ".git")
         checkout.apply_change(captured)
-        assert (furnished.root / "README.md").read_text() == "verified\n"
+        assert (rich_box.root / "README.md").read_text() == "verified\n"
         assert checkout.capture() == captured
     assert b"verified" in captured.patch

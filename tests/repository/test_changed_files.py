@@ -1,4 +1,4 @@
-"""What counts as changed: not the bytes that a checkout itself has written."""
+"""Changed files; bytes that a checkout has converted do not count."""
 
 import os
 from pathlib import Path
@@ -35,13 +35,13 @@ def add_attributes(box: Box, attributes: str) -> None:
 
 
 @pytest.mark.parametrize("attributes", ATTRIBUTES)
-def test_what_a_checkout_writes_is_no_change(box: Box, attributes: str) -> None:
+def test_bytes_that_a_checkout_writes_are_no_change(box: Box, attributes: str) -> None:
     with_windows_files(box, attributes)
     assert list_changed_files(box.git, box.root) == ()
     refuse_changed(box.git, box.root)
 
 
-def test_other_changes_beside_it_are_named(box: Box) -> None:
+def test_real_changes_are_still_found(box: Box) -> None:
     with_windows_files(box)
     write(box.root, "win.txt", WINDOWS + b"three\r\n")
     (box.root / "a b.txt").chmod(0o755)
@@ -51,7 +51,7 @@ def test_other_changes_beside_it_are_named(box: Box) -> None:
     assert "ünï.txt" in list_changed_files(box.git, box.root), "it is staged with other line ends"
 
 
-def test_other_line_ends_say_what_to_run(box: Box) -> None:
+def test_the_message_about_line_ends_says_what_to_run(box: Box) -> None:
     with_windows_files(box)
     write(box.root, "win.txt", WINDOWS.replace(b"\r", b""))
     with pytest.raises(NightshiftError) as refused:
@@ -65,8 +65,8 @@ def test_other_line_ends_say_what_to_run(box: Box) -> None:
     refuse_changed(box.git, box.root)
 
 
-def test_a_filter_is_not_run_for_it(box: Box) -> None:
-    """It might fetch what it makes of a file; nothing of the repository's own is run."""
+def test_no_filter_is_run_to_compare(box: Box) -> None:
+    """A filter could fetch, and is a program of the repository."""
     mark = box.root.parent / "ran"
     git(box.root, "config", "filter.own.smudge", f"touch {mark}; cat")
     write(box.root, "win.txt", WINDOWS)
@@ -82,7 +82,7 @@ def test_many_files_are_compared_in_batches(box: Box, monkeypatch: pytest.Monkey
     assert list_changed_files(box.git, box.root) == ()
 
 
-def test_a_check_of_the_working_tree_does_not_see_it(box: Box, tmp_path: Path) -> None:
+def test_a_working_tree_ignores_converted_line_ends(box: Box, tmp_path: Path) -> None:
     with_windows_files(box)
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     worktree = open_worktree(box.root, tmp_path / "private", env)

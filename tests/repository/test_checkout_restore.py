@@ -1,4 +1,4 @@
-"""Killed at each step, with everything in the container: the runner's own next fetch works."""
+"""After a kill of the whole container at any step, the runner's next fetch works."""
 
 import os
 import shutil
@@ -15,8 +15,8 @@ from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.repository import checkout_restore, prepared_checkout, throwaway_git
 from gitlab_nightshift.sandbox import uid_tier
 from tests.repository.conftest import Box, new_repository
-from tests.repository.test_git_mask import commit_often, night
-from tests.repository.test_owners import as_user, given
+from tests.repository.test_git_mask import commit_often, run_killed_night
+from tests.repository.test_owners import as_user, open_for_user
 from tests.repository.tools import commit, die, fork, git, wait_end, write
 from tests.sandbox.tools import open_folder
 from tests.support import kept
@@ -52,7 +52,7 @@ def upstream(tmp_path: Path) -> Path:
 
 
 def checked_out(folder: Path, upstream: Path, **how: bool) -> tuple[Runner, Box]:
-    """A workspace as a runner has it before the night."""
+    """A workspace as a runner prepares it for the night."""
     root = folder / "builds" / "shop"
     root.parent.mkdir(parents=True)
     runner = Runner(root, URL, f"file://{upstream}", **how)
@@ -73,7 +73,7 @@ def use_git(box: Box) -> None:
 
 def killed(box: Box, when: str) -> None:
     if not when.startswith("mounted: "):
-        night(box, when, partial(use_git, box))
+        run_killed_night(box, when, partial(use_git, box))
         return
     with pytest.MonkeyPatch.context() as patch:
         if when.endswith("saving"):
@@ -118,7 +118,7 @@ def test_the_runners_next_fetch_works(
     assert_fetched(box, sha)
 
 
-def test_without_a_remote_it_would_not(
+def test_without_a_remote_the_fetch_would_fail(
     tmp_path: Path, upstream: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: a runner that keeps configurations finds no credentials in ours."""
@@ -136,13 +136,15 @@ def open_place() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-def test_where_the_tree_is_the_agents_users(open_place: Path, upstream: Path) -> None:
+def test_the_runners_next_fetch_works_in_another_users_tree(
+    open_place: Path, upstream: Path
+) -> None:
     """The uid tier: the helper of the Docker executor fetches as root."""
 
     def killed_night(box: Box) -> None:
         user = uid_tier.reserve_user()
         assert user
-        with given(box, user):
+        with open_for_user(box, user):
             script = "echo agent > README.md; git add -A; echo x > new; rm -r src"
             as_user(user, "/bin/sh", "-c", script, cwd=box.root)
             die()

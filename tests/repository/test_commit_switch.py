@@ -1,4 +1,4 @@
-"""A clean checkout on another commit for a while."""
+"""Another commit is checked out for a while."""
 
 import os
 import shutil
@@ -45,13 +45,13 @@ def seed(tmp_path: Path) -> Path:
     return folder
 
 
-def cloned(seed: Path, folder: Path, *options: str) -> Path:
+def clone(seed: Path, folder: Path, *options: str) -> Path:
     run(seed, "clone", "-q", *options, "--branch", "main", f"file://{seed}", str(folder))
     run(folder, "checkout", "-q", "--detach")
     return folder
 
 
-def packed(git: Git, seed: Path, checkout: Path, private: Path) -> tuple[str, bytes]:
+def build_topic_pack(git: Git, seed: Path, checkout: Path, private: Path) -> tuple[str, bytes]:
     """The branch's head, as a job with the token packs it for this checkout."""
     repository = create_private_repository(git, private, find_repository_paths(git, checkout))
     spec = "+refs/heads/topic:refs/nightshift/fetched"
@@ -60,17 +60,19 @@ def packed(git: Git, seed: Path, checkout: Path, private: Path) -> tuple[str, by
     return head, build_pack(repository, head, run(checkout, "rev-parse", "HEAD").strip())
 
 
-def seen(checkout: Path) -> dict[str, tuple[int, bytes]]:
+def read_files(checkout: Path) -> dict[str, tuple[int, bytes]]:
     files = [path for path in checkout.rglob("*") if path.is_file() and ".git" not in path.parts]
     return {str(p.relative_to(checkout)): (p.stat().st_mode, p.read_bytes()) for p in files}
 
 
 @pytest.mark.parametrize("options", [("--depth=1",), ()])
-def test_there_and_back(git: Git, seed: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
-    checkout = cloned(seed, tmp_path / "checkout", *options)
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+def test_a_commit_is_checked_out_and_back(
+    git: Git, seed: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    checkout = clone(seed, tmp_path / "checkout", *options)
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
     (checkout / "untracked.txt").write_text("mine\n")
-    before, at = seen(checkout), run(checkout, "rev-parse", "HEAD")
+    before, at = read_files(checkout), run(checkout, "rev-parse", "HEAD")
     shallow = checkout / ".git" / "shallow"
     boundary = shallow.read_bytes() if shallow.exists() else None
     references = run(checkout, "for-each-ref")
@@ -81,26 +83,24 @@ def test_there_and_back(git: Git, seed: Path, tmp_path: Path, options: tuple[str
         assert os.access(checkout / "run.sh", os.X_OK)
         assert not (checkout / "folder").exists()
         assert run(checkout, "rev-list", "HEAD").split() == [head], "its history ends here"
-    assert (seen(checkout), run(checkout, "rev-parse", "HEAD")) == (before, at)
+    assert (read_files(checkout), run(checkout, "rev-parse", "HEAD")) == (before, at)
     assert (shallow.read_bytes() if shallow.exists() else None) == boundary
     assert run(checkout, "for-each-ref") == references
 
 
-def test_the_pack_holds_only_what_differs(git: Git, seed: Path, tmp_path: Path) -> None:
-    checkout = cloned(seed, tmp_path / "checkout", "--depth=1")
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+def test_the_pack_has_only_what_differs(git: Git, seed: Path, tmp_path: Path) -> None:
+    checkout = clone(seed, tmp_path / "checkout", "--depth=1")
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
     assert int.from_bytes(pack[8:12]) == 4, "the commit, its tree, and two files"
-    other = cloned(seed, tmp_path / "other", "--depth=1")
+    other = clone(seed, tmp_path / "other", "--depth=1")
     with check_out_temporarily(git, other, head, pack):
         assert run(other, "fsck", "--full").strip() == ""
 
 
-def test_it_goes_back_after_an_error_and_over_what_was_left(
-    git: Git, seed: Path, tmp_path: Path
-) -> None:
-    checkout = cloned(seed, tmp_path / "checkout", "--depth=1")
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
-    before = seen(checkout)
+def test_the_former_commit_returns_after_an_error(git: Git, seed: Path, tmp_path: Path) -> None:
+    checkout = clone(seed, tmp_path / "checkout", "--depth=1")
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
+    before = read_files(checkout)
 
     def fails() -> None:
         with check_out_temporarily(git, checkout, head, pack):
@@ -109,13 +109,13 @@ def test_it_goes_back_after_an_error_and_over_what_was_left(
 
     with pytest.raises(KeyboardInterrupt):
         fails()
-    assert seen(checkout) == before
+    assert read_files(checkout) == before
 
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_files_in_the_way_stay(git: Git, seed: Path, tmp_path: Path, ignored: bool) -> None:
-    checkout = cloned(seed, tmp_path / "checkout", "--depth=1")
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+    checkout = clone(seed, tmp_path / "checkout", "--depth=1")
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
     if ignored:
         (checkout / ".git" / "info" / "exclude").write_text("run.sh\n")
     (checkout / "run.sh").write_text("mine\n")
@@ -123,14 +123,14 @@ def test_files_in_the_way_stay(git: Git, seed: Path, tmp_path: Path, ignored: bo
         pytest.raises(NightshiftError, match=r"run\.sh|overwritten"),
         check_out_temporarily(git, checkout, head, pack),
     ):
-        raise AssertionError("nobody stands here")
+        raise AssertionError("it was checked out")
     assert (checkout / "run.sh").read_text() == "mine\n"
     assert (checkout / "changed.txt").read_text() == "on main\n"
 
 
 def test_no_hook_and_no_filter_runs(git: Git, seed: Path, tmp_path: Path) -> None:
-    checkout = cloned(seed, tmp_path / "checkout", "--depth=1")
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+    checkout = clone(seed, tmp_path / "checkout", "--depth=1")
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
     mark = tmp_path / "ran"
     hook = checkout / ".git" / "hooks" / "post-checkout"
     hook.parent.mkdir(exist_ok=True)
@@ -144,10 +144,10 @@ def test_no_hook_and_no_filter_runs(git: Git, seed: Path, tmp_path: Path) -> Non
     assert not mark.exists()
 
 
-def swapped(git: Git, seed: Path, tmp_path: Path) -> Path:
-    """A folder elsewhere, to which a ``.git`` leads that work has put in the real one's place."""
-    checkout, elsewhere = cloned(seed, tmp_path / "checkout"), tmp_path / "elsewhere"
-    head, pack = packed(git, seed, checkout, tmp_path / "private.git")
+def replace_git_folder(git: Git, seed: Path, tmp_path: Path) -> Path:
+    """Replace ``.git`` by one whose work tree is another folder; returns that."""
+    checkout, elsewhere = clone(seed, tmp_path / "checkout"), tmp_path / "elsewhere"
+    head, pack = build_topic_pack(git, seed, checkout, tmp_path / "private.git")
     elsewhere.mkdir()
     with check_out_temporarily(git, checkout, head, pack):
         (checkout / ".git").rename(tmp_path / "aside")
@@ -156,15 +156,15 @@ def swapped(git: Git, seed: Path, tmp_path: Path) -> Path:
     return elsewhere
 
 
-def test_no_git_runs_in_another_git_than_before(git: Git, seed: Path, tmp_path: Path) -> None:
+def test_no_git_runs_in_a_replaced_git_folder(git: Git, seed: Path, tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match="was replaced during the run"):
-        swapped(git, seed, tmp_path)
+        replace_git_folder(git, seed, tmp_path)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_without_a_look_it_would_write_where_that_says(
+def test_without_the_check_git_would_write_elsewhere(
     git: Git, seed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control."""
     monkeypatch.setattr(commit_switch, "_identify_git_folder", lambda _: None)
-    assert list(swapped(git, seed, tmp_path).iterdir())
+    assert list(replace_git_folder(git, seed, tmp_path).iterdir())

@@ -1,4 +1,4 @@
-"""A clone of which objects are missing or spoilt: the user's to mend, and told in one line."""
+"""Missing or damaged objects of a clone give one line with what to do."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.repository.tools import commit, git, write
 ADVICE = r"^the git repository is damaged or lacks a part \(.*\): clone it anew$"
 
 
-def lose(box: Box, name: str, spoil: bytes = b"") -> None:
+def remove_object(box: Box, name: str, spoil: bytes = b"") -> None:
     """Remove an object, or put something else in its place."""
     found = git(box.root, "rev-parse", name).strip()
     file = box.root / ".git/objects" / found[:2] / found[2:]
@@ -34,8 +34,8 @@ def refusal(ask: Callable[[], object]) -> str:
     return caught.value.message
 
 
-def test_a_missing_commit_is_no_empty_project(box: Box) -> None:
-    lose(box, "HEAD")
+def test_a_missing_commit_is_damage(box: Box) -> None:
+    remove_object(box, "HEAD")
     call = Invocation({}, box.root, None, {}, False)
     for ask in (
         lambda: verbs.read_head(box.git, box.root),
@@ -47,17 +47,17 @@ def test_a_missing_commit_is_no_empty_project(box: Box) -> None:
 
 
 @pytest.mark.parametrize("spoil", [b"", b"garbage"])
-def test_a_tree_that_cannot_be_read(box: Box, spoil: bytes) -> None:
-    lose(box, "HEAD^{tree}", spoil)
+def test_an_unreadable_tree_is_damage(box: Box, spoil: bytes) -> None:
+    remove_object(box, "HEAD^{tree}", spoil)
     refusal(lambda: list_changed_files(box.git, box.root))
-    with pytest.raises(GitError):  # whoever handles a git that fails goes on doing so
+    with pytest.raises(GitError):  # it can still be caught as a failure of git
         verbs.list_revision_files(box.git, box.root, "HEAD")
 
 
-def test_a_missing_parent_is_no_root(box: Box) -> None:
+def test_a_missing_parent_is_damage(box: Box) -> None:
     write(box.root, "src/new.py", "x = 1\n")
     commit(box.root)
-    lose(box, "HEAD~1")
+    remove_object(box, "HEAD~1")
     refusal(lambda: list_recent_files(box.git, box.root, 10))
     assert f"{box.base[:12]} is not there" in refusal(
         lambda: check(CheckRequest(box.root, os.environ))

@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_it_lasts_until_the_last_has_left(checkout: Path, tmp_path: Path) -> None:
+def test_the_folder_is_shared_until_the_last_run_ends(checkout: Path, tmp_path: Path) -> None:
     file, folder = checkout / ".git/config", checkout / ".git/logs"
     file.touch(0o644)
     folder.mkdir(0o755)
@@ -46,7 +46,7 @@ def test_it_lasts_until_the_last_has_left(checkout: Path, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [checkout]
 
 
-def test_nobody_joins_a_run_that_needs_it_for_itself(checkout: Path, tmp_path: Path) -> None:
+def test_nobody_joins_an_exclusive_run(checkout: Path, tmp_path: Path) -> None:
     held = hold_state_folder(checkout, tmp_path)
     with (
         pytest.raises(NightshiftError, match="another night runs"),
@@ -56,7 +56,7 @@ def test_nobody_joins_a_run_that_needs_it_for_itself(checkout: Path, tmp_path: P
     held.close()
 
 
-def test_the_next_start_after_a_kill_gives_the_modes_back(checkout: Path, tmp_path: Path) -> None:
+def test_the_next_start_after_a_kill_restores_modes(checkout: Path, tmp_path: Path) -> None:
     file = checkout / ".git/config"
     file.touch(0o644)
     held = hold_state_folder(checkout, tmp_path, shared=True)

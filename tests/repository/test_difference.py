@@ -18,7 +18,7 @@ ten() { seq -f 'line %g' 10; }
 """
 
 
-def since(box: Box, base: str) -> tuple[ChangedFile, ...]:
+def read_changes_since(box: Box, base: str) -> tuple[ChangedFile, ...]:
     """What the HEAD of the checkout changes: the same also if its patch is known already."""
     repository = box.create_private()
     trees = git(box.root, "rev-parse", base, "HEAD").split()
@@ -58,9 +58,9 @@ def get_lines(data: bytes | None, numbers: tuple[int, ...]) -> list[tuple[int, s
 @pytest.mark.parametrize(
     "case", read_cases(Path(__file__).with_name("differences.cases")), ids=repr
 )
-def test_what_differs_is(box: Box, case: ScriptCase) -> None:
+def test_differences_are_read(box: Box, case: ScriptCase) -> None:
     run_script(box.root, COMMANDS + case.script)
-    found = since(box, "HEAD~1")
+    found = read_changes_since(box, "HEAD~1")
     assert [describe(file) for file in found] == case.expected
     for file in found:
         old = read_side(box.root, "HEAD~1", file.raw_old_path)
@@ -81,11 +81,11 @@ def test_what_differs_is(box: Box, case: ScriptCase) -> None:
 def test_odd_names(box: Box, name: str) -> None:
     write(box.root, name, "x\n")
     commit(box.root)
-    [found] = since(box, box.base)
+    [found] = read_changes_since(box, box.base)
     assert (found.raw_path, found.added_numbers) == (name, (1,))
 
 
-def test_each_line_of_many_has_its_number(box: Box) -> None:
+def test_many_changed_lines_have_their_numbers(box: Box) -> None:
     run_script(box.root, COMMANDS + "seq 0 999 > long; commit; sed -i 's/7$/seven/' long; commit")
-    [found] = since(box, "HEAD~1")
+    [found] = read_changes_since(box, "HEAD~1")
     assert [line.text for line in found.deleted] == [str(n) for n in range(1000) if n % 10 == 7]

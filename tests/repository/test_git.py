@@ -1,4 +1,4 @@
-"""What is asked of the real checkout, before an agent starts."""
+"""Git without the caller's environment, and what is read of the real checkout."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.repository.conftest import Box
 from tests.repository.tools import ODD_NAME, commit, git, listing, write
 
 
-def test_nothing_of_the_callers_environment_reaches_git(
+def test_the_callers_environment_does_not_reach_git(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
@@ -32,7 +32,7 @@ def test_nothing_of_the_callers_environment_reaches_git(
     assert not {"GIT_DIR", "GIT_CONFIG_COUNT", "GITLAB_TOKEN"} & box.git.env.keys()
 
 
-def test_a_failing_git_tells_its_line(box: Box) -> None:
+def test_an_error_has_gits_message(box: Box) -> None:
     with pytest.raises(GitError, match=r"^git cat-file: fatal: Not a valid object name nothing$"):
         box.git.run("cat-file", "-p", "nothing", cwd=box.root)
 
@@ -48,15 +48,13 @@ def test_a_failing_git_tells_its_line(box: Box) -> None:
         ),
     ],
 )
-def test_all_that_git_says_of_a_failure_is_told_on_one_line(stderr: bytes, text: str) -> None:
+def test_an_error_has_all_of_gits_messages_on_one_line(stderr: bytes, text: str) -> None:
     done = CapturedOutput(128, b"", stderr)
     assert str(GitError("log", done)) == text
 
 
-def test_a_repository_in_a_form_that_this_git_does_not_know_is_told(
-    box: Box, tmp_path: Path
-) -> None:
-    """As reftable is to an older git: which extension is not on git's first line."""
+def test_an_unknown_repository_format_is_an_error(box: Box, tmp_path: Path) -> None:
+    """Like reftable for an older git, which does not name the extension in its first line."""
     git(tmp_path, "init", "-q", "newer")
     with (tmp_path / "newer/.git/config").open("a") as file:
         file.write("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfrobnicate = yes\n")
@@ -66,16 +64,14 @@ def test_a_repository_in_a_form_that_this_git_does_not_know_is_told(
     assert str(caught.value).endswith("found: frobnicate: install one")
 
 
-def test_no_git_on_path_is_one_line(box: Box, tmp_path: Path) -> None:
+def test_no_git_on_path_is_an_error(box: Box, tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match="git was not found on PATH") as caught:
         build_isolated_git(tmp_path / "home", str(tmp_path)).run("version", cwd=tmp_path)
     assert caught.value.code is Code.CONFIG
 
 
 @pytest.mark.parametrize("answer", ["git version 2.20.1", "", "a\nb\nc", "/r\nmd5\n1\n2\n3\n4\n5"])
-def test_a_git_whose_answers_cannot_be_read_is_one_line(
-    box: Box, tmp_path: Path, answer: str
-) -> None:
+def test_a_git_with_unreadable_answers_is_an_error(box: Box, tmp_path: Path, answer: str) -> None:
     program = write(tmp_path, "bin/git", f"#!/bin/sh\necho '{answer}'\n", 0o755)
     odd = build_isolated_git(tmp_path / "home", str(program.parent))
     with pytest.raises(NightshiftError, match="answers that cannot be read: install git"):
@@ -90,7 +86,7 @@ def test_a_checkout_of_another_user_is_read(box: Box) -> None:
     assert verbs.read_head(box.git, box.root) == box.base
 
 
-def test_what_is_no_checkout_is_told(box: Box, tmp_path: Path) -> None:
+def test_a_folder_without_a_checkout_is_an_error(box: Box, tmp_path: Path) -> None:
     with pytest.raises(NightshiftError, match="is not the top of a git checkout"):
         verbs.find_repository_paths(box.git, box.root / "src")
     (tmp_path / ".git").write_text("gitdir: /nonexistent\n")
@@ -98,14 +94,14 @@ def test_what_is_no_checkout_is_told(box: Box, tmp_path: Path) -> None:
         verbs.find_repository_paths(box.git, tmp_path)
 
 
-def test_a_repository_without_commits_is_told(box: Box, tmp_path: Path) -> None:
+def test_a_repository_without_commits_is_an_error(box: Box, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "empty")
     with pytest.raises(NightshiftError, match="has no commit yet") as caught:
         verbs.read_head(box.git, tmp_path / "empty")
     assert caught.value.code is Code.CONFIG
 
 
-def test_place_of_a_worktree_and_of_borrowed_objects(box: Box, tmp_path: Path) -> None:
+def test_paths_of_a_worktree_and_of_borrowed_objects(box: Box, tmp_path: Path) -> None:
     git(box.root, "clone", "-q", "--shared", str(box.root), str(tmp_path / "clone"))
     git(tmp_path / "clone", "worktree", "add", "-q", str(tmp_path / "tree"))
     found = verbs.find_repository_paths(box.git, tmp_path / "tree")
@@ -125,7 +121,7 @@ def test_reading_leaves_the_repository_untouched(box: Box) -> None:
     assert listing(box.root, git_too=True) == before
 
 
-def test_reading_runs_no_hook_and_no_monitor(box: Box, tmp_path: Path) -> None:
+def test_reading_runs_no_hook_or_monitor(box: Box, tmp_path: Path) -> None:
     canary = tmp_path / "ran"
     script = write(tmp_path, "canary", f"#!/bin/sh\ntouch {canary}\n", 0o755)
     git(box.root, "config", "core.fsmonitor", str(script))
@@ -169,7 +165,7 @@ def test_conversion_settings(box: Box) -> None:
     assert found == {"core.fileMode": "true", "core.autocrlf": "input"}
 
 
-def test_messages_leave_merges_out(box: Box) -> None:
+def test_messages_of_merges_are_left_out(box: Box) -> None:
     git(box.root, "checkout", "-q", "-b", "side")
     write(box.root, "a", "a")
     commit(box.root, "Add a\n\nBecause.")
@@ -179,7 +175,7 @@ def test_messages_leave_merges_out(box: Box) -> None:
     assert verbs.read_commit_messages(box.git, box.root, 1) == ("Add a\n\nBecause.",)
 
 
-def test_identity_is_the_machines(box: Box, tmp_path: Path) -> None:
+def test_the_identity_is_configured_on_the_machine(box: Box, tmp_path: Path) -> None:
     assert verbs.read_identity(box.git, box.root) is None
     home = tmp_path / 'real "home"'
     write(home, ".gitconfig", "[user]\n\tname = Zoë Night\n\temail = zoe@example.org\n")

@@ -1,4 +1,4 @@
-"""A repository that was made without git is one to git."""
+"""Git reads the repositories and indexes that are written without it, and the other way round."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ def run_git(folder: Path, *args: str) -> str:
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-def test_git_takes_it_for_its_own(tmp_path: Path, object_format: str) -> None:
+def test_a_written_git_folder_is_like_one_of_git_init(tmp_path: Path, object_format: str) -> None:
     settings = {"core.bare": "false", "core.autocrlf": "input", "core.eol": "a\n[alias]\n"}
     write_git_folder(tmp_path / ".git", settings, head=UNBORN_HEAD, object_format=object_format)
     made = set(run_git(tmp_path, "config", "--local", "--list").split())
@@ -47,7 +47,7 @@ def test_git_takes_it_for_its_own(tmp_path: Path, object_format: str) -> None:
     assert run_git(tmp_path, "fsck", "--strict") == ""
 
 
-def test_a_checkout_with_its_own_git_has_none_elsewhere(tmp_path: Path) -> None:
+def test_a_git_folder_in_the_checkout_names_no_others(tmp_path: Path) -> None:
     repository(tmp_path / "shop", {"a.py": "A = 1\n"})
     assert list_git_folders(tmp_path / "shop") == []
     assert list_git_folders(tmp_path) == []
@@ -60,7 +60,7 @@ def test_a_worktree_names_its_own_folder_and_the_common_one(tmp_path: Path) -> N
     assert list_git_folders(tmp_path / "other") == [common / "worktrees/other", common]
 
 
-def test_a_file_that_names_nothing_opens_nothing(tmp_path: Path) -> None:
+def test_a_file_that_names_no_folder_is_ignored(tmp_path: Path) -> None:
     for text in ("", "gitdir:", "other: /", "\0"):
         (tmp_path / ".git").write_text(text)
         assert list_git_folders(tmp_path) in ([], [tmp_path.resolve()])
@@ -91,7 +91,7 @@ def listed(top: Path, index: Path) -> dict[str, GitEntry]:
 
 @given(rows=ROWS)
 @settings(max_examples=25, deadline=None)
-def test_git_reads_what_is_written(top: Path, rows: dict[str, tuple[str, bytes]]) -> None:
+def test_git_reads_a_written_index(top: Path, rows: dict[str, tuple[str, bytes]]) -> None:
     kind = (
         hashlib.sha1 if git(top, "rev-parse", "--show-object-format") == "sha1" else hashlib.sha256
     )
@@ -102,7 +102,7 @@ def test_git_reads_what_is_written(top: Path, rows: dict[str, tuple[str, bytes]]
     assert listed(top, index) == wanted
 
 
-def test_what_git_writes_is_read(tmp_path: Path) -> None:
+def test_an_index_of_git_is_read(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     for name in ("a", "deep/er/" + "long" * 1100, os.fsdecode(b"odd \xff\nname"), "é"):
         git(tmp_path, "update-index", "--add", "--cacheinfo", "100755", "e" * 40, name)
@@ -112,7 +112,7 @@ def test_what_git_writes_is_read(tmp_path: Path) -> None:
     assert read_index(index, 40) == listed(tmp_path, index)
 
 
-def test_an_index_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_conflicts_and_other_versions_are_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     rows = "".join(f"100644 {n * 40} {n}\tfile\n" for n in "123")
     git(tmp_path, "update-index", "--index-info", stdin=rows.encode())

@@ -1,4 +1,4 @@
-"""The throw-away .git: useful to an agent, free of credentials, and gone without a trace."""
+"""The throw-away .git is as useful as the real one, has no credentials, and leaves no trace."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from gitlab_nightshift.repository import (
     state_folder,
 )
 from gitlab_nightshift.repository.git_mask import unmask_git
-from gitlab_nightshift.repository.state_folder import StateFolder, keep_alive_mark
+from gitlab_nightshift.repository.state_folder import StateFolder, mark_alive
 from gitlab_nightshift.system.signals import enable_cancellation
 from tests.repository.conftest import Box
 from tests.repository.tools import (
@@ -41,7 +41,7 @@ TOKEN = "glcbt-JobTokenOfTheJob"
 
 
 def timeless(root: Path) -> dict[bytes, tuple[object, ...]]:
-    """Without times: git touches borrowed objects that it meets again, and only that."""
+    """A listing without times: git updates those of borrowed objects."""
     return {path: entry[:3] for path, entry in listing(root, git_too=True).items()}
 
 
@@ -59,7 +59,7 @@ def commit_often(root: Path, count: int) -> str:
 
 
 @pytest.fixture(params=["url", "include"])
-def runners(request: pytest.FixtureRequest, tmp_path: Path, box: Box) -> Box:
+def runner_box(request: pytest.FixtureRequest, tmp_path: Path, box: Box) -> Box:
     """A checkout as a GitLab runner makes it: depth 20, detached, credentials in two ways."""
     base = commit_often(box.root, 25)
     root = tmp_path / "runner" / "shop"
@@ -81,22 +81,24 @@ def runners(request: pytest.FixtureRequest, tmp_path: Path, box: Box) -> Box:
     return Box(root, box.private, base)
 
 
-def test_the_agent_finds_no_credential(runners: Box) -> None:
-    before = listing(runners.root, git_too=True)
-    with runners.open():
-        shown = git(runners.root, "config", "--list", "--show-origin")
-        shown += git(runners.root, "remote", "-v") + git(runners.root, "log", "--format=%B %D")
-        for path, entry in listing(runners.root, git_too=True).items():
+def test_the_agent_finds_no_credential(runner_box: Box) -> None:
+    before = listing(runner_box.root, git_too=True)
+    with runner_box.open():
+        shown = git(runner_box.root, "config", "--list", "--show-origin")
+        shown += git(runner_box.root, "remote", "-v") + git(
+            runner_box.root, "log", "--format=%B %D"
+        )
+        for path, entry in listing(runner_box.root, git_too=True).items():
             assert TOKEN.encode() not in path + repr(entry).encode()
         assert TOKEN not in shown and "gitlab.example.org" not in shown
-    assert listing(runners.root, git_too=True) == before
-    assert runners.beside <= {"shop.tmp"}
+    assert listing(runner_box.root, git_too=True) == before
+    assert runner_box.beside <= {"shop.tmp"}
 
 
-def test_git_works_for_the_agent_as_usual(runners: Box) -> None:
-    with runners.open() as checkout:
-        root = runners.root
-        assert checkout.base_sha == runners.base == git(root, "rev-parse", "HEAD")
+def test_git_works_for_the_agent_as_usual(runner_box: Box) -> None:
+    with runner_box.open() as checkout:
+        root = runner_box.root
+        assert checkout.base_sha == runner_box.base == git(root, "rev-parse", "HEAD")
         assert git(root, "status", "--porcelain") == ""
         assert len(git(root, "log", "--oneline").splitlines()) == 20
         write(root, "README.md", "changed\n")
@@ -109,12 +111,12 @@ def test_git_works_for_the_agent_as_usual(runners: Box) -> None:
         git(root, "stash", "pop")
         commit(root, "the agent's")
         git(root, "checkout", "-q", "-b", "topic")
-        assert git(root, "diff", "--name-only", runners.base).split() == ["README.md", "new"]
+        assert git(root, "diff", "--name-only", runner_box.base).split() == ["README.md", "new"]
         git(root, "gc", "-q")
         assert [file.path for file in checkout.capture().files] == ["README.md", "new"]
-    assert git(runners.root, "status", "--porcelain") == ""
-    assert git(runners.root, "rev-parse", "HEAD") == runners.base
-    git(runners.root, "fsck")
+    assert git(runner_box.root, "status", "--porcelain") == ""
+    assert git(runner_box.root, "rev-parse", "HEAD") == runner_box.base
+    git(runner_box.root, "fsck")
 
 
 def test_split_index_and_exclude_are_taken_over(box: Box) -> None:
@@ -140,7 +142,7 @@ def test_a_sha256_repository(box: Box, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["worktree", "submodule", "link"])
-def test_where_git_is_no_folder(box: Box, tmp_path: Path, kind: str) -> None:
+def test_a_git_that_is_no_folder_is_masked(box: Box, tmp_path: Path, kind: str) -> None:
     outer = tmp_path / "outer" / "shop"
     if kind == "worktree":
         git(box.root, "worktree", "add", "-q", "--detach", str(outer))
@@ -181,7 +183,7 @@ def test_relative_alternates_stay_reachable(box: Box, tmp_path: Path) -> None:
         assert checkout.restore() == ()
 
 
-def test_the_next_agent_finds_it_as_the_first_did(box: Box) -> None:
+def test_the_next_agent_gets_a_fresh_throwaway(box: Box) -> None:
     with box.open() as checkout:
         first = timeless(box.root)
         git(box.root, "rm", "-q", "README.md")
@@ -285,7 +287,7 @@ def _git_full(root: Path) -> None:
 
 
 @pytest.mark.parametrize("attack", [_no_git, _git_as_link, _git_as_file, _git_closed, _git_full])
-def test_the_real_git_comes_back_whatever_stands_there(box: Box, attack: object) -> None:
+def test_the_real_git_comes_back_whatever_replaced_the_throwaway(box: Box, attack: object) -> None:
     assert callable(attack)
     before = listing(box.root, git_too=True)
     with box.open() as checkout:
@@ -295,8 +297,8 @@ def test_the_real_git_comes_back_whatever_stands_there(box: Box, attack: object)
     assert not box.beside
 
 
-def test_nothing_that_was_planted_runs_on_our_side(box: Box, tmp_path: Path) -> None:
-    """Hooks, monitor, filters, drivers and includes, in every .git there is for an agent."""
+def test_no_planted_program_runs_outside(box: Box, tmp_path: Path) -> None:
+    """Hooks, monitor, filters, drivers and includes, in each .git that an agent can write."""
     canary = tmp_path / "ran"
     script = write(tmp_path, "evil", f"#!/bin/sh\ntouch {canary}\ncat\n", 0o755)
     with box.open() as checkout:
@@ -346,7 +348,7 @@ def test_no_git_ever_runs_in_the_agents_tree(box: Box, monkeypatch: pytest.Monke
 # --- what is refused --------------------------------------------------------------------------
 
 
-def test_local_changes_are_told(box: Box) -> None:
+def test_local_changes_are_refused(box: Box) -> None:
     write(box.root, "README.md", "mine\n")
     before = listing(box.root, git_too=True)
     with pytest.raises(NightshiftError, match=r"local changes \(README.md\)") as caught, box.open():
@@ -355,7 +357,7 @@ def test_local_changes_are_told(box: Box) -> None:
     assert listing(box.root, git_too=True) == before and not box.beside
 
 
-def test_a_tracked_output_folder_is_told(box: Box) -> None:
+def test_a_tracked_output_folder_is_refused(box: Box) -> None:
     with pytest.raises(NightshiftError, match="src is tracked by git"), box.open("src"):
         pass
     assert not box.beside
@@ -363,14 +365,14 @@ def test_a_tracked_output_folder_is_told(box: Box) -> None:
 
 def test_two_nights_cannot_share_a_checkout(box: Box) -> None:
     with box.open() as checkout:
-        told = pytest.raises(NightshiftError, match=f"another night runs .*pid {os.getpid()}")
-        with told, box.open():
+        refused = pytest.raises(NightshiftError, match=f"another night runs .*pid {os.getpid()}")
+        with refused, box.open():
             pass
         assert checkout.capture().empty
     assert not box.beside
 
 
-def test_an_error_inside_puts_everything_back(box: Box) -> None:
+def test_everything_is_restored_after_an_error(box: Box) -> None:
     before = listing(box.root, git_too=True)
     with pytest.raises(ZeroDivisionError), box.open():
         shutil.rmtree(box.root / "src")
@@ -378,7 +380,7 @@ def test_an_error_inside_puts_everything_back(box: Box) -> None:
     assert listing(box.root, git_too=True) == before and not box.beside
 
 
-def test_the_real_git_is_never_removed_with_what_is_beside(
+def test_the_state_folder_is_kept_while_the_real_git_is_in_it(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: object) -> None:
@@ -395,7 +397,7 @@ def test_the_real_git_is_never_removed_with_what_is_beside(
 
 
 @pytest.mark.parametrize("step", ["save_checkout", "write_saved", "build_throwaway", "mask_git"])
-def test_an_error_on_the_way_in_leaves_nothing(
+def test_a_failed_start_leaves_nothing(
     box: Box, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:
@@ -409,7 +411,7 @@ def test_an_error_on_the_way_in_leaves_nothing(
     assert listing(box.root, git_too=True) == before and not box.beside
 
 
-def test_signals_wait_for_the_tidying(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_wait_for_the_restore(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     before = listing(box.root, git_too=True)
 
     def uncover_slowly(state: StateFolder) -> None:
@@ -426,7 +428,7 @@ def test_signals_wait_for_the_tidying(box: Box, monkeypatch: pytest.MonkeyPatch)
 # --- after a kill -----------------------------------------------------------------------------
 
 
-def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
+def run_killed_night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
     """A night that is killed at a point; to be called in a process of its own."""
     real_rename, fresh = Path.rename, []
 
@@ -458,8 +460,8 @@ def night(box: Box, when: str, in_it: Callable[[], object] = die) -> None:
                 in_it()
 
 
-def killed_night(box: Box, when: str) -> None:
-    assert wait_end(fork(partial(night, box, when))) == -signal.SIGKILL
+def assert_killed(box: Box, when: str) -> None:
+    assert wait_end(fork(partial(run_killed_night, box, when))) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
@@ -469,7 +471,7 @@ def test_the_next_start_repairs_a_killed_night(box: Box, when: str) -> None:
     write(box.root, "untracked", "mine")
     write(box.root, "build/x", "mine")
     before = listing(box.root, git_too=True)
-    killed_night(box, when)
+    assert_killed(box, when)
     assert box.beside
     with box.open() as checkout:
         assert checkout.capture().empty
@@ -478,9 +480,9 @@ def test_the_next_start_repairs_a_killed_night(box: Box, when: str) -> None:
     assert not box.beside
 
 
-def test_repair_says_whether_there_was_something(box: Box) -> None:
+def test_repair_returns_whether_it_did_something(box: Box) -> None:
     assert not box.repair()
-    killed_night(box, "covered")
+    assert_killed(box, "covered")
     assert box.repair()
     assert not box.repair()
     assert git(box.root, "status", "--porcelain") == ""
@@ -494,7 +496,7 @@ def test_a_living_night_is_not_repaired(box: Box) -> None:
         os.write(is_ready, b".")
         os.read(over, 1)
 
-    pid = fork(partial(night, box, "covered", wait))
+    pid = fork(partial(run_killed_night, box, "covered", wait))
     os.read(ready, 1)
     with pytest.raises(NightshiftError, match=f"pid {pid}, run 4711") as caught:
         box.repair()
@@ -508,10 +510,10 @@ def test_a_living_night_is_not_repaired(box: Box) -> None:
 
 
 @pytest.mark.parametrize("use", ["fetched", "remote", "committed", "init", "unreadable note"])
-def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
-    """The tree is whoever's it is now; the real .git is back, and nothing is lost."""
+def test_a_used_throwaway_is_set_aside(box: Box, use: str) -> None:
+    """The tree stays as somebody left it; the real .git is back, and nothing is lost."""
     real = timeless(box.root / ".git")
-    killed_night(box, "covered")
+    assert_killed(box, "covered")
     if use == "fetched":
         git(
             box.root,
@@ -545,8 +547,8 @@ def test_a_used_throwaway_is_handed_over(box: Box, use: str) -> None:
 
 
 def commit_and_die(box: Box) -> None:
-    """An agent's commit in a night whose supervisor marks that it is alive; then the end of all."""
-    with keep_alive_mark(box.root.with_name("shop.nightshift")):
+    """An agent's commit in a night whose supervisor is alive; then everything is killed."""
+    with mark_alive(box.root.with_name("shop.nightshift")):
         commit(box.root, "mine")
         (box.root / ".git/FETCH_HEAD").touch()
         die()
@@ -555,8 +557,11 @@ def commit_and_die(box: Box) -> None:
 def test_an_agents_own_use_of_the_throwaway_is_undone(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It looks as if somebody had gone on there since, but it was before the end of the night."""
-    before, go = listing(box.root), partial(night, box, "covered", partial(commit_and_die, box))
+    """It looks like a later use, but happened before the end of the night."""
+    before, go = (
+        listing(box.root),
+        partial(run_killed_night, box, "covered", partial(commit_and_die, box)),
+    )
     assert wait_end(fork(go)) == -signal.SIGKILL
     assert box.repair()
     assert listing(box.root) == before
@@ -568,9 +573,9 @@ def test_an_agents_own_use_of_the_throwaway_is_undone(
     assert listing(box.root) != before
 
 
-def test_a_checkout_made_anew_is_used(box: Box) -> None:
+def test_a_new_checkout_is_left_alone(box: Box) -> None:
     real = listing(box.root / ".git", git_too=True)
-    killed_night(box, "covered")
+    assert_killed(box, "covered")
     box.root.rename(box.root.with_name("old"))
     base = repository(box.root, {"fresh": "clone"})
     before = listing(box.root, git_too=True)
@@ -581,13 +586,11 @@ def test_a_checkout_made_anew_is_used(box: Box) -> None:
     assert listing(box.root.parent / "shop.nightshift-left/git", git_too=True) == real
 
 
-def test_a_repair_that_cannot_restore_all_says_so_once(
-    box: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_incomplete_repair_is_reported_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     write(box.root, "node_modules/large.js", "x" * 1000)
     with monkeypatch.context() as patch:
         patch.setattr(saved_state, "COPIED_BYTES", 10)
-        killed_night(box, "covered")
+        assert_killed(box, "covered")
     with pytest.raises(NightshiftError, match=r"cannot be undone \(node_modules/large.js\)"):
         box.repair()
     assert git(box.root, "status", "--porcelain") == ""

@@ -1,5 +1,5 @@
-"""Killed at each line that changes the file system: the next start and the runner's own fetch find
-all in order, wherever the real ``.git`` was."""
+"""After a kill at any line that changes the file system, the next start and the runner's fetch
+work, wherever the real ``.git`` was."""
 
 import contextlib
 import os
@@ -21,20 +21,20 @@ from gitlab_nightshift.sandbox.tiers import SandboxUser
 from tests.repository.conftest import Box, new_repository
 from tests.repository.test_checkout_restore import checked_out
 from tests.repository.test_git_mask import timeless
-from tests.repository.test_owners import given, owners
+from tests.repository.test_owners import open_for_user, owners
 from tests.repository.tools import Listing, commit, die, fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import open_folder
 from tests.support.kills import killed_at_each_place
 from tests.support.runner import Runner
 
 WAYS = ["mounted", "moved", "moved to TMPDIR", "another user"]
-"""Ways to keep the real ``.git``: what agents see instead, and whose the tree is."""
+"""What happens to the real ``.git`` and to the tree's owner during a night."""
 MOVING = ("repository/state_folder.py", "repository/git_mask.py")
-"""What depends on where the folder for it is: that this is made and found, and ``.git`` moved."""
+"""The modules that depend on the state folder's path."""
 
 
 class Night:
-    """A night in a runner's workspace, of which the real ``.git`` is kept in one of ``WAYS``."""
+    """A night in a runner's workspace, in one of ``WAYS``."""
 
     def __init__(self, folder: Path, upstream: Path, way: str) -> None:
         self.way, self.upstream, self.folder = way, upstream, folder
@@ -48,14 +48,14 @@ class Night:
     @contextlib.contextmanager
     def open(self) -> Iterator[Checkout]:
         if self.user:
-            with given(self.box, self.user) as checkout:
+            with open_for_user(self.box, self.user) as checkout:
                 yield checkout
         else:
             with self.box.open(use_mounts=self.way == "mounted") as checkout:
                 yield checkout
 
     def go(self, *, committing: bool = False, then: Callable[[], object] = lambda: None) -> None:
-        """An agent changes this and that; a commit of its is one in the throw-away ``.git``."""
+        """Run a night whose agent changes files and, if ``committing``, uses the throw-away."""
         root = self.box.root
         with self.open() as checkout:
             write(root, "README.md", "agent\n")
@@ -67,11 +67,11 @@ class Night:
             then()
 
     def state(self) -> tuple[Listing, dict[str, tuple[int, int, int]]]:
-        """All but the times of the top folder, which a rename of ``.git`` changes."""
+        """Everything but the times of the top folder, which a rename of ``.git`` changes."""
         return {**listing(self.box.root, git_too=True), b"": ()}, owners(self.box.root)
 
     def left(self) -> set[str]:
-        """What is kept for the checkout, beside it or in TMPDIR."""
+        """State folders, beside the checkout or in TMPDIR."""
         found = {path.name for path in self.folder.iterdir()} | self.box.beside
         return found - {"builds", "private", "upstream", "shop.tmp"}
 
@@ -92,11 +92,11 @@ def night(
     way = str(request.param)
     if way == "moved to TMPDIR":
 
-        def spare(checkout: Path, folder: Path, *, moving: bool) -> Path:
+        def choose_in_tmpdir(checkout: Path, folder: Path, *, moving: bool) -> Path:
             assert moving
             return list_candidate_folders(checkout, folder)[1]
 
-        monkeypatch.setattr(state_folder, "choose_folder", spare)
+        monkeypatch.setattr(state_folder, "choose_folder", choose_in_tmpdir)
     if way == "another user" and os.geteuid() != 0:
         pytest.skip("needs root")
     with open_folder() as folder:
@@ -109,7 +109,7 @@ def night(
             uid_tier.release_user(made.user)
 
 
-def test_the_next_start_finds_all_as_it_was(night: Night) -> None:
+def test_the_next_start_restores_everything(night: Night) -> None:
     box = night.box
     write(box.root, ".git/info/exclude", "mine/\n")
     write(box.root, "mine/untracked", "mine", 0o640)
@@ -125,7 +125,7 @@ def test_the_next_start_finds_all_as_it_was(night: Night) -> None:
 
 
 @pytest.mark.parametrize("night", ["mounted", "moved", "another user"], indirect=True)
-def test_a_repair_that_is_killed_is_done_by_the_next(night: Night) -> None:
+def test_the_next_start_finishes_a_killed_repair(night: Night) -> None:
     before = night.state()
 
     def kill() -> None:
@@ -138,8 +138,8 @@ def test_a_repair_that_is_killed_is_done_by_the_next(night: Night) -> None:
 
 
 @pytest.mark.parametrize("night", ["moved", "another user"], indirect=True)
-def test_an_agents_commit_keeps_nothing_from_being_undone_in_the_same_job(night: Night) -> None:
-    """The control: for a later start it may be anybody's."""
+def test_an_agents_commit_is_undone_in_the_same_job(night: Night) -> None:
+    """The control: for a later start it may be anybody's commit."""
     before = timeless(night.box.root), owners(night.box.root)
     go = partial(night.go, committing=True, then=die)
     assert wait_end(fork(go)) == -signal.SIGKILL
@@ -155,8 +155,8 @@ def test_an_agents_commit_keeps_nothing_from_being_undone_in_the_same_job(night:
 
 @pytest.mark.parametrize("night", ["moved", "another user"], indirect=True)
 def test_the_runners_fetch_works(night: Night) -> None:
-    """A branch that has gone on since; the night after that begins as any other. It depends on what
-    stands as ``.git`` alone, so it is tried at the lines that change this."""
+    """It depends only on what ``.git`` is, so it is tried at the lines that change that. The next
+    night begins like any other."""
     runner, box = night.runner, night.box
     go = partial(night.go, committing=True)
     for place in killed_at_each_place(go, box.private, within="repository/git_mask.py", last=True):

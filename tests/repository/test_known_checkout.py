@@ -1,4 +1,4 @@
-"""What is known of a checkout is asked once, and anew in another session of it."""
+"""Git is asked once about a checkout, and again by a new object."""
 
 import subprocess
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.repository.conftest import FILES, Box
 from tests.repository.tools import commit, git, write
 
 
-def test_each_question_is_asked_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_asked_only_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     git(box.root, "config", "core.autocrlf", "input")
     git(box.root, "config", "user.name", "Ann")
     git(box.root, "config", "user.email", "ann@example.org")
@@ -32,7 +32,7 @@ def test_each_question_is_asked_once(box: Box, monkeypatch: pytest.MonkeyPatch) 
     assert len(starts) == 3
 
 
-def test_another_commit_is_not_hidden_by_what_was_known(box: Box) -> None:
+def test_a_new_object_sees_another_commit(box: Box) -> None:
     known = KnownCheckout(box.git, box.git, box.root)
     assert (known.paths_and_head[1], len(known.files)) == (box.base, len(FILES))
     write(box.root, "new", "x")

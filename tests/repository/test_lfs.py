@@ -1,4 +1,4 @@
-"""Repositories with Git LFS: what is not touched is no change, what is touched is refused."""
+"""With Git LFS, unchanged files are no change, and changed ones are refused."""
 
 import hashlib
 import shutil
@@ -82,7 +82,7 @@ def add(root: Path, home: Path) -> str:
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_change_beside_lfs_is_what_git_add_makes_of_it(
+def test_a_change_of_other_files_is_what_git_add_stores(
     lfs: tuple[Box, Path], tmp_path: Path, name: str
 ) -> None:
     box, home = lfs
@@ -109,7 +109,7 @@ def bytes_of(root: Path) -> dict[bytes, object]:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_change_of_an_lfs_file_is_refused_by_name(lfs: tuple[Box, Path], name: str) -> None:
-    """Its pointer would be published, its content would be nowhere."""
+    """Only the pointer would be published, and its content be nowhere."""
     box, home = lfs
     path, edit = REFUSED[name]
     before = listing(box.root)

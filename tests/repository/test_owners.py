@@ -1,4 +1,4 @@
-"""The checkout is another user's while agents work, and owner for owner as before afterwards."""
+"""The checkout belongs to another user while agents work, and to its old owners afterwards."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 @pytest.fixture
 def box() -> Iterator[Box]:
-    """As everywhere, but in a folder that other users can enter."""
+    """A box in a folder that other users can enter."""
     with open_folder() as folder:
         root = folder / "builds" / "shop"
         base = new_repository(root)
@@ -46,7 +46,7 @@ def user() -> Iterator[SandboxUser]:
 
 
 @contextlib.contextmanager
-def given(box: Box, user: SandboxUser) -> Iterator[Checkout]:
+def open_for_user(box: Box, user: SandboxUser) -> Iterator[Checkout]:
     with open_checkout(
         box.root,
         output_dir="nightshift",
@@ -68,8 +68,8 @@ def owners(root: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
-def odd(box: Box) -> None:
-    """A tree as it may be: other users' files, setuid, hard links, folders closed for writing."""
+def add_odd_files(box: Box) -> None:
+    """Add files of other users, setuid files, hard links and read-only folders."""
     write(box.root, "build/theirs", "another user's")
     os.chown(box.root / "build/theirs", 1234, 4321)
     os.chown(box.root / "src/app.py", 33, 33)
@@ -102,10 +102,10 @@ def as_user(user: SandboxUser, *argv: str, cwd: Path) -> str:
     return done.stdout.decode()
 
 
-def test_the_user_works_as_in_its_own_and_all_comes_back(box: Box, user: SandboxUser) -> None:
-    odd(box)
+def test_the_user_owns_the_tree_and_all_is_restored(box: Box, user: SandboxUser) -> None:
+    add_odd_files(box)
     before, owned = listing(box.root, git_too=True), owners(box.root)
-    with given(box, user) as checkout:
+    with open_for_user(box, user) as checkout:
         script = (
             "set -e; echo new > new; mkdir -p made/deep; echo x > made/deep/file; rm README.md;"
             "echo more >> src/app.py; chmod 755 src/app.py; mv src/lib src/moved;"
@@ -114,8 +114,8 @@ def test_the_user_works_as_in_its_own_and_all_comes_back(box: Box, user: Sandbox
             "git add -A; git -c user.name=a -c user.email=b commit -qm mine; git log --oneline;"
             "git gc -q; git status --porcelain"
         )
-        said = as_user(user, "/bin/sh", "-c", script, cwd=box.root)
-        assert len(said.splitlines()) == 2, said
+        output = as_user(user, "/bin/sh", "-c", script, cwd=box.root)
+        assert len(output.splitlines()) == 2, output
         assert not checkout.capture().empty
         assert checkout.restore() == ()
         assert {uid for uid, _, _ in owners(box.root).values()} - {0} == {user.uid}
@@ -127,29 +127,29 @@ def test_the_user_works_as_in_its_own_and_all_comes_back(box: Box, user: Sandbox
     git(box.root, "-c", "safe.directory=*", "fsck")
 
 
-def test_what_is_laid_is_the_users(box: Box, user: SandboxUser) -> None:
-    """A formatter among the verify_commands rewrites in place."""
-    with given(box, user) as checkout:
+def test_an_applied_change_belongs_to_the_user(box: Box, user: SandboxUser) -> None:
+    """A formatter among the verify_commands rewrites files in place."""
+    with open_for_user(box, user) as checkout:
         script = "echo x > README.md; mkdir -p new/deep; echo x > new/deep/file"
         as_user(user, "/bin/sh", "-c", script, cwd=box.root)
         captured = checkout.capture()
         assert checkout.apply_change(captured) == ()
-        said = as_user(
+        output = as_user(
             user, "/bin/sh", "-c", "echo y | tee README.md new/deep/file new/two", cwd=box.root
         )
-        assert said == "y\n"
+        assert output == "y\n"
     assert (box.root / "README.md").read_text() == "hello\n"
 
 
 def test_the_user_cannot_reach_the_real_repository(box: Box, user: SandboxUser) -> None:
     git(box.root, "config", "http.extraHeader", "Authorization: secret-of-the-job")
     git(box.root, "gc", "-q")
-    with given(box, user) as checkout:
+    with open_for_user(box, user) as checkout:
         assert checkout.objects == ()
         for secret in checkout.secrets:
             assert secret.exists()
-            said = as_user(user, "/bin/cat", str(secret), cwd=box.root)
-            assert "Permission denied" in said and "secret-of-the-job" not in said
+            output = as_user(user, "/bin/cat", str(secret), cwd=box.root)
+            assert "Permission denied" in output and "secret-of-the-job" not in output
         shown = as_user(user, "git", "config", "--list", cwd=box.root)
         assert "secret" not in shown and "core.bare" in shown
         script = "for f in $(find .git/objects -type f); do echo x >> $f; chmod 777 $f; done"
@@ -162,20 +162,20 @@ def test_the_user_cannot_reach_the_real_repository(box: Box, user: SandboxUser) 
     assert git(box.root, "status", "--porcelain") == ""
 
 
-def test_git_finds_the_tree_clean_without_reading_it(box: Box, user: SandboxUser) -> None:
+def test_git_does_not_read_the_tree_again(box: Box, user: SandboxUser) -> None:
     os.utime(box.root / "README.md", (1_000_000_000, 1_000_000_000))
     git(box.root, "update-index", "--refresh")
-    with given(box, user):
+    with open_for_user(box, user):
         (box.root / "README.md").chmod(0)
-        said = as_user(user, "git", "diff-files", "--name-only", cwd=box.root)
-        assert said == "", "the change of owner looks like an edit"
+        output = as_user(user, "git", "diff-files", "--name-only", cwd=box.root)
+        assert output == "", "the change of owner looks like an edit"
 
 
-def test_a_hard_link_to_a_file_outside_leaves_that_alone(box: Box, user: SandboxUser) -> None:
-    """As where fs.protected_hardlinks is off, and no Landlock there."""
+def test_files_outside_are_safe_from_hard_links(box: Box, user: SandboxUser) -> None:
+    """Without fs.protected_hardlinks and Landlock."""
     victim = write(box.private, "victim", "root's own", 0o640)
     before = victim.stat().st_uid, victim.stat().st_mode, victim.read_text()
-    with given(box, user) as checkout:
+    with open_for_user(box, user) as checkout:
         shutil.rmtree(box.root / ".git")
         os.link(victim, box.root / ".git")
         (box.root / "README.md").unlink()
@@ -188,21 +188,24 @@ def test_a_hard_link_to_a_file_outside_leaves_that_alone(box: Box, user: Sandbox
     assert git(box.root, "status", "--porcelain") == ""
 
 
-def test_objects_that_only_their_owner_may_read(box: Box, user: SandboxUser) -> None:
+def test_objects_must_be_readable_for_everybody(box: Box, user: SandboxUser) -> None:
     before = owners(box.root)
     pack = next(path for path in (box.root / ".git/objects").rglob("*") if path.is_file())
     pack.chmod(0o400)
-    with pytest.raises(OwnershipError, match="no file that everybody may read"), given(box, user):
+    with (
+        pytest.raises(OwnershipError, match="no file that everybody may read"),
+        open_for_user(box, user),
+    ):
         pass
     pack.chmod(0o444)
     assert owners(box.root) == before and not box.beside
 
 
-def test_a_file_system_that_refuses(
+def test_owners_are_restored_if_the_file_system_refuses(
     box: Box, user: SandboxUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half is given when it refuses: immutable files, NFS."""
-    odd(box)
+    """Immutable files or NFS may refuse half-way."""
+    add_odd_files(box)
     before = owners(box.root)
     real = os.chown
 
@@ -214,7 +217,7 @@ def test_a_file_system_that_refuses(
     monkeypatch.setattr(os, "chown", chown)
     with (
         pytest.raises(OwnershipError, match=r"owner of util.py .* \(Operation not permitted"),
-        given(box, user),
+        open_for_user(box, user),
     ):
         pass
     assert owners(box.root) == before and not box.beside
@@ -223,7 +226,7 @@ def test_a_file_system_that_refuses(
 # --- after a kill -----------------------------------------------------------------------------
 
 
-def night(box: Box, when: str) -> None:
+def run_killed_night(box: Box, when: str) -> None:
     """A night that is killed at a point; to be called in a process of its own."""
     user = uid.reserve_user()
     assert user
@@ -242,7 +245,7 @@ def night(box: Box, when: str) -> None:
             patch.setattr(checkout_module, "write_saved", die)
         if when == "uncovered":
             patch.setattr(checkout_restore, "restore_folder", die)
-        with given(box, user):
+        with open_for_user(box, user):
             script = "echo x > README.md; echo x > new; rm src/app.py build/theirs build/link; "
             script += "mkdir /dev/shm/nightshift-test-$$; " * (when == "working")
             as_user(user, "/bin/sh", "-c", script, cwd=box.root)
@@ -256,11 +259,11 @@ def night(box: Box, when: str) -> None:
                 die()
 
 
-def test_the_next_start_gives_back_what_a_killed_night_had(box: Box) -> None:
-    odd(box)
+def test_the_next_start_restores_the_owners_after_a_kill(box: Box) -> None:
+    add_odd_files(box)
     before, owned = listing(box.root, git_too=True), owners(box.root)
     for when in ("giving", "saving", "working", "uncovered", "giving back"):
-        assert wait_end(fork(partial(night, box, when))) == -signal.SIGKILL, when
+        assert wait_end(fork(partial(run_killed_night, box, when))) == -signal.SIGKILL, when
         number, *left = map(int, (box.private / "told").read_text().split())
         assert number in {uid for uid, _, _ in owners(box.root).values()}, when
         assert len(left) == (when == "working")
@@ -273,7 +276,7 @@ def test_the_next_start_gives_back_what_a_killed_night_had(box: Box) -> None:
         assert not [path for path in shared if path.lstat().st_uid == number], when
 
 
-def test_a_user_that_another_run_has_taken_is_left_alone(user: SandboxUser) -> None:
+def test_only_leftovers_of_reserved_users_are_killed(user: SandboxUser) -> None:
     process = subprocess.Popen(["/bin/sleep", "300"], user=user.uid, extra_groups=[])
     assert uid.clean_up_killed_run(user.uid, user.gid)
     assert process.poll() is None
@@ -283,12 +286,12 @@ def test_a_user_that_another_run_has_taken_is_left_alone(user: SandboxUser) -> N
     assert process.wait() == -signal.SIGKILL
 
 
-def test_owners_that_cannot_be_given_back_are_kept_for_the_next_start(
+def test_the_next_start_tries_to_restore_owners_again(
     box: Box, user: SandboxUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd(box)
+    add_odd_files(box)
     owned = owners(box.root)
-    with given(box, user):
+    with open_for_user(box, user):
         monkeypatch.setattr(uid, "kill_leftovers", lambda _: False)
         monkeypatch.setattr(uid, "has_leftovers", lambda _: True)
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Packed paths: what a dict of them would be, in a fraction of its memory."""
+"""Packed paths equal a dict, in a fraction of its memory."""
 
 import os
 import tracemalloc
@@ -27,7 +27,7 @@ def _decode(rows: dict[str, bytes]) -> dict[str, int]:
     return {path: int.from_bytes(row) for path, row in rows.items()}
 
 
-def test_they_are_what_a_dict_would_be() -> None:
+def test_packed_paths_equal_a_dict() -> None:
     random = Random(37)
     for _ in range(100):
         rows = {_choose_path(random): random.randbytes(SIZE) for _ in range(30)}
@@ -56,7 +56,7 @@ def test_replaced_rows_are_those_of_an_updated_dict() -> None:
         assert made == _decode(rows)
 
 
-def test_a_path_that_is_not_there_is_a_key_error() -> None:
+def test_a_missing_path_is_a_key_error() -> None:
     for path in ("b", "a/b", ""):
         with pytest.raises(KeyError):
             _pack({"a": bytes(SIZE)})[path]

@@ -1,4 +1,4 @@
-"""Patches in an index of the files that they name: the result is that of a whole index."""
+"""Patches are applied in an index of few files with the result of a full one."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def apply_to_whole(repository: Repository, onto: str, patch: bytes) -> str:
     return patches._apply_in_full_index(repository, onto, patch, None, "--binary")
 
 
-def test_a_patch_of_any_kind_makes_the_tree_that_it_was_made_of(
+def test_a_patch_of_any_kind_is_applied_in_a_small_index(
     box: Box, private: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (*ODD, "gone", "moved", "becomes/folder", "becomes.file/x"):
@@ -73,23 +73,23 @@ new file mode 100644
         "nothing",
     ],
 )
-def test_what_a_whole_index_refuses_is_refused(private: Repository, box: Box, patch: str) -> None:
-    """Above all a new file where there is one: an index that lacks it would take it."""
+def test_what_a_full_index_refuses_is_refused(private: Repository, box: Box, patch: str) -> None:
+    """Above all a new file that exists already: an index without it would accept the patch."""
     with pytest.raises(GitError):
         apply_to_whole(private, box.base, patch.encode())
     with pytest.raises(GitError):
         apply_patch(private, box.base, patch.encode())
 
 
-def test_a_file_that_the_patch_hides_is_not_overwritten(
+def test_a_file_that_is_not_found_in_the_patch_is_safe(
     private: Repository, box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever way of naming a file git knows beside those that are found here."""
+    """Git may know other ways to name a file."""
     monkeypatch.setattr(patches, "list_patch_paths", lambda _patch: iter(()))
     with pytest.raises(GitError):
         apply_patch(private, box.base, NEW_FILE.format("README.md").encode())
 
 
-def test_nothing_is_left_behind(private: Repository, box: Box) -> None:
+def test_no_index_is_left_behind(private: Repository, box: Box) -> None:
     apply_patch(private, box.base, NEW_FILE.format("new").encode())
     assert not [*Path(private.folder).glob("index-*")]

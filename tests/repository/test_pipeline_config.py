@@ -1,4 +1,4 @@
-"""What GitLab reads as configuration, out of a real repository at a commit."""
+"""The files that GitLab reads as configuration, from a real repository at a commit."""
 
 import os
 
@@ -14,7 +14,7 @@ def read_in(box: Box, files: dict[str, str], config: str = ".gitlab-ci.yml") -> 
     for name, text in files.items():
         write(box.root, name, text)
     base = commit(box.root)
-    for name in files:  # what lies in the checkout does not count
+    for name in files:  # the files in the checkout do not count
         write(box.root, name, "include: planted.yml\n")
     return read_pipeline_files(box.create_private(), base, config)
 
@@ -35,7 +35,7 @@ def test_configuration_and_its_includes_at_the_commit(box: Box) -> None:
     assert not any(map(read.contains, ("planted.yml", "README.md", "deep/d.yml")))
 
 
-def test_link_is_not_followed(box: Box) -> None:
+def test_a_link_is_not_followed(box: Box) -> None:
     (box.root / ".gitlab-ci.yml").symlink_to("real.yml")
     write(box.root, "real.yml", "include: included.yml\n")
     base = commit(box.root)
@@ -44,11 +44,11 @@ def test_link_is_not_followed(box: Box) -> None:
 
 
 @pytest.mark.parametrize("config", ["ci/main.yml", "/ci/main.yml"])
-def test_projects_own_file(box: Box, config: str) -> None:
+def test_the_project_may_set_another_path(box: Box, config: str) -> None:
     read = read_in(box, {"ci/main.yml": "include: other.yml\n"}, config)
     assert read.contains("other.yml")
 
 
 @pytest.mark.parametrize("config", ["ci.yml@group/other", "https://example.com/ci.yml"])
-def test_configuration_of_another_place(box: Box, config: str) -> None:
+def test_configuration_of_another_project_is_not_read(box: Box, config: str) -> None:
     assert read_in(box, {"ci.yml": "include: other.yml\n"}, config) == NO_INCLUDES

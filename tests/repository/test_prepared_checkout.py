@@ -1,4 +1,4 @@
-"""A checkout that one process prepares and another opens: the second has no say in its end."""
+"""One process prepares a checkout and restores it; another opens it, and cannot influence that."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ from tests.repository.tools import fork, git, gone, listing, wait_end, write
 from tests.sandbox.tools import open_folder
 
 
-def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
+def prepare(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
     held = hold_state_folder(box.root, box.private.parent)
     made = prepare_checkout(
         held, box.root, git=box.git, machine_git=box.git, output_dir="nightshift", run_id="4711"
@@ -46,25 +46,25 @@ def prepared(box: Box) -> tuple[LockedStateFolder, PreparedCheckout]:
 
 
 def restore(box: Box, held: LockedStateFolder) -> list[str]:
-    """What whoever has prepared it does, and what that reports."""
-    told: list[str] = []
+    """Restore as the process that prepared it does; returns the reported problems."""
+    problems: list[str] = []
     repair(
         box.root,
         private=box.private,
         search_path=os.environ["PATH"],
         unused_since_run=True,
-        receive_report=lambda report: told.extend(report.problems),
+        receive_report=lambda report: problems.extend(report.problems),
         held=held,
     )
-    return told
+    return problems
 
 
 @pytest.mark.parametrize("way", ["mounted", "moved by who opens it", "moved before"])
-def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
+def test_a_prepared_checkout_is_opened_from_json(box: Box, way: str) -> None:
     write(box.root, "build/kept", "ignored")
     write(box.root, "mine", "untracked")
     before = listing(box.root, git_too=True)
-    held, made = prepared(box)
+    held, made = prepare(box)
     if way == "moved before":
         move_git(box.root, held.folder)
     data = json.loads(encode_record(made))
@@ -88,16 +88,16 @@ def test_it_is_opened_from_what_is_told(box: Box, way: str) -> None:
         assert (box.root / "build/kept").read_text() == "ignored"
         assert (held.folder / "git/HEAD").exists() == (way != "mounted")
         write(box.root, "new", "left behind")
-    assert (box.root / "new").exists(), "who opens it puts nothing back"
+    assert (box.root / "new").exists(), "the process that opens it restores nothing"
     assert box.warnings == restore(box, held) == []
     assert listing(box.root, git_too=True) == before
     assert box.beside == set()
 
 
-def test_what_cannot_be_put_back_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrestored_paths_are_reported(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitlab_nightshift.repository.saved_state.COPIED_BYTES", 10)
     write(box.root, "build/large", "x" * 100)
-    held, made = prepared(box)
+    held, made = prepare(box)
     with open_prepared(
         made, private=box.private, search_path=os.environ["PATH"], warn=box.warnings.append
     ):
@@ -107,7 +107,7 @@ def test_what_cannot_be_put_back_is_told(box: Box, monkeypatch: pytest.MonkeyPat
     assert box.beside == set()
 
 
-def test_only_a_clean_checkout_is_taken(box: Box) -> None:
+def test_only_a_clean_checkout_is_prepared(box: Box) -> None:
     write(box.root, "README.md", "mine\n")
     held = hold_state_folder(box.root, box.private.parent)
     with pytest.raises(NightshiftError, match="local changes") as caught:
@@ -119,9 +119,9 @@ def test_only_a_clean_checkout_is_taken(box: Box) -> None:
     assert box.beside == set()
 
 
-def test_what_nobody_has_put_back_waits_for_the_next_start(box: Box, tmp_path: Path) -> None:
+def test_the_next_start_restores_an_abandoned_checkout(box: Box, tmp_path: Path) -> None:
     before = listing(box.root, git_too=True)
-    held, _ = prepared(box)
+    held, _ = prepare(box)
     held.close()
     held.close()
     assert box.beside == {"shop.nightshift"}
@@ -135,7 +135,7 @@ def test_what_nobody_has_put_back_waits_for_the_next_start(box: Box, tmp_path: P
 
 
 def _pretend_it_never_moved(state: Path) -> None:
-    """As where the throw-away is mounted over the real one."""
+    """As if the throw-away was mounted over the real one."""
     (state / "own/shown").mkdir(exist_ok=True)
 
 
@@ -165,16 +165,16 @@ TRICKS = (
 )
 
 
-def be_tricked(box: Box, way: str, trick: Callable[[Path], object]) -> list[str]:
-    """Put a checkout back after work has changed files, its git and its part of the folder."""
-    held, made = prepared(box)
+def restore_after(box: Box, way: str, trick: Callable[[Path], object]) -> list[str]:
+    """Restore a checkout after work has changed files, its git and its part of the folder."""
+    held, made = prepare(box)
     if moved := way == "moved":
         move_git(box.root, held.folder)
         made = replace(made, moved=True)
-    told = box.warnings.append
+    warn = box.warnings.append
     path = os.environ["PATH"]
     with open_prepared(
-        made, private=box.private, search_path=path, warn=told, use_mounts=way == "mounted"
+        made, private=box.private, search_path=path, warn=warn, use_mounts=way == "mounted"
     ):
         write(box.root, "README.md", "agent\n")
         write(box.root, "new", "agent")
@@ -186,40 +186,40 @@ def be_tricked(box: Box, way: str, trick: Callable[[Path], object]) -> list[str]
 
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("way", ["mounted", "moved"])
-def test_work_has_no_say_in_how_it_is_put_back(
+def test_work_cannot_influence_the_restore(
     box: Box, way: str, trick: Callable[[Path], object]
 ) -> None:
     before = listing(box.root, git_too=True)
-    assert be_tricked(box, way, trick) == []
+    assert restore_after(box, way, trick) == []
     assert listing(box.root, git_too=True) == before
     assert box.beside == set()
 
 
-def test_it_would_leave_its_git_where_it_were_asked(
+def test_the_control_would_believe_the_throwaway_was_mounted(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: where there is ``own/shown``, the real one is believed not to have moved."""
+    """The control: with ``own/shown``, the real one is believed not to have moved."""
     believed = property(lambda s: s.folder / ("-" if s.shown_git.exists() else "git"))
     monkeypatch.setattr(StateFolder, "real_git", believed)
-    be_tricked(box, "moved", _pretend_it_never_moved)
+    restore_after(box, "moved", _pretend_it_never_moved)
     assert "evil" in git(box.root, "config", "core.fsmonitor")
 
 
-def test_it_would_leave_its_files_where_it_were_asked(
+def test_the_control_would_believe_there_is_nothing_to_undo(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The control: nothing is undone where there is no ``own/shown``."""
+    """The control: without ``own/shown``, nothing is undone."""
     find = checkout_restore._find_saved
     monkeypatch.setattr(
         checkout_restore,
         "_find_saved",
         lambda s, own: find(s, own) if s.shown_git.exists() else None,
     )
-    be_tricked(box, "mounted", _pretend_nothing_began)
+    restore_after(box, "mounted", _pretend_nothing_began)
     assert (box.root / "new").exists()
 
 
-def test_it_would_hold_up_the_real_git_with_a_folder(
+def test_the_control_would_stop_at_a_damaged_reserve(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: an error at the reserve ends the restore."""
@@ -230,7 +230,7 @@ def test_it_would_hold_up_the_real_git_with_a_folder(
         monkeypatch.setattr(checkout_restore, "contextlib", forgiving)
 
     with pytest.raises(OSError, match="reserve"):
-        be_tricked(box, "moved", hold_up)
+        restore_after(box, "moved", hold_up)
     assert "evil" in git(box.root, "config", "core.fsmonitor")
 
 
@@ -239,8 +239,8 @@ CLOSED = ("", "own", "lock", "note.json", "saved.json", "copies", "git", "git/ob
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 @pytest.mark.parametrize("name", CLOSED)
-def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) -> None:
-    """Landlock does not see it, and a plain user's work owns what the supervisor owns."""
+def test_changed_modes_do_not_prevent_the_restore(name: str) -> None:
+    """Landlock does not prevent it, and work may run as the supervisor's user."""
     with open_folder() as folder:
         root, private = folder / "builds/shop", folder / "private"
         new_repository(root)
@@ -260,7 +260,7 @@ def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) ->
         def go() -> None:
             os.setresgid(PLAIN, PLAIN, PLAIN)
             os.setresuid(PLAIN, PLAIN, PLAIN)
-            assert be_tricked(box, "moved", close) == []
+            assert restore_after(box, "moved", close) == []
 
         assert wait_end(fork(go)) == 0
         now = listing(root, git_too=True)
@@ -272,11 +272,11 @@ def test_modes_that_work_has_changed_keep_nothing_from_coming_back(name: str) ->
         assert box.beside == set()
 
 
-def restored(box: Box) -> PreparedCheckout:
+def prepare_after_restore(box: Box) -> PreparedCheckout:
     """A checkout after a process that changed a tracked, an ignored and an untracked file."""
     write(box.root, "build/kept", "ignored")
     write(box.root, "mine", "untracked")
-    held, made = prepared(box)
+    held, made = prepare(box)
     with open_prepared(
         made, private=box.private, search_path=os.environ["PATH"], warn=box.warnings.append
     ):
@@ -295,7 +295,7 @@ def restored(box: Box) -> PreparedCheckout:
     return replace(made, saved=reports[-1].saved)
 
 
-def prepared_again(box: Box, earlier: PreparedCheckout) -> PreparedCheckout | None:
+def prepare_again(box: Box, earlier: PreparedCheckout) -> PreparedCheckout | None:
     held = hold_state_folder(box.root, box.private.parent)
     try:
         return prepare_restored(held, earlier, "4712")
@@ -307,7 +307,7 @@ def test_a_restored_checkout_is_prepared_again_without_git(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(box.root, "checkout", "-q", "--detach")
-    earlier = restored(box)
+    earlier = prepare_after_restore(box)
     with monkeypatch.context() as patched:
         patched.setattr(Git, "run", lambda *args, **named: pytest.fail(f"git {args}"))
         held = hold_state_folder(box.root, box.private.parent)
@@ -315,7 +315,7 @@ def test_a_restored_checkout_is_prepared_again_without_git(
     assert again
     write(box.root, "mine", "agent, once more")
     assert restore(box, held) == []
-    anew_held, anew = prepared(box)
+    anew_held, anew = prepare(box)
     assert (box.root / "mine").read_text() == "untracked"
     assert replace(again.saved, folder=anew.saved.folder, entries=NOTHING) == replace(
         anew.saved, entries=NOTHING
@@ -352,15 +352,15 @@ def test_a_restored_checkout_is_prepared_again_without_git(
         "commit",
     ),
 )
-def test_after_any_other_change_it_is_prepared_anew(
+def test_after_any_other_change_git_has_to_prepare_it(
     box: Box, change: Callable[[Box], object]
 ) -> None:
     git(box.root, "checkout", "-q", "--detach")
-    earlier = restored(box)
-    assert prepared_again(box, earlier)
+    earlier = prepare_after_restore(box)
+    assert prepare_again(box, earlier)
     shutil.rmtree(find_state_folder(box.root, box.private.parent) or "")
     change(box)
-    assert prepared_again(box, earlier) is None
+    assert prepare_again(box, earlier) is None
 
 
 IDENT = "README.md ident\n"
@@ -380,9 +380,9 @@ ATTRIBUTES: dict[str, Callable[[Box], object]] = {
 
 @pytest.mark.parametrize("where", ATTRIBUTES)
 def test_a_file_with_conversions_is_copied_wherever_they_are_set(box: Box, where: str) -> None:
-    """What a checkout writes of it may differ from its blob, though its size does not."""
+    """A checkout may write other bytes than the blob's, of the same size."""
     ATTRIBUTES[where](box)
-    held, made = prepared(box)
+    held, made = prepare(box)
     assert ("README.md" in made.saved.blobs) is (where == "none")
     assert ("README.md" in made.saved.copies) is (where != "none")
     restore(box, held)

@@ -1,4 +1,4 @@
-"""A private checkout: what is in it, and that the other is left alone."""
+"""A private checkout has what it needs, and leaves the user's alone."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_a_copy_has_all_files_as_they_are(source: Path, tmp_path: Path) -> None:
     assert git(source, "cat-file", "-t", head) == "commit\n"
 
 
-def test_a_commit_that_is_not_there(source: Path, tmp_path: Path) -> None:
+def test_a_missing_commit_is_an_error(source: Path, tmp_path: Path) -> None:
     own, place, _ = opened(source, tmp_path)
     with pytest.raises(NightshiftError, match="cannot be read"):
         check_out(own, tmp_path / "new", place, "0" * 39 + "1", {})

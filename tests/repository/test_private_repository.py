@@ -1,4 +1,4 @@
-"""The private repository: trees, patches and commits without the checkout."""
+"""Trees, patches and commits in a private repository."""
 
 import os
 from dataclasses import replace
@@ -35,7 +35,7 @@ def patch(box: Box, old: str, new: str) -> bytes:
     return os.fsencode(git(box.root, "diff", *shape, old, new)) + b"\n"
 
 
-def test_it_borrows_and_is_private(box: Box, private: Repository) -> None:
+def test_a_private_repository_borrows_and_changes_nothing(box: Box, private: Repository) -> None:
     assert private.folder.stat().st_mode & 0o777 == 0o700
     assert verbs.has_commit(private, box.base)
     assert not verbs.has_commit(private, "0" * 40)
@@ -82,7 +82,7 @@ def test_a_patch_gives_the_tree_it_was_made_of(box: Box, private: Repository) ->
         *(".git/config", ".GIT/hooks/x", "git~1/x", ".g\u200cit/config"),
     ],
 )
-def test_an_edited_patch_leads_nowhere(box: Box, private: Repository, path: str) -> None:
+def test_a_patch_cannot_write_outside(box: Box, private: Repository, path: str) -> None:
     text = "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n"
     text += f"+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
     with pytest.raises(GitError):
@@ -90,7 +90,7 @@ def test_an_edited_patch_leads_nowhere(box: Box, private: Repository, path: str)
     assert not (box.private / "outside").exists()
 
 
-def test_differences_are_told_with_counts(box: Box, private: Repository) -> None:
+def test_differences_have_line_counts(box: Box, private: Repository) -> None:
     write(box.root, "binary", b"\0\n\0\nx")
     old = next_commit(box, "gone", "1\n2\n")
     (box.root / "gone").unlink()
@@ -169,13 +169,13 @@ def test_relation_of_new_and_deleted_files(box: Box, private: Repository) -> Non
     assert find_relation(private, next_commit(box, "new", "y\n"), change) is Relation.CONFLICT
 
 
-def test_a_repository_without_its_lender_says_so(box: Box, tmp_path: Path) -> None:
+def test_a_repository_without_its_lender_has_no_commits(box: Box, tmp_path: Path) -> None:
     source = replace(find_repository_paths(box.git, box.root), objects=(tmp_path / "nothing",))
     private = create_private_repository(box.git, box.private / "git", source)
     assert not verbs.has_commit(private, box.base)
 
 
-def test_blobs_are_checked(box: Box, private: Repository) -> None:
+def test_missing_blobs_and_other_objects_are_left_out(box: Box, private: Repository) -> None:
     good = git(box.root, "rev-parse", "HEAD:README.md")
     tree = git(box.root, "rev-parse", "HEAD^{tree}")
     found = read_blobs(private, [good, "0" * 40, good])
@@ -184,7 +184,7 @@ def test_blobs_are_checked(box: Box, private: Repository) -> None:
     assert read_blobs(private, [tree]) == {}
 
 
-def test_written_blobs_are_what_git_would_have_written(private: Repository) -> None:
+def test_written_blobs_are_those_of_git(private: Repository) -> None:
     for data in (b"", b"hello\n", b"blob 3\0abc", os.urandom(100_000)):
         name = write_blob(private, data, 40)
         assert name == write_blob(private, data, 40), "a second time"
@@ -193,7 +193,7 @@ def test_written_blobs_are_what_git_would_have_written(private: Repository) -> N
     assert private.run("fsck", "--strict", "--no-dangling") == b""
 
 
-def test_a_tree_is_made_of_names_modes_and_blobs(box: Box, private: Repository) -> None:
+def test_a_tree_is_written_from_names_modes_and_blobs(box: Box, private: Repository) -> None:
     new = box.base
     for path, data in (
         ("src/app.py/inner", "x\n"),
@@ -210,7 +210,7 @@ def test_a_tree_is_made_of_names_modes_and_blobs(box: Box, private: Repository) 
     assert write_checked_tree(private, box.base, []) == resolve_tree(private, box.base)
 
 
-def test_no_tree_is_made_with_names_that_are_gits_own(box: Box, private: Repository) -> None:
+def test_a_tree_with_unsafe_names_is_refused(box: Box, private: Repository) -> None:
     blob = git(box.root, "rev-parse", "HEAD:README.md")
     for path in (".git/config", "a/.GIT/x", "../x", "/x", "a//b", "git~1/x", ".git\u200c/x", "."):
         with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Push and fetch over real HTTP: what the server says, and where the token goes."""
+"""Push and fetch over real HTTP: results, messages, and who gets the token."""
 
 import threading
 from collections.abc import Iterator
@@ -93,7 +93,9 @@ def test_a_branch_with_other_content_is_not_overwritten(
     assert git(project.bare_repository, "rev-parse", "refs/heads/night-shift/x") == theirs
 
 
-def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: FullProject) -> None:
+def test_a_protected_branch_is_reported(
+    shallow: Repository, box: Box, project: FullProject
+) -> None:
     project.protected_branches[:] = ["main"]
     done = push(shallow, server(project), new_commit(shallow, box), "main")
     assert done.status is TransferStatus.PROTECTED_BRANCH
@@ -101,7 +103,7 @@ def test_a_protected_branch_is_told(shallow: Repository, box: Box, project: Full
 
 
 @pytest.mark.parametrize("token", ["glpat-wrong", READER])
-def test_a_token_without_rights_is_told(
+def test_a_token_without_rights_is_reported(
     shallow: Repository, box: Box, project: FullProject, token: str
 ) -> None:
     done = push(shallow, server(project, token), new_commit(shallow, box), "x")
@@ -109,7 +111,7 @@ def test_a_token_without_rights_is_told(
     assert token not in done.message and done.message
 
 
-def test_no_connection_is_told(shallow: Repository, box: Box) -> None:
+def test_a_failed_connection_is_reported(shallow: Repository, box: Box) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as unused:
         port = unused.server_port
     url = f"http://127.0.0.1:{port}/g/shop.git"
@@ -119,16 +121,14 @@ def test_no_connection_is_told(shallow: Repository, box: Box) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-def test_a_server_in_trouble_is_told(shallow: Repository, box: Box, status: int) -> None:
+def test_a_server_error_is_reported(shallow: Repository, box: Box, status: int) -> None:
     with answering(status, {}) as (url, _):
         assert push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x").status is (
             TransferStatus.NETWORK
         )
 
 
-def test_all_of_gits_lines_are_told_where_the_server_says_nothing(
-    shallow: Repository, box: Box
-) -> None:
+def test_all_of_gits_messages_are_reported(shallow: Repository, box: Box) -> None:
     """The last one alone would be "the remote end hung up"."""
     with answering(413, {}) as (url, _):
         done = push(shallow, GitServer(url, TOKEN), new_commit(shallow, box), "x")
@@ -146,7 +146,7 @@ def test_fetch_brings_the_tip(shallow: Repository, box: Box, project: FullProjec
     assert push(shallow, server(project), before, "after").ok
 
 
-def test_fetch_of_a_missing_branch_is_told(shallow: Repository, project: FullProject) -> None:
+def test_fetch_of_a_missing_branch_is_reported(shallow: Repository, project: FullProject) -> None:
     done = fetch(shallow, server(project), "nothing")
     assert not done.ok and "nothing" in done.message
 
@@ -185,7 +185,7 @@ def test_a_redirect_is_not_followed(shallow: Repository, box: Box) -> None:
     assert not done.ok and seen == []
 
 
-def test_the_askpass_answers_for_this_server_only(shallow: Repository) -> None:
+def test_the_askpass_script_answers_for_one_server(shallow: Repository) -> None:
     known = GitServer("https://gitlab.example.org:8443/g/shop.git", TOKEN)
     with remote._prepare_askpass(shallow.folder, known) as env:
 
@@ -246,7 +246,7 @@ def test_only_known_network_variables_reach_git(
         *("https://a:b@host/g.git", "https:///g.git"),
     ],
 )
-def test_other_urls_are_a_mistake(shallow: Repository, url: str) -> None:
+def test_other_urls_are_refused(shallow: Repository, url: str) -> None:
     with pytest.raises(NightshiftError, match=r"must be http\(s\)"):
         push(shallow, GitServer(url, TOKEN), "HEAD", "x")
 

@@ -1,4 +1,4 @@
-"""Put back: the checkout is afterwards, path by path, what it was."""
+"""A restored checkout is as before, path by path."""
 
 import errno
 import os
@@ -57,7 +57,7 @@ def _file_for_folder(root: Path) -> None:
 
 
 def _link_for_folder(root: Path) -> None:
-    """What is put back below must not land where the link leads."""
+    """Files that are restored below must not land in the link's target."""
     outside = root.parent / "outside"
     shutil.rmtree(outside, ignore_errors=True)
     (root / "src").rename(outside)
@@ -119,7 +119,7 @@ EDITS: dict[str, Edit] = {
 
 
 def furnish(box: Box) -> None:
-    """All that a before_script leaves in a checkout."""
+    """Add files like those of a before_script."""
     root = box.root
     write(root, "untracked", "mine", 0o640)
     write(root, "secret", "nobody", 0o000)
@@ -132,7 +132,7 @@ def furnish(box: Box) -> None:
     os.utime(root / "empty", ns=(1_500_000_000_123_456_789,) * 2)
 
 
-def test_put_back_is_exact(box: Box) -> None:
+def test_a_restore_is_exact(box: Box) -> None:
     furnish(box)
     failures = []
     with box.open() as checkout:
@@ -149,8 +149,8 @@ def test_put_back_is_exact(box: Box) -> None:
     assert failures == []
 
 
-def test_leaving_puts_back(box: Box) -> None:
-    """The top and the real ``.git`` too, whatever there is to do in the last moment."""
+def test_the_final_restore_is_exact(box: Box) -> None:
+    """It includes the top folder and the real ``.git``."""
     furnish(box)
     before, before_git = listing(box.root), listing(box.root / ".git", git_too=True)
     for name in ("nothing", "all deleted", "closed", "new", "fifo", "output folder planted"):
@@ -162,8 +162,8 @@ def test_leaving_puts_back(box: Box) -> None:
         assert not box.beside, name
 
 
-def test_the_listing_sees_every_edit(box: Box) -> None:
-    """The comparison above is worth something: each edit makes a difference to it."""
+def test_a_listing_shows_every_edit(box: Box) -> None:
+    """The control: the comparison above sees each edit."""
     for name, edit in EDITS.items():
         if name not in ("nothing", "too deep"):
             shutil.rmtree(box.root)
@@ -196,7 +196,7 @@ def test_large_ignored_folders_are_watched(box: Box, monkeypatch: pytest.MonkeyP
 
 
 def test_many_untracked_files_are_watched(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a before_script leaves costs no more disk than its share; a small folder comes first."""
+    """Small folders are copied first."""
     monkeypatch.setattr(saved_state, "COPIED_FILES", 3)
     write(box.root, "alone", "x" * 500)
     for name in ("a.js", "b.js"):
@@ -218,8 +218,8 @@ def test_many_untracked_files_are_watched(box: Box, monkeypatch: pytest.MonkeyPa
         assert checkout.capture().empty
 
 
-def test_tracked_files_have_a_limit_of_their_own(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large one that the agent changed is named each time, and stays in the change."""
+def test_tracked_files_have_another_limit(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file that an agent changed is reported each time, and stays in the change."""
     monkeypatch.setattr(saved_state, "COPIED_FILES", 0)
     monkeypatch.setattr(saved_state, "COPIED_TRACKED_BYTES", 100)
     write(box.root, ".gitattributes", "*.txt eol=crlf\n")
@@ -248,7 +248,7 @@ def test_copies_leave_most_of_the_disk_free(box: Box, monkeypatch: pytest.Monkey
         assert checkout.restore() == ("b", "build/a", "build/b")
 
 
-def test_a_full_disk_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -261,7 +261,7 @@ def test_a_full_disk_is_told(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not box.beside
 
 
-def test_what_trusted_commands_do_to_watched_files_stays(
+def test_changes_of_watched_files_by_trusted_commands_stay(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saved_state, "COPIED_FILES", 0)
@@ -308,8 +308,8 @@ def test_converted_files_come_back_byte_for_byte(box: Box, attributes: str) -> N
     assert listing(box.root) == before
 
 
-def test_files_behind_a_filter_of_the_machine_come_back(box: Box, tmp_path: Path) -> None:
-    """As LFS: what is in the checkout has another content than the blob."""
+def test_files_with_a_filter_of_the_machine_come_back(box: Box, tmp_path: Path) -> None:
+    """As with LFS, the file in the checkout differs from its blob."""
     filters = '[filter "up"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n'
     write(tmp_path / "home", ".gitconfig", filters)
     git(box.root, "config", "include.path", str(tmp_path / "home/.gitconfig"))
@@ -441,7 +441,7 @@ def test_any_edit_is_undone(
             remove_all(Path(folder))
 
 
-def test_files_without_number_are_removed_without_a_list_of_them(
+def test_very_many_new_files_are_removed_without_a_list(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gitlab_nightshift.repository.restore.MOST_NEW_ENTRIES", 100)
@@ -461,16 +461,16 @@ def test_files_without_number_are_removed_without_a_list_of_them(
 def _apply_captured(
     box: Box, monkeypatch: pytest.MonkeyPatch, *, command: str | None = None
 ) -> tuple[int, str]:
-    """Capture a change and apply it, with a command of the project between the two. How often the
-    tree was looked at to apply it, and then the text of another file."""
-    looks: list[Path] = []
+    """Capture a change and apply it, with a command of the project in between. Returns how often
+    the tree was compared to apply it, and then the text of another file."""
+    comparisons: list[Path] = []
 
-    def look(root: Path, *args: Any, **named: Any) -> ComparedTree:
-        looks.append(root)
+    def count(root: Path, *args: Any, **named: Any) -> ComparedTree:
+        comparisons.append(root)
         return compare(root, *args, **named)
 
     with box.open() as checkout, monkeypatch.context() as patched:
-        patched.setattr(restore, "compare", look)
+        patched.setattr(restore, "compare", count)
         write(box.root, "src/app.py", "agent")
         captured = checkout.capture()
         if command:
@@ -478,17 +478,15 @@ def _apply_captured(
             run_bounded(argv, cwd=box.root, env=env, timeout_s=60, longest=1_000)
         checkout.apply_change(captured, unchanged=True)
         assert (box.root / "src/app.py").read_text() == "agent"
-        return len(looks), (box.root / "README.md").read_text()
+        return len(comparisons), (box.root / "README.md").read_text()
 
 
-def test_a_tree_that_was_just_captured_is_not_looked_at_again(
-    box: Box, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_captured_tree_is_not_compared_again(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _apply_captured(box, monkeypatch) == (0, "hello\n")
 
 
 @pytest.mark.parametrize("counted", [True, False])
-def test_what_a_program_has_written_since_is_undone(
+def test_changes_after_the_capture_are_undone(
     box: Box, monkeypatch: pytest.MonkeyPatch, *, counted: bool
 ) -> None:
     if not counted:  # the attack, were programs not counted
@@ -497,6 +495,8 @@ def test_what_a_program_has_written_since_is_undone(
     assert found == ((1, "hello\n") if counted else (0, "planted\n"))
 
 
-def test_a_look_at_many_new_files_is_not_kept(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_with_many_differences_is_not_reused(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(restore, "MOST_SINGLE_CHECKS", 1)
     assert _apply_captured(box, monkeypatch)[0] > 0

@@ -1,6 +1,6 @@
-"""Whoever owns the checkout: every combination of owner and user that a runner makes.
+"""Every combination of owner and user of a checkout that runners make.
 
-Each night is a process that has become the user, in a tree as some executor leaves it.
+Each night is a process of that user, in a tree as some executor leaves it.
 """
 
 import os
@@ -75,7 +75,7 @@ def by_access_list(root: Path) -> None:
 
 
 def with_closed_parts(root: Path) -> None:
-    """Another user's, and not to be written: a mounted cache, a part of the image."""
+    """Read-only parts of another user, such as a mounted cache or a part of the image."""
     give(root, OTHER, OTHER)
     open_to_all(root)
     write(root, "node_modules/dep/index.js", "1")
@@ -88,22 +88,22 @@ def with_closed_parts(root: Path) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A tree, who works in it, and what of it only its owner could bring back."""
+    """A tree, the user who works in it, and whether restored files get that user as owner."""
 
     prepare: Callable[[Path], None]
     user: int
-    unlike: bool = False
+    loses_owners: bool = False
 
 
 CASES = {
     "root in its own": Case(open_to_all, 0),
     "root in another's": Case(owned_by_another, 0),
     "a user in its own": Case(owned_by_user, NOBODY),
-    "a user in root's open tree": Case(open_to_all, NOBODY, unlike=True),
-    "a user in another's open tree": Case(owned_by_another, NOBODY, unlike=True),
-    "by group": Case(of_a_group, NOBODY, unlike=True),
-    "by access list": Case(by_access_list, NOBODY, unlike=True),
-    "with closed parts": Case(with_closed_parts, NOBODY, unlike=True),
+    "a user in root's open tree": Case(open_to_all, NOBODY, loses_owners=True),
+    "a user in another's open tree": Case(owned_by_another, NOBODY, loses_owners=True),
+    "by group": Case(of_a_group, NOBODY, loses_owners=True),
+    "by access list": Case(by_access_list, NOBODY, loses_owners=True),
+    "with closed parts": Case(with_closed_parts, NOBODY, loses_owners=True),
 }
 
 
@@ -134,8 +134,8 @@ def as_user(user: int, function: Callable[[], object]) -> int:
     return wait_end(fork(become))
 
 
-def mess(root: Path) -> None:
-    """What agents do to files, each in a way of its own."""
+def change_files(root: Path) -> None:
+    """Change files in all ways that agents do."""
     with (root / "README.md").open("a") as file:
         file.write("in place\n")
     write(root, "run.sh.new", "#!/bin/sh\nexit 1\n").rename(root / "run.sh")
@@ -146,11 +146,11 @@ def mess(root: Path) -> None:
     write(root, "new/file", "x")
 
 
-def night(box: Box, *, use_mounts: bool) -> None:
+def run_night(box: Box, *, use_mounts: bool) -> None:
     """Two attempts; called as the user."""
     with box.open(use_mounts=use_mounts) as checkout:
         for _ in range(2):
-            mess(box.root)
+            change_files(box.root)
             captured = checkout.capture()
             assert captured.refusals == ()
             names = ["README.md", "new/file", "run.sh", "src/app.py"]
@@ -161,7 +161,7 @@ def night(box: Box, *, use_mounts: bool) -> None:
             assert (box.root / "build/cache").read_text() == "by before_script"
             assert checkout.restore() == ()
             assert checkout.capture().empty, "nothing that was put back is taken for a change"
-        mess(box.root)
+        change_files(box.root)
     (box.private / "warnings").write_text("\n".join(box.warnings))
 
 
@@ -172,13 +172,13 @@ def contents(root: Path) -> dict[bytes, tuple[object, ...]]:
 
 @dataclass(frozen=True)
 class Rights:
-    """Whose a path is, and its access control lists."""
+    """The owner of a path, and its access control lists."""
 
     owner: tuple[int, int]
     lists: tuple[bytes, ...]
 
 
-def prepared(case: Case, root: Path) -> None:
+def prepare(case: Case, root: Path) -> None:
     give(root, 0, 0)
     try:
         case.prepare(root)
@@ -198,13 +198,13 @@ def rights(root: Path) -> dict[str, Rights]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_tree_is_put_back_for_whoever_works_in_it(box: Box, name: str) -> None:
+def test_the_tree_is_restored_whoever_owns_it(box: Box, name: str) -> None:
     case = CASES[name]
     os.chown(box.private, case.user, case.user)
     for use_mounts in (False, True):
-        prepared(case, box.root)
+        prepare(case, box.root)
         before, rights_before = contents(box.root), rights(box.root)
-        assert as_user(case.user, partial(night, box, use_mounts=use_mounts)) == 0, (
+        assert as_user(case.user, partial(run_night, box, use_mounts=use_mounts)) == 0, (
             name,
             use_mounts,
         )
@@ -213,35 +213,35 @@ def test_the_tree_is_put_back_for_whoever_works_in_it(box: Box, name: str) -> No
         given = {path for path in after if after[path] != rights_before[path]}
         assert [path for path in after if after[path].lists != rights_before[path].lists] == []
         touched = {"README.md", "run.sh", "src/app.py", "build/cache"}
-        assert given <= (touched if case.unlike else set()), (name, use_mounts)
+        assert given <= (touched if case.loses_owners else set()), (name, use_mounts)
         assert (box.private / "warnings").read_text() == "", "nothing that anybody can mend"
         assert not box.beside, (name, use_mounts)
     assert git(box.root, "-c", "safe.directory=*", "status", "--porcelain") == ""
 
 
-def test_without_the_list_a_file_would_be_its_groups(
+def test_without_access_lists_the_group_would_get_rights(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: with an access list the group's bits are its mask."""
-    prepared(CASES["by access list"], box.root)
+    prepare(CASES["by access list"], box.root)
     os.chown(box.private, NOBODY, NOBODY)
     monkeypatch.setattr(restore, "set_acls", lambda *_: None)
     for path in everything(box.root):
         if path.is_dir():
             os.removexattr(path, ATTRIBUTE_NAMES[1])
-    assert as_user(NOBODY, partial(night, box, use_mounts=True)) == 0
+    assert as_user(NOBODY, partial(run_night, box, use_mounts=True)) == 0
     assert (box.root / "README.md").stat().st_mode & 0o060 == 0o060
     assert ATTRIBUTE_NAMES[0] not in os.listxattr(box.root / "README.md")
 
 
-def test_a_parent_that_cannot_be_written(box: Box) -> None:
-    """The folder stands where temporary files are, if that is on the same file system."""
+def test_a_read_only_parent_needs_the_temporary_folder(box: Box) -> None:
+    """The state folder is in the folder for temporary files, if on the same file system."""
     open_to_all(box.root)
     box.root.parent.chmod(0o755)
     os.chown(box.private, NOBODY, NOBODY)
     box.private.parent.chmod(0o777)
     before = contents(box.root)
     for use_mounts in (False, True):
-        assert as_user(NOBODY, partial(night, box, use_mounts=use_mounts)) == 0
+        assert as_user(NOBODY, partial(run_night, box, use_mounts=use_mounts)) == 0
         assert contents(box.root) == before
         assert {path.name for path in box.private.parent.iterdir()} == {"builds", "private"}

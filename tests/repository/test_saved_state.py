@@ -1,4 +1,4 @@
-"""The saved state on disk: it is read back whole, or not at all."""
+"""A saved state is read completely or refused."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def saved(box: Box, tmp_path: Path) -> SavedCheckout:
     return save_checkout(box.git, box.root, list_checkout(box.git, box.root), tmp_path / "copies")
 
 
-def test_it_is_read_as_it_was_written(saved: SavedCheckout, tmp_path: Path) -> None:
+def test_a_saved_state_is_read_as_written(saved: SavedCheckout, tmp_path: Path) -> None:
     listed = replace(saved, acls={"build": {"system.posix_acl_access": b"\x02\x00"}})
     assert "sparse" in saved.tracked.keys() - saved.entries.keys()
     write_saved(tmp_path / "saved", listed)

@@ -1,4 +1,4 @@
-"""What of a repository's configuration work may see: how files are stored, nothing else."""
+"""Work sees of a repository's configuration only how files are stored."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PATH = "/usr/bin:/bin:/usr/local/bin"
 SECRET = "glpat-InTheConfiguration"
 
 
-def test_settings_of_files_stay_and_all_else_goes(tmp_path: Path) -> None:
+def test_only_settings_of_files_are_shown(tmp_path: Path) -> None:
     checkout, included = tmp_path / "checkout", tmp_path / "ext.conf"
     checkout.mkdir()
     git(checkout, "init", "-q", "--object-format=sha256")
@@ -43,5 +43,5 @@ def test_settings_of_files_stay_and_all_else_goes(tmp_path: Path) -> None:
     assert git(checkout, "rev-parse", "--show-object-format").strip() == "sha256"
 
 
-def test_what_git_cannot_read_shows_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_shows_nothing(tmp_path: Path) -> None:
     assert read_visible_config(build_isolated_git(tmp_path / "home", PATH), tmp_path) == ""

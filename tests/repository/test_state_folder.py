@@ -1,4 +1,4 @@
-"""Where a checkout's folder stands: beside it, or where there is a place."""
+"""The path of a checkout's state folder, and its note."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def mounted(tmp_path: Path) -> Iterator[Box]:
         subprocess.run(["umount", str(root)], check=False)
 
 
-def test_beside_the_checkout_where_it_can(box: Box) -> None:
+def test_the_state_folder_is_beside_the_checkout(box: Box) -> None:
     beside, spare = list_candidate_folders(box.root, box.private)
     for moving in (True, False):
         assert choose_folder(box.root, box.private, moving=moving) == beside
@@ -47,9 +47,8 @@ def test_beside_the_checkout_where_it_can(box: Box) -> None:
 
 
 @needs_root
-def test_a_mount_point(mounted: Box) -> None:
-    """Nothing has to move where the throw-away is mounted; else a place on that file system is
-    needed, such as a TMPDIR there."""
+def test_a_mount_point_needs_a_folder_on_the_same_mount(mounted: Box) -> None:
+    """Without mounts, .git has to be moved within its file system, such as to a TMPDIR."""
     before = listing(mounted.root, git_too=True)
     with mounted.open(use_mounts=True) as checkout:
         write(mounted.root, "README.md", "agent\n")
@@ -59,8 +58,10 @@ def test_a_mount_point(mounted: Box) -> None:
             pass
     assert listing(mounted.root, git_too=True) == before
     assert not mounted.beside
-    told = pytest.raises(NightshiftError, match="Let TMPDIR name a folder there, or install bubbl")
-    with told as caught, mounted.open():
+    refused = pytest.raises(
+        NightshiftError, match="Let TMPDIR name a folder there, or install bubbl"
+    )
+    with refused as caught, mounted.open():
         pass
     assert caught.value.code is Code.CONFIG
     assert choose_folder(mounted.root, mounted.root, moving=True).parent == mounted.root
@@ -68,7 +69,7 @@ def test_a_mount_point(mounted: Box) -> None:
 
 @needs_root
 def test_a_bind_mount_is_another_mount(box: Box, tmp_path: Path) -> None:
-    """Of the same device, and yet nothing can be renamed out of it."""
+    """It has the same device, but nothing can be renamed out of it."""
     shown = tmp_path / "shown"
     shown.mkdir()
     subprocess.run(["mount", "--bind", str(box.root), str(shown)], check=True)
@@ -82,8 +83,8 @@ def test_a_bind_mount_is_another_mount(box: Box, tmp_path: Path) -> None:
         subprocess.run(["umount", str(shown)], check=True)
 
 
-def test_a_note_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    """Where nothing confines its files, work could have written it."""
+def test_an_unreadable_note_is_none(tmp_path: Path) -> None:
+    """If work is not confined, it could have written the note."""
     for text in ("[" * 100_000, "{}", "[]", '{"version": 4}', "\xff"):
         (tmp_path / "note.json").write_text(text)
         assert read_note(tmp_path) is None, text[:20]

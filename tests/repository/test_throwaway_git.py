@@ -1,4 +1,4 @@
-"""The throw-away .git mounted over the real one in a sandbox, which never moves."""
+"""In a sandbox the throw-away .git is mounted over the real one, which is not moved."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def run(checkout: Checkout, sandbox: Sandbox, scratch: Path, line: str) -> Done:
     return confined(checkout, sandbox, scratch).shell(line)
 
 
-def test_git_works_inside_and_the_real_one_stays(
+def test_git_works_in_the_throwaway_and_the_real_one_stays(
     box: Box, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     git(box.root, "config", "http.extraHeader", SECRET)
@@ -77,7 +77,7 @@ def test_git_works_inside_and_the_real_one_stays(
     assert not box.beside
 
 
-def test_the_proof_knows_the_real_one_by_its_inode(
+def test_the_proof_recognizes_the_real_git_by_its_inode(
     box: Box, sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """The control is the same without the mount."""
@@ -100,8 +100,8 @@ UNMOUNT = (
 )
 
 
-def test_it_cannot_be_unmounted(box: Box, sandbox: Sandbox, tmp_path: Path) -> None:
-    """The control does the same with the rights to it."""
+def test_the_throwaway_cannot_be_unmounted(box: Box, sandbox: Sandbox, tmp_path: Path) -> None:
+    """The control does the same with the rights to unmount."""
     git(box.root, "config", "http.extraHeader", SECRET)
     with box.open(use_mounts=True) as checkout:
         done = confined(checkout, sandbox, tmp_path / "scratch").python(UNMOUNT)
@@ -118,7 +118,7 @@ def test_it_cannot_be_unmounted(box: Box, sandbox: Sandbox, tmp_path: Path) -> N
 
 
 def killed(box: Box, when: str) -> None:
-    """A night of which the tree is changed, killed there; in a process of its own."""
+    """A night that is killed after changing the tree; to be called in a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
         if when == "saving":
             patch.setattr(prepared_checkout, "write_saved", die)
@@ -131,7 +131,7 @@ def killed(box: Box, when: str) -> None:
             patch.setattr(checkout_restore, "restore_folder", die)
 
 
-def test_the_next_start_puts_the_tree_of_a_killed_night_back(box: Box) -> None:
+def test_the_next_start_restores_the_tree_of_a_killed_night(box: Box) -> None:
     before = listing(box.root, git_too=True)
     for when in ("saving", "working", "leaving"):
         assert wait_end(fork(partial(killed, box, when))) == -signal.SIGKILL, when
@@ -142,7 +142,7 @@ def test_the_next_start_puts_the_tree_of_a_killed_night_back(box: Box) -> None:
         assert not box.beside and not box.repair(), when
 
 
-def test_a_tree_that_a_runner_has_fetched_since_is_left_alone(box: Box) -> None:
+def test_a_tree_that_was_fetched_since_is_left_alone(box: Box) -> None:
     assert wait_end(fork(partial(killed, box, "working"))) == -signal.SIGKILL
     git(box.root, "fetch", "-q", str(box.root), "HEAD")
     git(box.root, "checkout", "-fq", box.base)
@@ -154,7 +154,7 @@ def test_a_tree_that_a_runner_has_fetched_since_is_left_alone(box: Box) -> None:
 
 
 @pytest.mark.parametrize("kind", ["worktree", "link"])
-def test_where_git_is_no_folder_it_is_moved(box: Box, tmp_path: Path, kind: str) -> None:
+def test_a_git_that_is_no_folder_is_moved(box: Box, tmp_path: Path, kind: str) -> None:
     outer = tmp_path / "outer" / "shop"
     if kind == "worktree":
         git(box.root, "worktree", "add", "-q", "--detach", str(outer))

@@ -13,7 +13,7 @@ from tests.repository.conftest import Box
 from tests.repository.tools import ODD_NAME, commit, git, link, write
 
 
-def test_what_is_derived_is_what_git_lists(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_derived_listing_is_that_of_git(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     write(box.root, "a-b", "x")
     old = commit(box.root)
     for path in (ODD_NAME, "a/b", "a.c", "src/app.py/inner", "é"):
@@ -37,7 +37,7 @@ def _choose_path(random: Random) -> str:
     return "/".join(random.choice(names) for _ in range(random.randrange(1, 4)))
 
 
-def test_a_derived_listing_is_sorted_as_one_of_its_own() -> None:
+def test_a_derived_listing_is_sorted() -> None:
     random = Random(37)
     made, files = TreeListing([]), dict[str, ListedFile]()
     for number in range(300):
@@ -51,7 +51,7 @@ def test_a_derived_listing_is_sorted_as_one_of_its_own() -> None:
         assert not any(path in made for path in changes.keys() - files.keys())
 
 
-def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_different_tree_is_listed_by_git(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     private = box.create_private("git")
     list_tree(private, box.base)
     monkeypatch.setattr(tree_listing, "MOST_DIFFERING", 1)
@@ -60,7 +60,7 @@ def test_a_very_different_tree_is_listed_anew(box: Box, monkeypatch: pytest.Monk
     assert {"one", "two"} <= list_tree(private, commit(box.root)).keys()
 
 
-def test_what_is_no_tree_is_an_error(box: Box) -> None:
+def test_a_missing_tree_is_an_error(box: Box) -> None:
     for ask in (list_tree, list_names):
         with pytest.raises(GitError):
             ask(box.create_private(ask.__name__), "0" * 40)

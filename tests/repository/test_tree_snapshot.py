@@ -1,4 +1,4 @@
-"""The stat snapshot: complete, quick, and not fooled."""
+"""A snapshot of a tree finds every entry and every change."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.repository.tools import listing, remove_all, write
 from tests.system.test_openat import nest_folders
 
 
-def test_everything_but_the_top_git_is_told(tmp_path: Path) -> None:
+def test_a_scan_finds_everything_but_the_top_git(tmp_path: Path) -> None:
     write(tmp_path, ".git/config", "x")
     write(tmp_path, "sub/.git/config", "x")
     write(tmp_path, "run", "x", 0o755)
@@ -61,7 +61,7 @@ def test_closed_folders_are_read_and_left_closed(tmp_path: Path) -> None:
     remove_all(tmp_path)
 
 
-def test_too_deep_to_have_a_path(tmp_path: Path) -> None:
+def test_too_deep_folders_are_not_entered(tmp_path: Path) -> None:
     root = tmp_path / "tree"
     root.mkdir()
     nest_folders(root, 400)
@@ -76,7 +76,7 @@ def test_only_known_folders_are_entered(tmp_path: Path) -> None:
     assert set(found) == {"", "known", "known/file", "new"}
 
 
-def test_a_limit_is_kept(tmp_path: Path) -> None:
+def test_a_comparison_ends_at_the_limit(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"{number}")
     with pytest.raises(TooManyEntriesError):
@@ -84,7 +84,7 @@ def test_a_limit_is_kept(tmp_path: Path) -> None:
     assert len(compare(tmp_path, NOTHING, limit=21)) == 21
 
 
-def test_same_size_and_time_are_given_away(tmp_path: Path) -> None:
+def test_a_rewrite_with_the_same_size_and_time_is_found(tmp_path: Path) -> None:
     file = write(tmp_path, "file", "old")
     before = scan(tmp_path)
     status = file.stat()
@@ -110,7 +110,7 @@ def test_a_time_beyond_64_bits_of_nanoseconds_is_read_as_the_last(
     assert dict(rescan(tmp_path, now, ["file"])) == dict(now)
 
 
-def test_differing_tells_new_gone_and_changed(tmp_path: Path) -> None:
+def test_changed_paths_are_new_gone_and_changed_ones(tmp_path: Path) -> None:
     for name in ("gone", "kept", "mode", "kind"):
         write(tmp_path, f"d/{name}", "x")
     before = scan(tmp_path)
@@ -122,7 +122,7 @@ def test_differing_tells_new_gone_and_changed(tmp_path: Path) -> None:
     assert compare(tmp_path, before).list_changed() == ["d/gone", "d/kind", "d/mode", "d/new"]
 
 
-def test_what_is_as_before_takes_no_memory(tmp_path: Path) -> None:
+def test_an_unchanged_tree_takes_no_memory(tmp_path: Path) -> None:
     write(tmp_path, "a/b/file")
     before = scan(tmp_path)
     same = compare(tmp_path, before)
@@ -160,7 +160,7 @@ def _find_differing(old: Snapshot, new: Snapshot) -> list[str]:
     return sorted((*changed, *(old.keys() - new.keys())))
 
 
-def test_a_compared_tree_is_the_tree_as_it_is(tmp_path: Path) -> None:
+def test_a_compared_tree_equals_a_scan(tmp_path: Path) -> None:
     random = Random(20261126)
     known = scan(tmp_path)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Variants of a tree: what they hold, and how few git processes they take."""
+"""Changed trees are written correctly, and with few git processes."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield verbs
 
 
-def test_files_keep_their_mode_and_come_and_go(box: Box, private: Repository) -> None:
+def test_files_keep_their_mode_and_are_added_and_removed(box: Box, private: Repository) -> None:
     head = git(box.root, "rev-parse", "HEAD")
     files = {"run.sh": b"exit 1\n", "README.md": None, "new/deep.txt": b"new\n"}
     tree = write_tree_with_files(private, head, files)
@@ -67,7 +67,7 @@ def test_files_keep_their_mode_and_come_and_go(box: Box, private: Repository) ->
     assert private.run("cat-file", "blob", f"{tree}:run.sh") == b"exit 1\n"
 
 
-def test_a_variant_starts_git_only_for_folders_that_were_not_read_before(
+def test_git_is_started_only_for_unread_folders(
     box: Box, private: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = git(box.root, "rev-parse", "HEAD")
@@ -88,10 +88,10 @@ FILES = ["a", "a.b", "a/b", "a-b", "deep/er/x", "deep/er.txt", "deep/y", "run.sh
     new=st.dictionaries(st.sampled_from(FILES), st.none() | st.binary(max_size=2)),
 )
 @settings(max_examples=40)
-def test_variants_and_differences_are_those_of_git(
+def test_written_trees_and_differences_are_those_of_git(
     old: dict[str, bytes], new: dict[str, bytes | None]
 ) -> None:
-    """Also where a file takes a folder's place, and where names sort otherwise with "/"."""
+    """Also if a file replaces a folder, or names are sorted differently with "/"."""
     with TemporaryDirectory() as folder:
         root = Path(folder)
         made = build_isolated_git(root / "home", os.environ["PATH"])
@@ -122,9 +122,7 @@ def drop_clashes(files: Mapping[str, bytes]) -> dict[str, bytes]:
     }
 
 
-def test_a_kept_index_is_that_of_its_tree_whatever_came_later(
-    box: Box, private: Repository
-) -> None:
+def test_a_cached_index_is_that_of_its_tree(box: Box, private: Repository) -> None:
     head = git(box.root, "rev-parse", "HEAD")
     trees = [
         write_tree_with_files(private, head, {"README.md": f"{n}\n".encode()}) for n in range(9)
@@ -135,7 +133,7 @@ def test_a_kept_index_is_that_of_its_tree_whatever_came_later(
     assert len(list((private.folder / "indexes").iterdir())) <= MOST_CACHED_INDEXES + 1
 
 
-def test_what_a_full_id_names_is_read_once(
+def test_objects_with_full_ids_are_read_once(
     box: Box, private: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head, old = git(box.root, "rev-parse", "HEAD"), box.base
@@ -148,10 +146,10 @@ def test_what_a_full_id_names_is_read_once(
 
 
 @pytest.mark.parametrize("setting", ["", "* text=auto eol=crlf\n"])
-def test_a_tree_is_checked_out_as_git_would(
+def test_a_tree_is_applied_as_git_checks_it_out(
     box: Box, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With attributes git itself writes the files; in parts, as there may be many."""
+    """With attributes, git itself writes the files. They are written in batches."""
     monkeypatch.setattr(apply_change, "FILES_PER_BATCH", 2)
     if setting:
         write(box.root, ".gitattributes", setting)

@@ -1,4 +1,4 @@
-"""Honest git as the tests use it, and whole-tree comparison."""
+"""Git as a person runs it, files to test with, and listings of whole trees."""
 
 import contextlib
 import itertools
@@ -15,15 +15,15 @@ from typing import NoReturn
 Listing = dict[bytes, tuple[object, ...]]
 _clock = itertools.count(1_700_000_000, 60)
 ODD_NAME = os.fsdecode(b"odd \xff\nname")
-ME = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+IDENTITY = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
 
 
 def git(
     cwd: Path, *args: str | bytes, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> str:
-    """Run git as a person would; fails the test where git fails."""
+    """Run git as a person would; a failure fails the test."""
     done = subprocess.run(
-        ["git", *ME, *args],
+        ["git", *IDENTITY, *args],
         check=False,
         cwd=cwd,
         input=stdin,
@@ -46,12 +46,12 @@ def git(
 
 def write(root: Path, path: str, data: str | bytes = "", mode: int | None = None) -> Path:
     """Make a file and its folders."""
-    place = root / path
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(data.encode() if isinstance(data, str) else data)
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data.encode() if isinstance(data, str) else data)
     if mode is not None:
-        place.chmod(mode)
-    return place
+        file.chmod(mode)
+    return file
 
 
 def gone(root: Path, path: str) -> Path:
@@ -61,19 +61,19 @@ def gone(root: Path, path: str) -> Path:
 
 
 def link(root: Path, path: str, target: str | Path) -> Path:
-    """Make a symbolic link, in the place of a file."""
-    place = write(root, path)
-    place.unlink()
-    place.symlink_to(target)
-    return place
+    """Make a symbolic link, or replace a file by one."""
+    file = write(root, path)
+    file.unlink()
+    file.symlink_to(target)
+    return file
 
 
 def fifo(root: Path, path: str) -> Path:
-    """Make a FIFO, in the place of a file."""
-    place = write(root, path)
-    place.unlink()
-    os.mkfifo(place)
-    return place
+    """Make a FIFO, or replace a file by one."""
+    file = write(root, path)
+    file.unlink()
+    os.mkfifo(file)
+    return file
 
 
 def commit(root: Path, message: str = "a change") -> str:
@@ -124,7 +124,7 @@ def wait_end(pid: int) -> int:
 def listing(root: Path, *, git_too: bool = False) -> Listing:
     """Everything below ``root``: kinds, modes, times, link targets and bytes.
 
-    Folders that nobody may read are opened for the look and closed again.
+    Folders that nobody may read are opened meanwhile.
     """
     found: Listing = {}
     _list(root, b"", found, git_too)
@@ -165,5 +165,5 @@ def _opened(path: Path, mode: int, needed: int) -> Iterator[None]:
 
 
 def remove_all(root: Path) -> None:
-    """Remove a tree that pytest could not (folders without rights)."""
+    """Make a tree removable for pytest, which cannot enter folders without rights."""
     subprocess.run(["chmod", "-R", "u+rwx", str(root)], check=False)

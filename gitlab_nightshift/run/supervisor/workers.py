@@ -30,7 +30,7 @@ from gitlab_nightshift.repository.state_folder import (
     WRITABLE,
     LockedStateFolder,
     hold_state_folder,
-    keep_alive_mark,
+    mark_alive,
 )
 from gitlab_nightshift.run.supervisor.confined_stage import IsolationSettings, open_confined_stage
 from gitlab_nightshift.run.supervisor.output_pipes import Pipes
@@ -237,7 +237,7 @@ class StartedWorker:
             timeout_s = None if until_s is None else until_s - began_s + GRACE_S
             stack.enter_context(workers.signals.stop_after(timeout_s, too_late))
             if state_folder := self.checkout.state_folder:
-                stack.enter_context(keep_alive_mark(state_folder.folder))
+                stack.enter_context(mark_alive(state_folder.folder))
             # Last, so that it is undone while the folder is still marked as that of a live run.
             stack.enter_context(_undo_outside_changes(workers.run_folder))
             answer, usages = self.worker.run(inputs, gateway, workers.env)
