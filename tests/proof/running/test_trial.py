@@ -113,7 +113,7 @@ def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
 def test_what_takes_too_long_is_ended_and_tells_nothing(
     tried: Tried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.SPARE_S", 1.0)
+    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.EXTRA_S", 1.0)
     files = PYTHON | {"tests/test_slow.py": "import time\n\ntime.sleep(600)\n"}
     with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         seen = open_trial(subject, trial_checkout).run(trial_checkout.commands, {}, 0.0)

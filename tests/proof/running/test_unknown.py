@@ -63,7 +63,7 @@ def test_a_runner_that_the_change_breaks_is_not_known(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, does: str, by_people: bool
 ) -> None:
     """It hangs, dies, floods or lies where a test would fail."""
-    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.SPARE_S", 3.0)
+    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.EXTRA_S", 3.0)
     monkeypatch.setattr("gitlab_nightshift.proof.running.single_canaries.MOST_CANARIES", 1)
     after = {HELPER: MISTAKE.format(does)}
     limits = ProcessLimits(output_bytes=5_000_000)
