@@ -136,14 +136,9 @@ def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
     if len(same) != 1 or sum(_is_same(each, function) for each in before.functions) != 1:
         return None
     offset = same[0].node.start_byte - function.node.start_byte
-    lines = same[0].node.start_point[0] - function.node.start_point[0]
-    return replace(
-        fault,
-        path=after.path,
-        line=fault.line + lines,
-        start=fault.start + offset,
-        end=fault.end + offset,
-    )
+    line = fault.line + same[0].node.start_point[0] - function.node.start_point[0]
+    start, end = fault.start + offset, fault.end + offset
+    return replace(fault, path=after.path, line=line, start=start, end=end)
 
 
 def _contains_fault(function: Function, fault: Fault) -> bool:

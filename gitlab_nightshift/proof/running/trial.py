@@ -367,10 +367,7 @@ class Trial:
 
 
 def plant(
-    trial: Trial,
-    tree: str,
-    faults: Sequence[Fault],
-    runs: Sequence[RunTests],
+    trial: Trial, tree: str, faults: Sequence[Fault], runs: Sequence[RunTests]
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and check it out.
 
