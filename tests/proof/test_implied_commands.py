@@ -1,4 +1,4 @@
-"""What proves a change where the settings name no command."""
+"""Which commands build files imply if the settings name none."""
 
 from collections.abc import Mapping
 
@@ -65,7 +65,7 @@ def test_the_build_files_say_what_to_run(
     assert implied(files) == commands
 
 
-def test_the_interpreter_that_the_job_made_is_used() -> None:
+def test_the_interpreter_of_the_checkout_is_used() -> None:
     assert implied(PYTEST, ".venv/bin/python") == (".venv/bin/python -m pytest",)
     assert implied(UNITTEST, "venv/bin/python") == ("venv/bin/python -m unittest",)
 
@@ -128,7 +128,7 @@ def test_one_build_file(name: str, commands: tuple[str, ...]) -> None:
 
 
 @each("name", ["Makefile", "makefile", "GNUmakefile"])
-def test_make_targets_that_are_there(name: str) -> None:
+def test_make_targets_imply_commands(name: str) -> None:
     assert allowed({name: MAKEFILE}) == ("make test", "make check", "make build")
 
 

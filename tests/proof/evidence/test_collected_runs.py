@@ -1,4 +1,4 @@
-"""Which tests ran before a change and with it: real runners, real changes."""
+"""The tests that ran before a change and with it, by real runners."""
 
 import functools
 import sys
@@ -74,7 +74,7 @@ RUNS = {"pytest": PYTEST, "unittest": UNITTEST}
 
 
 @each("case", read_cases(Path(__file__).with_name("collected.cases")))
-def test_what_running_shows(tried: Tried, case: ScriptCase) -> None:
+def test_collected_tests_before_and_after(tried: Tried, case: ScriptCase) -> None:
     command = RUNS.get(case.asked["run"], case.asked["run"])
     with tried(*case.change({}, COMMANDS), commands=(command,)) as (subject, trial_checkout):
         seen = compare(subject, trial_checkout)
@@ -112,7 +112,7 @@ UNREAD = f'{sys.executable} -c "import test_b"'
         ("test_b.py", (UNREAD,), False),
     ],
 )
-def test_a_new_test_is_named_if_surely_no_command_ran_it(
+def test_a_new_test_that_no_command_ran_is_named(
     tried: Tried, path: str, commands: tuple[str, ...], told: bool
 ) -> None:
     new = f"{TWO}\n\ndef test_three():\n    assert 3 + 3 == 6\n"

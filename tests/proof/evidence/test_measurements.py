@@ -1,4 +1,4 @@
-"""Complexity, benchmarks and the tests as they were."""
+"""Complexity and benchmarks."""
 
 import dataclasses
 import importlib
@@ -53,7 +53,7 @@ def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> 
     return EvidenceSubject("", "", change_of(before, after), Context(Settings(), category))
 
 
-def test_figures_are_of_the_product_alone() -> None:
+def test_figures_count_only_product_code() -> None:
     subject = subject_of({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
     assert compare_complexity(subject).checks == ()
 
@@ -89,7 +89,7 @@ def measured(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidenc
         (QUICK, SLOW, CheckOutcome.FAILED, [("slower", "fail")]),
     ],
 )
-def test_a_benchmark_is_run_on_both_sides(
+def test_a_benchmark_runs_before_and_after_the_change(
     tried: Tried, before: str, after: str, seen_as: CheckOutcome, flags: list[tuple[str, str]]
 ) -> None:
     files = {**BENCH, "work.py": before}
@@ -103,7 +103,7 @@ def test_a_benchmark_is_run_on_both_sides(
     assert [(finding.name, finding.level) for finding in seen.findings] == flags
 
 
-def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_that_the_change_adds(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there on both sides: only the product code is the old one before."""
     module = importlib.import_module("gitlab_nightshift.proof.evidence.measurements")
     monkeypatch.setattr(module, "ROUNDS", 3)
@@ -138,7 +138,7 @@ def test_the_time_of_the_whole_command_counts(
         ),
     ],
 )
-def test_nothing_measured_is_said(
+def test_without_measurements_the_check_says_why(
     tried: Tried, files: dict[str, str], after: dict[str, str], why: str
 ) -> None:
     with tried(files, after, category="performance") as (subject, trial_checkout):
@@ -149,6 +149,6 @@ def test_nothing_measured_is_said(
     )
 
 
-def test_the_spread_is_of_rounds() -> None:
+def test_the_spread_is_that_of_the_rounds() -> None:
     times = Times((1.0, 2.0, 4.0), (0.5, 2.0, 3.0))
     assert (times.ratio, times.spread) == (1.0, (0.5, 1.0))

@@ -1,4 +1,4 @@
-"""Which command runs chosen tests alone, and how it is seen that it ran any."""
+"""Which command runs chosen tests alone, and how the tests that ran are counted."""
 
 from gitlab_nightshift.proof.evidence.selected_tests import (
     ProjectTests,
@@ -36,7 +36,7 @@ def test_python(command: str, first: str) -> None:
     assert argvs("python", TEN, command)[0] == first
 
 
-def test_the_others() -> None:
+def test_commands_of_other_languages() -> None:
     spec = SelectedTests(("src/a.spec.ts",), ("adds",))
     jest = ("node_modules/.bin/jest",)
     assert (
@@ -82,7 +82,7 @@ def test_the_others() -> None:
         ("php", "OK (2 tests, 3 assertions)", 2),
     ],
 )
-def test_a_run_of_no_test_is_seen(language: str, output: str, ran: int) -> None:
+def test_tests_that_ran_are_counted(language: str, output: str, ran: int) -> None:
     project = ProjectTests((), lambda _path: False)
     chosen = SelectedTests(("a",), ("b",))
     assert build_focused_commands(language, chosen, project)[0].count(output) == ran
@@ -113,7 +113,7 @@ def test_unittest_that_ran_nothing() -> None:
         ("java", "src/A#b,CTest.java"),
     ],
 )
-def test_a_file_s_name_is_no_part_of_a_command(language: str, path: str) -> None:
+def test_unsafe_file_names_get_no_command(language: str, path: str) -> None:
     project = ProjectTests(("mvn test", "sbt test"), lambda _: True)
     assert build_focused_commands(language, SelectedTests((path,), ("a",)), project) == ()
     plain = SelectedTests(("src/[id] tést.test-x@1_test.py",), ("a",))

@@ -1,4 +1,4 @@
-"""A change judged as in a night: read, run, and held against faults."""
+"""Judges a change as in a night: by reading, by running, and by planted faults."""
 
 import functools
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What new tests are worth: on the old code, else against faults; the old tests on the new code."""
+"""New tests on the old code and against faults; the old tests on the new code."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -67,7 +67,7 @@ def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
         pytest.param(change(SHOP, '"for " + name', "None.x"), POLITE, id="of a value that is None"),
     ],
 )
-def test_what_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: str) -> None:
+def test_a_test_that_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: str) -> None:
     """Faults that it would not notice are not even tried."""
     test = change(add('self.assertEqual(label("ab"), "to ab")'), "for a", "to a")
     old = change(LABEL_TEST, 'self.assertEqual(label("a"), "for a")', "pass")
@@ -89,7 +89,7 @@ def test_what_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: 
         'import shouting\n        self.assertEqual(label("b"), "for b")',
     ],
 )
-def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None:
+def test_a_missing_name_proves_nothing(tried: Tried, test: str) -> None:
     product = SHOP + "\n\ndef shout(name):\n    return name.upper()\n"
     after = {LABELS: add(test), "shop.py": product, "shouting.py": "LOUD = True\n"}
     seen = evaluate(tried, PYTHON, after)
@@ -119,7 +119,7 @@ def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None
         ),
     ],
 )
-def test_what_does_not_load_or_compile_shows_nothing(
+def test_code_that_does_not_load_or_compile_proves_nothing(
     tried: Tried, command: str, files: Files, after: Files
 ) -> None:
     need_program(command.split(maxsplit=1)[0])
@@ -140,7 +140,7 @@ def test_what_does_not_load_or_compile_shows_nothing(
         ),
     ],
 )
-def test_where_tests_alone_change_faults_tell(
+def test_faults_decide_if_only_tests_change(
     tried: Tried, test: str, level: str, outcome: CheckOutcome
 ) -> None:
     seen = evaluate(
@@ -168,7 +168,7 @@ def test_a_test_that_notices_wrong_values_can_fail(tried: Tried, test: str, able
     assert seen.proven == (((LABELS, "LabelTest.test_more"),) if able else ())
 
 
-def test_two_faults_show_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_faults_prove_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changed_tests, "MOST_FAULTS", 2)
     seen = evaluate(tried, PYTHON, {LABELS: add('self.assertEqual(label("a"), label("a"))')})
     assert list_outcomes(seen) == {FAULTS: UNDECIDED}
@@ -190,7 +190,7 @@ def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) 
         ('\n    def test_b(self):\n        self.assertEqual(label("b"), "for b")\n', PASSED),
     ],
 )
-def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
+def test_an_old_test_of_code_size_does_not_count_for_people(
     tried: Tried, new: str, outcome: CheckOutcome
 ) -> None:
     size = add('self.assertLess(len(open("shop.py").read() + label("")), {})')
@@ -204,10 +204,10 @@ def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
 
 
 @pytest.mark.parametrize(("there", "by_people"), [(True, True), (True, False), (False, True)])
-def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_noticed(
+def test_an_old_test_that_a_person_edits_need_not_notice_faults(
     tried: Tried, there: bool, by_people: bool
 ) -> None:
-    """A new one is, and one that a night edits."""
+    """New tests, and tests that a night edits, are refused."""
     hollow = 'self.assertEqual(label("a"), label("a"))'
     more = "tests/test_more.py"
     start = LABEL_TEST.partition("\n    def")[0] + "\n"
@@ -223,7 +223,7 @@ def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_notice
 
 
 @pytest.mark.parametrize("by_people", [True, False])
-def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
+def test_a_test_that_reaches_no_fault_is_not_checked_for_people(
     tried: Tried, by_people: bool
 ) -> None:
     """A night's change is held to notice some: a test may have hidden what it came by."""
@@ -235,12 +235,12 @@ def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
     assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
 
 
-def test_tests_that_cannot_be_run_alone_are_said_so(tried: Tried) -> None:
+def test_tests_that_cannot_run_alone_are_not_checked(tried: Tried) -> None:
     seen = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
     assert list_outcomes(seen) == {BEFORE: NOT_CHECKED}
 
 
-def test_a_change_without_new_tests_says_nothing(tried: Tried) -> None:
+def test_a_change_without_new_tests_has_no_check(tried: Tried) -> None:
     assert evaluate(tried, PYTHON, {"shop.py": POLITE}) == Evidence()
 
 
@@ -263,7 +263,7 @@ MORE = CODE.replace("return n", "return n + 1")
         (CODE.replace("size", "width"), OLD.replace("size", "width"), CheckOutcome.UNDECIDED),
     ],
 )
-def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
+def test_old_tests_check_changes_that_must_keep_behaviour(
     tried: Tried, code: str, test: str, seen_as: CheckOutcome
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
@@ -288,7 +288,7 @@ def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
     ],
     ids=["redefined", "more tests", "tests alone"],
 )
-def test_expectations_that_change_with_the_code_are_told_and_refuse_nothing(
+def test_redefined_expectations_are_undecided(
     tried: Tried, code: str, test: str, told: str
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
