@@ -42,19 +42,19 @@ def twice(names: tuple[str, ...]) -> str:
     ],
 )
 def test_complexity(before: str, after: str, category: str, levels: list[str]) -> None:
-    seen = compare_complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
-    (found,) = seen.checks
+    evidence = compare_complexity(build_subject({"shop.py": before}, {"shop.py": after}, category))
+    (found,) = evidence.checks
     assert found.outcome is CheckOutcome.UNDECIDED
     assert found.detail.startswith("before: ")
-    assert [finding.level for finding in seen.findings] == levels
+    assert [finding.level for finding in evidence.findings] == levels
 
 
-def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> EvidenceSubject:
+def build_subject(before: dict[str, str], after: dict[str, str], category: str) -> EvidenceSubject:
     return EvidenceSubject("", "", change_of(before, after), Context(Settings(), category))
 
 
 def test_figures_count_only_product_code() -> None:
-    subject = subject_of({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
+    subject = build_subject({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
     assert compare_complexity(subject).checks == ()
 
 
@@ -75,7 +75,7 @@ class Stated(Runner):
         return dataclasses.replace(result, duration_s=float(self.read_tail(log).split(" = ")[1]))
 
 
-def measured(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
+def measure(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
     runner = Stated(
         **{each.name: getattr(trial_checkout.runner, each.name) for each in fields(Runner)}
     )
@@ -94,13 +94,13 @@ def test_a_benchmark_runs_before_and_after_the_change(
 ) -> None:
     files = {**BENCH, "work.py": before}
     with tried(files, {"work.py": after}, category="performance") as (subject, trial_checkout):
-        seen = measured(subject, trial_checkout)
-    (found,) = seen.checks
+        evidence = measure(subject, trial_checkout)
+    (found,) = evidence.checks
     assert found.outcome is seen_as, found
     ratio = float(after.rsplit(maxsplit=1)[-1]) / float(before.rsplit(maxsplit=1)[-1])
     assert f"`make bench` takes {ratio:.2f} of the time before" in found.detail
     assert "in 7 rounds)" in found.detail
-    assert [(finding.name, finding.level) for finding in seen.findings] == flags
+    assert [(finding.name, finding.level) for finding in evidence.findings] == flags
 
 
 def test_a_benchmark_that_the_change_adds(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_a_benchmark_that_the_change_adds(tried: Tried, monkeypatch: pytest.Monk
     bench = "import work\n\nprint('SECONDS =', work.SECONDS)\n"
     after = {"work.py": QUICK, "bench_work.py": bench}
     with tried({"work.py": SLOW}, after, category="performance") as (subject, trial_checkout):
-        (found,) = measured(subject, trial_checkout).checks
+        (found,) = measure(subject, trial_checkout).checks
     assert (found.outcome, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
 
 

@@ -233,9 +233,9 @@ def test_runners_that_a_command_starts(
 ) -> None:
     """A missing report never counts as an empty one."""
     wanted = {n: text.replace("PY", PYTHON) for n, text in files.items()} | {"test_a.py": ONE}
-    seen = collect(tmp_path, command.replace("PY", PYTHON), wanted).collection
-    assert bool(seen.unknown) is (names is None), seen
-    assert len(seen.counts) == (names or 0)
+    tests = collect(tmp_path, command.replace("PY", PYTHON), wanted).collection
+    assert bool(tests.unknown) is (names is None), tests
+    assert len(tests.counts) == (names or 0)
 
 
 NESTED = (
@@ -267,9 +267,9 @@ def test_several_runs_of_one_command(
 ) -> None:
     """The reports add up; what a test itself starts is none of them."""
     make = {"Makefile": f"test:\n\t{command} a/\n\t{command} b/\n"}
-    seen = collect(tmp_path, "make test", {**make, **files}).collection
-    assert [name.rpartition("::")[2] for name in sorted(seen.counts)] == names.split(), seen
-    assert seen.count_cases() == seen.count_cases(PASSED) == 2
+    tests = collect(tmp_path, "make test", {**make, **files}).collection
+    assert [name.rpartition("::")[2] for name in sorted(tests.counts)] == names.split(), tests
+    assert tests.count_cases() == tests.count_cases(PASSED) == 2
 
 
 @each(
@@ -293,9 +293,9 @@ def test_unusable_report_files(tmp_path: Path, report: str, why: str) -> None:
     """Tests may write anything into the checkout."""
     folder = POM_REPORT.rpartition("/")[0]
     script = f"#!/bin/sh\nmkdir -p {folder}\n{report.replace('FILE', POM_REPORT)}\n"
-    seen = collect(tmp_path, "sh mvn", {"mvn": script}).collection
-    assert (why in seen.unknown) and bool(why) is bool(seen.unknown), seen
-    assert list(seen.counts) == ([] if why else ["A::x"])
+    tests = collect(tmp_path, "sh mvn", {"mvn": script}).collection
+    assert (why in tests.unknown) and bool(why) is bool(tests.unknown), tests
+    assert list(tests.counts) == ([] if why else ["A::x"])
     shutil.rmtree(tmp_path / "checkout")
 
 
@@ -312,8 +312,8 @@ def test_the_projects_sitecustomize_is_imported(tmp_path: Path) -> None:
 def test_reports_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
     command = f"{PYTHON} -m pytest -q"
     assert collect(tmp_path, command, {"test_a.py": ONE}).collection.counts
-    seen = collect(tmp_path, f"{command} --version", {}).collection
-    assert seen.unknown == "no report was left by pytest"
+    tests = collect(tmp_path, f"{command} --version", {}).collection
+    assert tests.unknown == "no report was left by pytest"
 
 
 @each(
