@@ -1,4 +1,4 @@
-"""The corpus of changes: each one judged as expected, and the totals that are promised."""
+"""The corpus of changes: the verdict on each, and the promised totals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What proves a change where the settings name no command."""
+"""Which commands build files imply if the settings name none."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,8 @@ PYTEST = {"pyproject.toml": b"[tool.pytest.ini_options]\n", "tests/test_a.py": b
 UNITTEST = {"setup.py": b"", "test_shop.py": b""}
 
 
-def implied(files: Mapping[str, bytes], *there: str) -> tuple[str, ...]:
-    return find_test_commands(BuildFiles(files.keys(), files.get, lambda path: path in there))
+def imply(files: Mapping[str, bytes], *installed: str) -> tuple[str, ...]:
+    return find_test_commands(BuildFiles(files.keys(), files.get, lambda path: path in installed))
 
 
 @each(
@@ -62,12 +62,12 @@ def implied(files: Mapping[str, bytes], *there: str) -> tuple[str, ...]:
 def test_the_build_files_say_what_to_run(
     files: Mapping[str, bytes], commands: tuple[str, ...]
 ) -> None:
-    assert implied(files) == commands
+    assert imply(files) == commands
 
 
-def test_the_interpreter_that_the_job_made_is_used() -> None:
-    assert implied(PYTEST, ".venv/bin/python") == (".venv/bin/python -m pytest",)
-    assert implied(UNITTEST, "venv/bin/python") == ("venv/bin/python -m unittest",)
+def test_the_interpreter_of_the_checkout_is_used() -> None:
+    assert imply(PYTEST, ".venv/bin/python") == (".venv/bin/python -m pytest",)
+    assert imply(UNITTEST, "venv/bin/python") == ("venv/bin/python -m unittest",)
 
 
 # --- the default of allowed_commands --------------------------------------------------------------
@@ -88,7 +88,7 @@ build::
 NPM_SCRIPTS = b'{"scripts": {"test": "jest", "lint": "eslint .", "start": "x", "build": "tsc"}}'
 
 
-def allowed(files: Mapping[str, bytes]) -> tuple[str, ...]:
+def list_allowed(files: Mapping[str, bytes]) -> tuple[str, ...]:
     return list_build_commands(files.keys(), files.get)
 
 
@@ -121,20 +121,20 @@ def allowed(files: Mapping[str, bytes]) -> tuple[str, ...]:
     ],
 )
 def test_one_build_file(name: str, commands: tuple[str, ...]) -> None:
-    assert allowed({name: b""}) == commands
-    assert allowed({f"sub/{name}": b""}) == (), "only at the root"
+    assert list_allowed({name: b""}) == commands
+    assert list_allowed({f"sub/{name}": b""}) == (), "only at the root"
     assert list_default_allowed_commands({name}, lambda _: b"") == ("git", *commands)
     Settings(allowed_commands=list(commands), verify_commands=list(commands))
 
 
 @each("name", ["Makefile", "makefile", "GNUmakefile"])
-def test_make_targets_that_are_there(name: str) -> None:
-    assert allowed({name: MAKEFILE}) == ("make test", "make check", "make build")
+def test_make_targets_imply_commands(name: str) -> None:
+    assert list_allowed({name: MAKEFILE}) == ("make test", "make check", "make build")
 
 
 def test_make_reads_one_makefile() -> None:
     files = {"Makefile": b"test:\n", "GNUmakefile": b"check:\n"}
-    assert allowed(files) == ("make check",)
+    assert list_allowed(files) == ("make check",)
 
 
 @each(
@@ -147,7 +147,7 @@ def test_make_reads_one_makefile() -> None:
     ],
 )
 def test_scripts_by_the_package_manager_in_use(lock: str, commands: tuple[str, ...]) -> None:
-    assert allowed({"package.json": NPM_SCRIPTS, lock: b""}) == commands
+    assert list_allowed({"package.json": NPM_SCRIPTS, lock: b""}) == commands
 
 
 @each(
@@ -155,7 +155,7 @@ def test_scripts_by_the_package_manager_in_use(lock: str, commands: tuple[str, .
     [b"", b"{", b"\xff", b"[]", b"5", b'{"scripts": null}', b'{"scripts": ["test"]}', b"[" * 99999],
 )
 def test_a_broken_package_json_implies_nothing(text: bytes) -> None:
-    assert allowed({"package.json": text}) == ()
+    assert list_allowed({"package.json": text}) == ()
 
 
 def test_a_file_that_cannot_be_read_implies_nothing() -> None:
@@ -164,6 +164,6 @@ def test_a_file_that_cannot_be_read_implies_nothing() -> None:
 
 def test_several_build_files_and_no_command_twice() -> None:
     files = {"Makefile": b"test:\n", "pyproject.toml": b"", "setup.py": b"", "Cargo.toml": b""}
-    found = allowed(files)
+    found = list_allowed(files)
     assert found[:3] == ("make test", *PYTEST_COMMANDS)
     assert len(found) == len(set(found)) == 7

@@ -1,4 +1,4 @@
-"""The team's commands: real programs, no shell, each failure with the end of its output."""
+"""Running commands: real programs, without a shell, and the output of failures."""
 
 import os
 import sys
@@ -99,7 +99,7 @@ def test_the_first_failure_is_the_last_command(checkout: Path) -> None:
         ("'a b' \"c $ONLY\" d\\ e #f", ["a b", "c $ONLY", "d e", "#f"]),
     ],
 )
-def test_there_is_no_shell(words: str, arguments: list[str], checkout: Path) -> None:
+def test_commands_run_without_a_shell(words: str, arguments: list[str], checkout: Path) -> None:
     show = f"{PYTHON} -c 'import sys; print(sys.argv[1:])' "
     (result,) = run(show + words, checkout=checkout)
     assert result.ok
@@ -153,7 +153,7 @@ def test_a_limit_that_is_reached_is_a_failure(
     )
 
 
-def test_what_is_handed_on_is_the_end_of_a_long_output(checkout: Path) -> None:
+def test_only_the_end_of_a_long_output_is_passed_on(checkout: Path) -> None:
     code = "import sys; sys.stdout.write('ä' * 99999 + 'the end'); sys.exit(1)"
     (result,) = run(f'{PYTHON} -c "{code}"', checkout=checkout)
     text = failure_text((result,), checkout)
@@ -166,7 +166,7 @@ def test_standard_input_is_empty(checkout: Path) -> None:
     assert run("sh -c '! read line'", checkout=checkout)[0].ok
 
 
-def test_what_fails_once_and_passes_on_the_same_files_is_flaky(checkout: Path) -> None:
+def test_a_command_that_passes_when_repeated_is_flaky(checkout: Path) -> None:
     """It is put right in between, so that a file which the first run left counts for nothing."""
     first = checkout.parent / "ran"
     command = f"sh -c 'echo $$; test -e {first} && exit 0; touch {first} cheat; exit 1'"
@@ -180,12 +180,12 @@ def test_what_fails_once_and_passes_on_the_same_files_is_flaky(checkout: Path) -
     )
 
 
-def test_what_fails_twice_has_failed(checkout: Path) -> None:
+def test_a_command_that_fails_twice_has_failed(checkout: Path) -> None:
     (result,) = run("sh -c 'echo no; exit 3'", checkout=checkout)
     assert (result.exit_status, result.flaky) == (3, False)
 
 
-def test_a_home_is_made_anew(checkout: Path) -> None:
+def test_renew_replaces_home_and_tmp(checkout: Path) -> None:
     """A user's site-packages would decide what the next command runs."""
     home = checkout.parent / "scratch" / "home"
     plant = f"sh -c 'mkdir -p {home}/.local && echo x > {home}/.local/x && chmod 0 {home}/.local'"
@@ -198,7 +198,7 @@ def test_a_home_is_made_anew(checkout: Path) -> None:
         assert (home.is_symlink(), [p.name for p in home.iterdir()]) == (False, [".gitconfig"])
 
 
-def test_no_commands_is_no_failure(checkout: Path) -> None:
+def test_without_commands_there_is_no_failure(checkout: Path) -> None:
     assert run(checkout=checkout) == ()
     assert failure_text((), checkout) == ""
 
@@ -268,7 +268,7 @@ def test_a_go_module_that_is_not_in_the_cache() -> None:
         "[ERROR] Could not create local repository at /root/.m2/repository -> [Help 1]",
     ],
 )
-def test_what_needs_the_network(output: str) -> None:
+def test_a_command_that_needs_the_network(output: str) -> None:
     assert "there is no network" in describe_missing(CommandResult("make test", 1, 0.1), output)
 
 
@@ -283,7 +283,7 @@ def test_a_program_that_cannot_be_started_or_run() -> None:
     "output",
     ["FAILED (failures=1)", "AssertionError: page not found", "Cannot find module './cart'", ""],
 )
-def test_a_failing_test_is_no_missing_tool(output: str) -> None:
+def test_a_failing_test_lacks_nothing(output: str) -> None:
     assert describe_missing(CommandResult("make test", 1, 0.1), output) == ""
     assert (
         describe_missing(

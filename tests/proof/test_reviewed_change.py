@@ -1,4 +1,4 @@
-"""Which changes something executes: those have to be proven by running."""
+"""Which changes touch executed code, and which symbols they touch."""
 
 import os
 
@@ -63,12 +63,12 @@ def change(repository: Repository, files: dict[str, tuple[str | None, str | None
 
 
 @pytest.mark.parametrize("path", READ)
-def test_what_only_people_read(repository: Repository, path: str) -> None:
+def test_changes_of_documents_and_comments(repository: Repository, path: str) -> None:
     assert not change(repository, {path: READ[path]})
 
 
 @pytest.mark.parametrize("path", EXECUTED)
-def test_what_something_executes(repository: Repository, path: str) -> None:
+def test_changes_of_executed_code(repository: Repository, path: str) -> None:
     assert change(repository, {path: EXECUTED[path]})
 
 
@@ -99,7 +99,7 @@ def other():
 """
 
 
-def test_the_innermost_names_of_both_sides() -> None:
+def test_symbols_are_the_innermost_names_of_both_sides() -> None:
     after = BEFORE.replace("return 0", "return 7").replace(
         "    def gone(self):\n        return 1\n", ""
     )
@@ -107,18 +107,18 @@ def test_the_innermost_names_of_both_sides() -> None:
     assert found == ("Cart.total", "Cart.gone")
 
 
-def test_a_class_by_its_own_lines() -> None:
+def test_a_class_is_touched_by_its_own_lines() -> None:
     after = BEFORE.replace("items = []", "items = [1]")
     assert list_changed_symbols(change_of({"a.py": BEFORE}, {"a.py": after})) == ("Cart",)
 
 
-def test_what_has_no_names() -> None:
+def test_changes_without_symbols() -> None:
     after = {"a.py": BEFORE.replace("import os", "import re"), "a.xyz": "b", "README.md": "c"}
     before = {"a.py": BEFORE, "a.xyz": "a", "README.md": "a"}
     assert list_changed_symbols(change_of(before, after)) == ()
 
 
-def test_the_same_lines_have_the_same_digest_wherever_they_stand() -> None:
+def test_the_digest_depends_on_lines_not_on_their_order() -> None:
     def digest(before: str, after: str, name: str = "a.py") -> str:
         return compute_digest(change_of({name: before}, {name: after}))
 

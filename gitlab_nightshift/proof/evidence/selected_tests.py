@@ -130,9 +130,8 @@ def _build_jvm_commands(chosen: SelectedTests, project: ProjectTests) -> Iterato
         argv = (*start, "--offline", "-i", *options, "cleanTest", "test", *chosen_classes)
         yield FocusedCommand(argv, re.compile(r"^\S.* > .* (?:PASSED|FAILED)$", re.M))
     if "sbt" in commands:
-        yield FocusedCommand(
-            ("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}"), pattern
-        )
+        argv = ("sbt", f"testOnly {' '.join(f'*{name}' for name in classes)}")
+        yield FocusedCommand(argv, pattern)
 
 
 def _find_project_start(

@@ -106,7 +106,7 @@ def _find_first(
             continue
         if _is_harmless(danger, file, number):
             continue
-        if not _is_in_comment_or_string(file, number, call.start(), allow_string=danger.in_strings):
+        if not _is_not_code(file, number, call.start(), allow_string=danger.in_strings):
             repeated = danger.warn_if_repeated and danger.pattern.search("\n".join(file.old_lines))
             detail = f"`{_format_excerpt(call[0])}`: {danger.detail}."
             level: Level | None = "warn" if repeated else None
@@ -122,10 +122,8 @@ def _is_harmless(danger: Danger, file: ChangedFile, number: int) -> bool:
     statement = " ".join(_TRAILING_COMMENT.sub("", line) for line in lines)
     if danger.unless and danger.unless.search(statement):
         return True
-    if danger.purpose is None:
-        return False
-    texts = (statement, _find_function_head(file, number))
-    return any(map(danger.purpose.search, texts))
+    texts = (statement, _find_function_head(file, number)) if danger.purpose else ()
+    return danger.purpose is not None and any(map(danger.purpose.search, texts))
 
 
 def _find_function_head(file: ChangedFile, number: int) -> str:
@@ -138,9 +136,7 @@ def _find_function_head(file: ChangedFile, number: int) -> str:
     return file.new_lines[function.start_point.row] if function is not None else ""
 
 
-def _is_in_comment_or_string(
-    file: ChangedFile, number: int, at: int, *, allow_string: bool
-) -> bool:
+def _is_not_code(file: ChangedFile, number: int, at: int, *, allow_string: bool) -> bool:
     """True inside a comment or, unless ``allow_string``, a string literal. ``at`` is a position in
     the line without its indentation."""
     root = read_sides(file)[1].root

@@ -184,11 +184,11 @@ def find_removed_names(change: Changeset) -> frozenset[str]:
     if len(gone_functions) * len(new_functions) > MOST_PAIRS:
         return frozenset()
     # A renamed function has nearly the same body.
-    new_bodies = [count_words(function.body) for function in new_functions]
+    bodies = [count_words(function.body) for function in new_functions]
     renamed = set()
     for function in gone_functions:
         body = count_words(function.body)
-        similar = (compute_similarity(body, other) >= _RENAMED_SIMILARITY for other in new_bodies)
+        similar = (compute_similarity(body, other) >= _RENAMED_SIMILARITY for other in bodies)
         if body.total() >= _FEWEST_WORDS and any(similar):
             renamed.add(function.name)
     # Short names such as "id" or "i" are declared too often to mean anything.

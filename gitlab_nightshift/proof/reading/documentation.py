@@ -56,8 +56,7 @@ def _parse_markdown(lines: list[str]) -> "list[Token]":
 
 
 def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """The line and the target of each link and image; for a reference link, its definition's
-    line."""
+    """Line and target of each link and image; for a reference link, its definition's line."""
     for token in _parse_markdown(lines):
         for inner in token.children or ():
             target = inner.attrGet("href") or inner.attrGet("src")
@@ -72,10 +71,9 @@ def _list_links(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 def _resolve_target(path: str, target: str) -> str:
     """The path of a link's target in the repository."""
-    link_path = unquote(urlsplit(target).path)
-    folder = "" if link_path.startswith("/") else posixpath.dirname(path)
-    joined = posixpath.join(folder, link_path.lstrip("/"))
-    return posixpath.normpath(joined) if link_path else path
+    link = unquote(urlsplit(target).path)
+    folder = "" if link.startswith("/") else posixpath.dirname(path)
+    return posixpath.normpath(posixpath.join(folder, link.lstrip("/"))) if link else path
 
 
 def _describe_broken_link(change: Changeset, path: str, target: str) -> str:

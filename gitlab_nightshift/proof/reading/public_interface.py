@@ -112,7 +112,6 @@ def _is_in_class(outer: str, last: str, side: Side, change: Changeset) -> bool:
 
 
 def _is_inherited(heading: str, name: str, change: Changeset) -> bool:
-    """True if a class that the heading names has a method of this name after the change."""
     return any(
         each.name == name
         and each.outer
@@ -233,8 +232,7 @@ def _find_private_names(side: Side) -> frozenset[str]:
     if side.language is None or side.language.name != "ruby":
         return frozenset()
     classes = (each for each in side.functions if each.is_class and each.body is not None)
-    names = (f"{each.qualified}.{name}" for each in classes for name in _list_hidden_methods(each))
-    return frozenset(names)
+    return frozenset(f"{c.qualified}.{name}" for c in classes for name in _list_hidden_methods(c))
 
 
 def _list_hidden_methods(group: Function) -> Iterator[str]:

@@ -56,8 +56,7 @@ def find_added_suppressions(change: Changeset, _context: Context) -> Iterator[Ru
                 added.append((file, each))
     removed = [*before.elements()]
     # Those with most rules come first: one with fewer is covered by more of the old ones.
-    added.sort(key=lambda pair: -len(pair[1].rules))
-    for file, each in added:
+    for file, each in sorted(added, key=lambda pair: -len(pair[1].rules)):
         wider = next((old for old in removed if _covers(old, each)), None)
         if wider is not None:
             removed.remove(wider)

@@ -223,8 +223,7 @@ def _find_rule(name: str, kind: str) -> Any:
 
 
 def _compare_parts(file: ChangedFile, name: str) -> str:
-    """The keys that differ, except those about the project itself in a lock file; "" without
-    any."""
+    """The keys that differ, without the project's own in a lock file; "" without any."""
     from gitlab_nightshift.policy.settings_parser import (  # few changes need its parsers
         UNREADABLE,
         list_changed_keys,
@@ -311,8 +310,7 @@ def _strip_whitespace(lines: Iterable[str], *, indented: bool) -> str:
 
 
 def _is_indentation_significant(file: ChangedFile) -> bool:
-    """True if indentation may be significant in this change: the parsed data differs, or cannot be
-    parsed."""
+    """True if indentation may be significant in this change: with it, the parsed data differs."""
     if not _INDENTED_FILES.search(file.path):
         return False
     old, new = (_parse_content(file.path, side or b"") for side in (file.old, file.new))

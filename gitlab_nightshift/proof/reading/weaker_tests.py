@@ -124,8 +124,8 @@ def _compare_versions(
     replaced, lost = _pair_replacements(lost, added, repeats=repeats)
     words = [word for each in added for word in each.key]
     text = " ".join([*(Counter(new.all_words) - Counter(old.all_words)), *words])
-    if repeats:  # one occurrence of a value may serve all assertions
-        text *= len(replaced) + len(lost)
+    # In a test of many cases, one occurrence of a value may serve all assertions: repeat it.
+    text *= len(replaced) + len(lost) if repeats else 1
     used: Counter[str] = Counter()
     for each, replacement in replaced:
         kept = _has_values(text, each, used) and not each.subjects & replacement.subjects
@@ -336,8 +336,8 @@ def _find_unreached_assertions(
 
 
 def _find_swallowed(node: Node, lines: set[int], fail_lines: set[int]) -> Iterator[tuple[str, int]]:
-    """The first assertion whose failure a handler hides, for each handler of a try statement.
-    ``fail_lines`` are those of calls such as ``fail()``, ``lines`` those of other assertions."""
+    """For each handler the first assertion whose failure it hides. ``fail_lines`` are those of
+    calls such as ``fail()``, ``lines`` those of other assertions."""
     tried = {*list_line_numbers(find_field(node, "body") or node)}
     for handler in node.named_children:
         handled = {*list_line_numbers(handler)}

@@ -71,7 +71,7 @@ def expand_command(command: str, read: ReadText, depth: int = 0) -> str:
 
 
 def _list_started(command: str, read: ReadText) -> list[str]:
-    """The lines of recipes and scripts that a command itself runs."""
+    """The lines of the recipes and scripts that a command runs."""
     lines: list[str] = []
     for match in _MAKE.finditer(command):
         text = "".join(map(read, ("GNUmakefile", "makefile", "Makefile")))
@@ -213,11 +213,10 @@ def prepare_request(
             _add_value(new_env, variable, value.format(**folders))
         # Arguments after "--" are for the tests, not for the runner.
         end = argv.index("--") if "--" in argv else len(argv)
-        dropped = options.dropped_words
-        argv = [word for index, word in enumerate(argv) if index > end or word not in dropped]
-        end = argv.index("--") if "--" in argv else len(argv)
+        own = [word for word in argv[:end] if word not in options.dropped_words]
+        argv = [*own, *argv[end:]]
         after = (n for n, word in enumerate(argv, 1) if Path(word).name == options.insert_after)
-        index = next(after, end)
+        index = next(after, len(own))
         argv[index:index] = [word.format(**folders) for word in options.words]
     return ReportRequest(command, tuple(argv), new_env, runners, scratch, checkout, time.time())
 

@@ -163,8 +163,7 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     all attempts, has to be confirmed by a second one."""
     if not base.has_combined:
         base.has_combined = True
-        choose = partial(choose_far_faults, inputs.code, inputs.rng)
-        base.combined = _find_useful_run(inputs, choose)
+        base.combined = _find_base_run(inputs, partial(choose_far_faults, inputs.code, inputs.rng))
     if base.combined is None:
         return report_unknown("no fault was found that the tests of the base notice")
     base_run = _drop_changed(inputs, base.combined)
@@ -188,12 +187,10 @@ def try_combined(inputs: CanaryInputs, base: BaseCanaries) -> Evidence:
     return evidence + _judge_combined(inputs, faults, in_change, steady, new)
 
 
-def _find_useful_run(
-    inputs: CanaryInputs, choose: Callable[[int], list[Fault]]
-) -> CombinedRun | None:
-    """A run of the base's suite that notices faults; ``choose`` draws at most so many. After a
+def _find_base_run(inputs: CanaryInputs, draw: Callable[[int], list[Fault]]) -> CombinedRun | None:
+    """A run of the base's suite that notices faults; ``draw`` chooses at most so many. After a
     useless run, others are drawn, or fewer. None if all runs are useless."""
-    faults = choose(MOST_FAULTS)
+    faults = draw(MOST_FAULTS)
     for _ in range(_MOST_COMBINED_RUNS):
         run = _run_on_base(inputs, faults)
         if run and run.outcome.noticed and not _is_cut_short(run.outcome, inputs.tests_before):
@@ -202,7 +199,7 @@ def _find_useful_run(
         # If nothing notices that many faults, draw others. But a few may hide one another, and one
         # may have ended the run: then draw fewer.
         try_others = is_green and len(faults) == MOST_FAULTS
-        faults = choose(MOST_FAULTS if try_others else max(len(faults) // _DIVISOR, 1))
+        faults = draw(MOST_FAULTS if try_others else max(len(faults) // _DIVISOR, 1))
     return None
 
 
@@ -223,7 +220,7 @@ def _drop_changed(inputs: CanaryInputs, combined: CombinedRun) -> CombinedRun | 
         fewer = _run_on_base(inputs, faults)
         if fewer is not None and fewer.outcome.noticed:
             return fewer
-    return _find_useful_run(inputs, partial(_choose_unchanged, inputs))
+    return _find_base_run(inputs, partial(_choose_unchanged, inputs))
 
 
 def _is_cut_short(outcome: SuiteOutcome, usual_tests: frozenset[str]) -> bool:

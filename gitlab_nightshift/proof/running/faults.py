@@ -32,7 +32,7 @@ KEPT = "\0kept\0"
 SWITCH = "\0switch\0"
 TEXT = "\0text\0"
 _LONGEST_SHOWN = 60
-_WORD = re.compile(r"\{(switch|text|kept|next)\}")
+_PLACEHOLDER = re.compile(r"\{(switch|text|kept|next)\}")
 
 
 @dataclass(frozen=True)
@@ -119,36 +119,29 @@ def mutate(
     kept = read_text(node)
     on = {"switch": templates.on, "text": templates.text_on, "kept": kept, "next": other}
     markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
-    plain, switched = (
-        _WORD.sub(lambda word, words=words: words[word[1]], template)  # type: ignore[misc]
-        for words in (on, markers)
-    )
-    shown = " ".join(kept.split())
-    shown = shown[:_LONGEST_SHOWN] + "…" * (len(shown) > _LONGEST_SHOWN)
-    return Mutation(node, f"`{shown}` {what}", plain, switched, by_value)
+    plain = _PLACEHOLDER.sub(lambda match: on[match[1]], template)
+    switched = _PLACEHOLDER.sub(lambda match: markers[match[1]], template)
+    code = " ".join(kept.split())
+    excerpt = code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
+    return Mutation(node, f"`{excerpt}` {what}", plain, switched, by_value)
 
 
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
     """The same fault in another version of the file; None if its function is gone, was changed, or
     occurs twice."""
-    home = next((each for each in before.functions if _holds(each, fault)), None)
-    if home is None:
+    function = next((each for each in before.functions if _contains_fault(each, fault)), None)
+    if function is None:
         return None
-    same = [each for each in after.functions if _is_same(each, home)]
-    if len(same) != 1 or sum(_is_same(each, home) for each in before.functions) != 1:
+    same = [each for each in after.functions if _is_same(each, function)]
+    if len(same) != 1 or sum(_is_same(each, function) for each in before.functions) != 1:
         return None
-    offset = same[0].node.start_byte - home.node.start_byte
-    lines = same[0].node.start_point[0] - home.node.start_point[0]
-    return replace(
-        fault,
-        path=after.path,
-        line=fault.line + lines,
-        start=fault.start + offset,
-        end=fault.end + offset,
-    )
+    offset = same[0].node.start_byte - function.node.start_byte
+    line = fault.line + same[0].node.start_point[0] - function.node.start_point[0]
+    start, end = fault.start + offset, fault.end + offset
+    return replace(fault, path=after.path, line=line, start=start, end=end)
 
 
-def _holds(function: Function, fault: Fault) -> bool:
+def _contains_fault(function: Function, fault: Fault) -> bool:
     node = function.node
     return (
         not function.is_class
@@ -181,20 +174,20 @@ INTERPOLATIONS = TABLE.get_words("interpolations")
 _SKIPPED = TABLE.get_words("skipped")
 _LOOPS = TABLE.get_words("loops")
 _ENDS = TABLE.get_words("ends")
-_KEYED = TABLE.get_words("keyed")
+_KEYED_VALUES = TABLE.get_words("keyed")
 _MESSAGES = TABLE.get_pattern("messages")
 _ERRORS = TABLE.get_pattern("errors")
 _MESSAGE_NAMES = TABLE.get_pattern("message_names")
 _MESSAGE_FUNCTIONS = TABLE.get_pattern("message_functions")
-_NEVER = TABLE.get_pattern("never")
+_NEVER_TAKEN = TABLE.get_pattern("never")
 _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_expression"))
-_NAMED = frozenset(
+_NAMED_VALUES = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
 )
 # Nodes that a return statement leaves. In Ruby it leaves the method around a block.
-_OWNERS = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}
-_DEEPEST = 150  # depth of nodes: a chain of thousands of operators would take minutes
-_RUST_TEXTS = ("Debug", "Display")  # traits whose functions build messages
+_FUNCTION_NODES = (LAMBDAS | FUNCTIONS) - {"block", "do_block", "case_block"}
+_DEEPEST_NODE = 150  # depth of nodes: a chain of thousands of operators would take minutes
+_RUST_MESSAGE_TRAITS = ("Debug", "Display")  # traits whose functions build messages
 _LOCALS = ("local_variable_declaration", "local_declaration_statement")
 _CONSTANT_WORDS = frozenset(("final", "const"))
 
@@ -216,19 +209,19 @@ def is_excluded(side: Side, function: Function) -> bool:
     """True for classes, tests, and functions that build messages, and in Rust for ``const`` and
     ``unsafe`` functions."""
     marks = " ".join([*function.marks, *(mark for each in function.outer for mark in each.marks)])
-    tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
-    marked = side.language is not None and side.language.test_marks
+    in_tests = any(each.node.type == "mod_item" and each.name == "tests" for each in function.outer)
+    test_marks = side.language.test_marks if side.language is not None else None
     # A const function runs while compiling, without the environment that has the switches.
     modifiers = (read_text(each) for each in function.node.children if "modifiers" in each.type)
     words = {*" ".join(modifiers).split()} if function.node.type == "function_item" else set()
     return (
         function.is_class
         or function.body is None
-        or tests
+        or in_tests
         or "cfg(test)" in marks
-        or bool(marked and any(marked.search(mark) for mark in function.marks))
+        or bool(test_marks and any(map(test_marks.search, function.marks)))
         or _MESSAGE_FUNCTIONS.search(function.name) is not None
-        or any(each.name.split()[-1] in _RUST_TEXTS for each in function.outer)
+        or any(each.name.split()[-1] in _RUST_MESSAGE_TRAITS for each in function.outer)
         or bool({"const", "unsafe"} & words)
     )
 
@@ -237,7 +230,7 @@ def list_places(function: Function) -> Iterator[Place]:
     """The nodes of a function's body in source order."""
     if function.body is None:
         return
-    owner = function.body if function.body.type in _OWNERS else function.node
+    owner = function.body if function.body.type in _FUNCTION_NODES else function.node
     loops = (each for each in walk(function.body) if _is_loop(each))
     headers = (read_text(each).split("\n")[0].split("{")[0] for each in loops)
     counted = frozenset(name for header in headers for name in re.findall(r"\w+", header))
@@ -247,10 +240,10 @@ def list_places(function: Function) -> Iterator[Place]:
         place = stack.pop()
         node = place.node
         yield place
-        if place.depth < _DEEPEST:
+        if place.depth < _DEEPEST_NODE:
             looping = place.looping or (_is_loop(node) and not _has_counter(node))
-            for child in reversed(_list_entered(node)):
-                owner = child if child.type in _OWNERS else place.owner
+            for child in reversed(_list_mutable_children(node)):
+                owner = child if child.type in _FUNCTION_NODES else place.owner
                 stack.append(Place(child, looping, owner, place.depth + 1, place.counted))
 
 
@@ -270,8 +263,8 @@ def _has_counter(loop: Node) -> bool:
 def is_message(node: Node) -> bool:
     """True for a call that prints a message for people, or builds an error."""
     if node.type in _CREATED:
-        made = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
-        return _ERRORS.search(read_text(made)) is not None
+        created = find_field(node, "constructor", "type") or next(iter(list_children(node)), None)
+        return _ERRORS.search(read_text(created)) is not None
     names = [link.name.rstrip("!") for link in read_chain(node)] if node.type in CALLS else []
     return (
         any(_MESSAGES.search(name) for name in names)
@@ -280,7 +273,7 @@ def is_message(node: Node) -> bool:
     )
 
 
-def _list_entered(node: Node) -> list[Node]:
+def _list_mutable_children(node: Node) -> list[Node]:
     """The children in which faults may be planted."""
     children = [each for each in list_children(node) if each.type not in _SKIPPED]
     if is_message(node) or _is_for_people(node) or node.type in RAISING:
@@ -292,44 +285,44 @@ def _list_entered(node: Node) -> list[Node]:
         return [each for each in children if each.type in TEXTS or each.type in INTERPOLATIONS]
     if _is_loop(node):
         return [find_field(node, "body") or children[-1]] if children else []
-    if node.type in _KEYED:
+    if node.type in _KEYED_VALUES:
         return children[1:]
     if is_never(node):
         return [each for each in children if each == find_field(node, "alternative")]
-    return _drop_dead(children) if node.type in BLOCKS else children
+    return _drop_dead_code(children) if node.type in BLOCKS else children
 
 
 def _is_for_people(node: Node) -> bool:
     """True for a named value that is a message for people, by its name."""
-    if node.type not in _KEYED | _NAMED:
+    if node.type not in _KEYED_VALUES | _NAMED_VALUES:
         return False
     name = find_field(node, "name", "key", "left", "pattern") or node.named_child(0)
     return _MESSAGE_NAMES.search(read_text(name).strip("\"'`: ")) is not None
 
 
-def _drop_dead(statements: list[Node]) -> list[Node]:
+def _drop_dead_code(statements: list[Node]) -> list[Node]:
     """The statements up to the first one that ends the block."""
-    for at, each in enumerate(statements):
-        inner = list_children(each)
-        plain = each.type == "expression_statement" and len(inner) == 1
-        if (inner[0] if plain else each).type in _ENDS:
-            return statements[: at + 1]
+    for number, statement in enumerate(statements, 1):
+        children = list_children(statement)
+        wraps = statement.type == "expression_statement" and len(children) == 1
+        if (children[0] if wraps else statement).type in _ENDS:
+            return statements[:number]
     return statements
 
 
 def find_condition(branch: Node) -> Node | None:
     """The condition of a branch, without parentheses."""
-    found = find_field(branch, "condition")
-    if found is None and branch.type in ("conditional_expression", "if_clause"):
+    condition = find_field(branch, "condition")
+    if condition is None and branch.type in ("conditional_expression", "if_clause"):
         children = list_children(branch)
-        at = 1 if branch.type == "conditional_expression" else 0
-        found = children[at] if len(children) > at else None
-    return unwrap_parentheses(found) if found else None
+        index = 1 if branch.type == "conditional_expression" else 0
+        condition = children[index] if len(children) > index else None
+    return unwrap_parentheses(condition) if condition else None
 
 
 def is_never(branch: Node) -> bool:
     """True for a branch that no test takes, by its condition, such as ``__name__ == …``."""
-    return branch.type in BRANCHES and bool(_NEVER.search(read_text(find_condition(branch))))
+    return branch.type in BRANCHES and bool(_NEVER_TAKEN.search(read_text(find_condition(branch))))
 
 
 def unwrap_parentheses(node: Node) -> Node:

@@ -115,11 +115,9 @@ def _refute(subject: EvidenceSubject, finding: Finding, evidence: Evidence) -> s
         names = {(test.path, test.qualified) for test in _find_tests(subject, finding)}
         return "But it failed when it should." if names & {*evidence.proven} else ""
     if finding.name in REFUTED_BY_CANARIES:
-        names_of_canaries = {name for name, _ in evidence.canaries}
-        by_test = [
-            {name for name in names_of_canaries if is_reported_as(name, test)}
-            for test in _find_tests(subject, finding)
-        ]
+        noticing = {name for name, _ in evidence.canaries}
+        tests = _find_tests(subject, finding)
+        by_test = [{name for name in noticing if is_reported_as(name, test)} for test in tests]
         # A deleted file needs canaries of all its tests; a line has a test on each side.
         has_canaries = all(by_test) if finding.line == 0 else any(by_test)
         if has_canaries and _is_still_noticed(evidence, set().union(*by_test)):

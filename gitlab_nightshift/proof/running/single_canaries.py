@@ -37,7 +37,6 @@ from gitlab_nightshift.proof.running.trial import (
     TrialCheckout,
     build_environment,
     is_any_reported,
-    is_reported_as,
     plant,
 )
 from gitlab_nightshift.proof.syntax.definitions import Test
@@ -45,7 +44,7 @@ from gitlab_nightshift.records.verdicts import CheckOutcome
 from gitlab_nightshift.registry.flag_registry import Level
 
 MOST_CANARIES = 10  # with twelve or more, an experiment found no more cheats
-SHARE = 1.5  # of the suite's duration: the time to look for canaries
+MOST_TIME_SHARE = 1.5  # of the suite's duration, in which canaries are looked for
 FEWEST_TRIES, MOST_TRIES = 14, 20  # faults that are tried however long that takes, and at most
 LONG_S, FEWEST_LONG_TRIES = 3.0, 6  # the fewest tries, if each takes more than so many seconds
 IN_JOB = {"CI": "1"}  # as in a job: a test that is skipped there protects nobody
@@ -104,21 +103,21 @@ def find_canaries(
     if planted is None:
         return FoundCanaries(None, ())
     trial.check_out(planted.tree)
-    found: list[Canary] = []
-    spent: list[float] = []
+    canaries: list[Canary] = []
+    spent_s: list[float] = []  # by each try
     for fault in faults:
-        long = bool(spent) and statistics.median(spent) > LONG_S
-        fewest = FEWEST_LONG_TRIES if long else FEWEST_TRIES
-        late = len(spent) >= fewest and sum(spent) > usual_s * SHARE
-        if late or len(spent) >= MOST_TRIES or trial.checkout.compute_left_s() <= 0:
+        are_long = bool(spent_s) and statistics.median(spent_s) > LONG_S
+        fewest = FEWEST_LONG_TRIES if are_long else FEWEST_TRIES
+        is_late = len(spent_s) >= fewest and sum(spent_s) > usual_s * MOST_TIME_SHARE
+        if is_late or len(spent_s) >= MOST_TRIES or trial.checkout.compute_left_s() <= 0:
             break
         outcome = _run_with(trial, planted, fault, planted.run)
-        spent.append(outcome.duration_s)
-        own_failed = is_any_reported(outcome.failed, tests)
-        if outcome.noticed and (own_failed or not planted.run.reports):
-            found.append(Canary(fault, outcome.failed))
-    few = sorted(found, key=lambda canary: len(canary.found_by))
-    chosen = dict.fromkeys(take_in_turn([list(_spread_over_tests(few)), few]))
+        spent_s.append(outcome.duration_s)
+        by_tests = is_any_reported(outcome.failed, tests) or not planted.run.reports
+        if outcome.noticed and by_tests:
+            canaries.append(Canary(fault, outcome.failed))
+    rarest = sorted(canaries, key=lambda canary: len(canary.found_by))
+    chosen = dict.fromkeys(take_in_turn([list(_spread_over_tests(rarest)), rarest]))
     return FoundCanaries(planted, tuple(chosen)[:MOST_CANARIES])
 
 
@@ -156,17 +155,17 @@ def judge_canaries(
     trial.check_out(planted.tree)
     judged = [_judge(trial, planted, canary, in_change[canary.fault]) for canary in canaries]
     if planted.run.narrow:
-        judged = _look_elsewhere(trial, planted, judged, in_change)
-    kept = next((each for each in judged if each.still_noticed and not each.elsewhere), None)
+        judged = _try_whole_suite(trial, planted, judged, in_change)
+    noticed = next((each for each in judged if each.still_noticed and not each.elsewhere), None)
     judged = _try_old_product(trial, subject, tests, judged)
-    if kept is not None:
+    if noticed is not None:
         # Tests that notice a fault behind its switch, but not without one, detect the switch.
-        fault = in_change[kept.canary.fault]
+        fault = in_change[noticed.canary.fault]
         trial.check_out(trial.checkout.build_faulty(subject.tree, [fault]))
         outcome = trial.repeat(planted.run, IN_JOB)
         if outcome.ended and not outcome.red:
-            blind = replace(kept, still_noticed=False)
-            judged = [blind if each == kept else each for each in judged]
+            missed = replace(noticed, still_noticed=False)
+            judged = [missed if each == noticed else each for each in judged]
     return _confirm(trial, base, judged)
 
 
@@ -175,52 +174,53 @@ def _confirm(
 ) -> list[JudgedCanary]:
     """Drop lost canaries that the same tests do not notice on the base again: flaky tests do not
     count."""
-    found = list(judged)
+    confirmed = list(judged)
     for _ in range(CONFIRMATIONS):
-        if base.planted is None or not any(map(_is_missed, found)):
+        if base.planted is None or not any(map(_is_missed, confirmed)):
             break
         trial.check_out(base.planted.tree)
-        without = trial.repeat(base.planted.run, _build_env(base.planted))
-        again = [_repeat(trial, base.planted, each, without) for each in found]
-        found = [each for each in again if each is not None]
-    return found
+        faultless = trial.repeat(base.planted.run, _build_env(base.planted))
+        repeated = [_repeat_on_base(trial, base.planted, each, faultless) for each in confirmed]
+        confirmed = [each for each in repeated if each is not None]
+    return confirmed
 
 
-def _is_missed(each: JudgedCanary) -> bool:
+def _is_missed(judged: JudgedCanary) -> bool:
     """True if no test notices a canary any more, or a test that noticed it misses it."""
-    return each.still_noticed is False or bool(each.silent)
+    return judged.still_noticed is False or bool(judged.silent)
 
 
-def _repeat(
-    trial: Trial, planted: PlantedTree, each: JudgedCanary, without: SuiteOutcome
+def _repeat_on_base(
+    trial: Trial, planted: PlantedTree, judged: JudgedCanary, faultless: SuiteOutcome
 ) -> JudgedCanary | None:
     """A missed canary after another run on the base; None if the same tests do not notice it there
-    again. ``without`` is the run without a fault: tests that fail in it notice nothing."""
-    if not _is_missed(each):
-        return each
-    again = _run_with(trial, planted, each.canary.fault, planted.run)
-    steady = each.canary.found_by & again.failed - without.failed
-    if not steady and (each.canary.found_by or without.red or not again.noticed):
+    again. Tests that fail in the ``faultless`` run notice nothing."""
+    if not _is_missed(judged):
+        return judged
+    canary = judged.canary
+    outcome = _run_with(trial, planted, canary.fault, planted.run)
+    steady = canary.found_by & outcome.failed - faultless.failed
+    if not steady and (canary.found_by or faultless.red or not outcome.noticed):
         return None
-    return replace(each, silent=each.silent & steady)
+    return replace(judged, silent=judged.silent & steady)
 
 
 def _judge(trial: Trial, planted: PlantedTree, canary: Canary, fault: Fault) -> JudgedCanary:
     if fault not in planted.numbers or trial.checkout.compute_left_s() <= 0:
         return JudgedCanary(canary, None)
-    return _read_judgement(canary, _run_with(trial, planted, fault, planted.run))
+    return _judge_outcome(canary, _run_with(trial, planted, fault, planted.run))
 
 
-def _read_judgement(canary: Canary, outcome: SuiteOutcome) -> JudgedCanary:
+def _judge_outcome(canary: Canary, outcome: SuiteOutcome) -> JudgedCanary:
     silent = (canary.found_by & outcome.ran) - outcome.failed
     if outcome.noticed and (outcome.failed or not canary.found_by):
-        moved = outcome.failed - canary.found_by
-        return JudgedCanary(canary, True, frozenset() if moved else silent, outcome.failed)
-    died = outcome.red and not canary.found_by & outcome.ran
-    return JudgedCanary(canary, None if died or not outcome.ended else False, silent)
+        by_others = outcome.failed - canary.found_by
+        return JudgedCanary(canary, True, frozenset() if by_others else silent, outcome.failed)
+    crashed = outcome.red and not canary.found_by & outcome.ran
+    return JudgedCanary(canary, None if crashed or not outcome.ended else False, silent)
 
 
-def _look_elsewhere(
+def _try_whole_suite(
     trial: Trial,
     planted: PlantedTree,
     judged: Sequence[JudgedCanary],
@@ -229,18 +229,18 @@ def _look_elsewhere(
     """Try the canaries that the chosen tests miss on the whole suite."""
     if all(each.still_noticed is not False for each in judged):
         return list(judged)
-    whole, _ = trial.find_whole_run(_build_env(planted))
-    found: list[JudgedCanary] = []
+    whole_run, _ = trial.find_whole_run(_build_env(planted))
+    results: list[JudgedCanary] = []
     for each in judged:
         if each.still_noticed is not False:
-            found.append(each)
-        elif whole is None:
-            found.append(JudgedCanary(each.canary, None, each.silent))
+            results.append(each)
+        elif whole_run is None:
+            results.append(JudgedCanary(each.canary, None, each.silent))
         else:
-            outcome = _run_with(trial, planted, in_change[each.canary.fault], whole)
+            outcome = _run_with(trial, planted, in_change[each.canary.fault], whole_run)
             noticed = outcome.noticed if outcome.ended else None
-            found.append(replace(each, still_noticed=noticed, elsewhere=True))
-    return found
+            results.append(replace(each, still_noticed=noticed, elsewhere=True))
+    return results
 
 
 def _try_old_product(
@@ -255,8 +255,8 @@ def _try_old_product(
     if planted is None:
         return list(judged)
     tried = (_judge(trial, planted, each.canary, each.canary.fault) for each in lost)
-    found = {each.canary: each for each in tried if each.still_noticed}
-    return [found.get(each.canary, each) for each in judged]
+    noticed = {each.canary: each for each in tried if each.still_noticed}
+    return [noticed.get(each.canary, each) for each in judged]
 
 
 def _run_with(trial: Trial, planted: PlantedTree, fault: Fault, run: TestRun) -> SuiteOutcome:
@@ -273,12 +273,11 @@ def _list_runs(trial: Trial, tests: Sequence[Test]) -> tuple[RunTests, ...]:
 
     def run_passing(planted: PlantedTree) -> tuple[TestRun | None, str]:
         env = _build_env(planted)
-        run, printed = trial.find_run(list_focused(trial, tests), env)
-        failed = trial.failed
-        left = [test for test in tests if not any(is_reported_as(name, test) for name in failed)]
-        if run is None and 0 < len(left) < len(tests):
-            run, _ = trial.find_run(list_focused(trial, left), env)
-        return run, printed
+        run, output = trial.find_run(list_focused(trial, tests), env)
+        passing = [test for test in tests if not is_any_reported(trial.failed, [test])]
+        if run is None and 0 < len(passing) < len(tests):
+            run, _ = trial.find_run(list_focused(trial, passing), env)
+        return run, output
 
     return run_passing, lambda planted: trial.find_whole_run(_build_env(planted))
 
@@ -288,11 +287,11 @@ def list_focused(trial: Trial, tests: Sequence[Test]) -> Iterator[FocusedCommand
     folder = trial.checkout.folder
     project = ProjectTests(trial.checkout.commands, lambda path: (folder / path).exists())
     for language in dict.fromkeys(test.language.name for test in tests):
-        mine = [test for test in tests if test.language.name == language]
-        files = tuple(dict.fromkeys(test.path for test in mine))
-        names = tuple(dict.fromkeys(test.name for test in mine))
-        few = len(mine) <= MOST_TESTS
-        qualified = tuple((t.path, t.qualified) for t in mine) if few else ()
+        in_language = [test for test in tests if test.language.name == language]
+        files = tuple(dict.fromkeys(test.path for test in in_language))
+        names = tuple(dict.fromkeys(test.name for test in in_language))
+        qualified = tuple((test.path, test.qualified) for test in in_language)
+        qualified = qualified if len(qualified) <= MOST_TESTS else ()
         chosen = SelectedTests(files, names, qualified)
         yield from build_focused_commands(language, chosen, project)
 
@@ -367,16 +366,15 @@ def report_unknown(why: str) -> Evidence:
 def fail_unknown(inputs: CanaryInputs, why: str) -> Evidence:
     """The check if nothing is known because of the change: a night fails, people are warned."""
     level: Level = "warn" if inputs.subject.context.by_people else "fail"
-    found = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
-    return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, found)
+    findings = raise_flag(FLAG, inputs.subject.context, "", f"{why[0].upper()}{why[1:]}.", level)
+    return report_check(TITLE, CheckOutcome.NOT_CHECKED, why, findings)
 
 
 def judge_singles(inputs: CanaryInputs, judged: Sequence[JudgedCanary]) -> Evidence:
     """Judge canaries that were tried one at a time; record which tests noticed each."""
-    noticed = tuple(NoticedFault(e.canary.fault.by_value, e.noticed_by) for e in judged)
+    noticed = tuple(NoticedFault(each.canary.fault.by_value, each.noticed_by) for each in judged)
     by_test = [(name, each.still_noticed) for each in judged for name in each.canary.found_by]
-    seen = Evidence(canaries=tuple(by_test), noticed=noticed)
-    return seen + judge_noticed(inputs, judged)
+    return Evidence(canaries=tuple(by_test), noticed=noticed) + judge_noticed(inputs, judged)
 
 
 def judge_noticed(
@@ -401,8 +399,8 @@ def judge_noticed(
         text += f", but not by {format_tests(frozenset(silent))}"
         if len(silent) >= FEWEST_SILENT and not inputs.subject.context.by_people:
             return refuse(inputs.subject, TITLE, FLAG, f"{text}.")
-        found = raise_flag(FLAG, inputs.subject.context, "", f"{text}.", "warn")
-        return report_check(TITLE, CheckOutcome.UNDECIDED, text, found)
+        findings = raise_flag(FLAG, inputs.subject.context, "", f"{text}.", "warn")
+        return report_check(TITLE, CheckOutcome.UNDECIDED, text, findings)
     return report_check(TITLE, CheckOutcome.PASSED, f"{text} (a sample, no proof)")
 
 

@@ -20,9 +20,9 @@ from gitlab_nightshift.proof.syntax.nodes import list_children
 
 _KEYS = ("switch", "text", "before", "after")
 _COLORS = re.compile(r"\x1b\[[\d;]*m")
-_NAMED = re.compile(r"[^\s:'\"(\[]*\Z")
+_PATH_END = re.compile(r"[^\s:'\"(\[]*\Z")
 LONGEST_PATH = 300  # characters of a file's folder in a compiler's output
-_LONGEST_FAULT = 40  # lines of the code that a fault replaces; a compiler may name any of them
+_MOST_LINES = 40  # lines of the code that a fault replaces; a compiler may name any of them
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class _Switch:
     """How a file checks switches: the table of its language (``languages/README.md``), filled in.
 
     ``call`` and ``text`` are the expressions for SWITCH and TEXT. ``before`` is helper code for the
-    ``place``: an offset in the file, and what goes in front of the code and behind it. ``after`` is
-    helper code for the end of the file, ``helper`` the path and text of a new file. ``unchecked``
-    is a comment that turns off type checking, or "".
+    ``place``: an offset in the file, and the joints in front of the code and behind it. ``after``
+    is helper code for the end of the file, ``helper`` the path and text of a new file.
+    ``unchecked`` is a comment that turns off type checking, or "".
     """
 
     call: str
@@ -63,24 +63,24 @@ def write_switched_files(
     its own; of two that overlap otherwise, only the first is written. Faults that break the syntax
     are left out.
     """
-    numbered = {fault: number for number, fault in enumerate(dict.fromkeys(faults), 1)}
+    numbers = {fault: number for number, fault in enumerate(dict.fromkeys(faults), 1)}
     by_path: dict[str, list[Fault]] = {}
-    for fault in numbered:
+    for fault in numbers:
         by_path.setdefault(fault.path, []).append(fault)
     files: dict[str, bytes] = {}
-    numbers: dict[Fault, int] = {}
-    for path, found in by_path.items():
+    written: dict[Fault, int] = {}
+    for path, in_file in by_path.items():
         side = Side(path, read(path))
         switch = _find_switch(side, variable)
         if switch is None:
             continue
-        if kept := _keep_readable(side, _keep_nested(found), numbered, switch):
-            written = _write(side.source, kept, numbered, switch)
-            files[path] = _disable_type_check(written, switch.unchecked)
-            numbers |= {fault: numbered[fault] for fault in kept}
+        if kept := _keep_readable(side, _keep_nested(in_file), numbers, switch):
+            source = _write_switches(side.source, kept, numbers, switch)
+            files[path] = _disable_type_check(source, switch.unchecked)
+            written |= {fault: numbers[fault] for fault in kept}
             if switch.helper:
                 files[switch.helper[0]] = switch.helper[1].encode()
-    return SwitchedFiles(files, numbers)
+    return SwitchedFiles(files, written)
 
 
 def write_faulty_file(fault: Fault, source: bytes) -> bytes:
@@ -121,10 +121,10 @@ def find_refused_faults(faults: Sequence[Fault], output: str) -> tuple[Fault, ..
     output = _COLORS.sub("", output)
     paths = dict.fromkeys(fault.path for fault in faults)
     for path in paths:
-        here = [fault for fault in faults if fault.path == path]
+        in_file = [fault for fault in faults if fault.path == path]
         for line in _list_named_lines(path, output, paths.keys() - {path}):
-            above = [fault.line for fault in here if line - _LONGEST_FAULT < fault.line <= line]
-            refused += [fault for fault in here if above and fault.line == max(above)]
+            above = [fault.line for fault in in_file if line - _MOST_LINES < fault.line <= line]
+            refused += [fault for fault in in_file if above and fault.line == max(above)]
     return tuple(dict.fromkeys(refused))
 
 
@@ -133,15 +133,15 @@ def _list_named_lines(path: str, output: str, others: Set[str]) -> list[int]:
     the file's, or the other way round."""
     # Search for the plain name first, then match backwards: an output may be one long word.
     pattern = re.compile(rf"{re.escape(basename(path))}(?::\[?|\()(\d{{1,7}})")
-    found: list[int] = []
+    numbers: list[int] = []
     for match in pattern.finditer(output):
-        before = _NAMED.search(output, max(match.start() - LONGEST_PATH, 0), match.start())
-        name = (before[0] if before else "") + basename(path)
+        folder = _PATH_END.search(output, max(match.start() - LONGEST_PATH, 0), match.start())
+        name = (folder[0] if folder else "") + basename(path)
         name = name.removeprefix("./")
-        named, rooted = "/" + name.lstrip("/"), "/" + path
-        if name not in others and (named.endswith(rooted) or rooted.endswith(named)):
-            found.append(int(match[1]))
-    return found
+        printed, expected = "/" + name.lstrip("/"), "/" + path
+        if name not in others and (printed.endswith(expected) or expected.endswith(printed)):
+            numbers.append(int(match[1]))
+    return numbers
 
 
 # --- one file -------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def _find_switch(side: Side, variable: str) -> _Switch | None:
     if not table or side.root is None:
         return None
     # A name for each file: those of a package, or of a bundle, may share one scope.
-    own = "" if table.get("shared") else f"_{zlib.crc32(side.path.encode()):x}"
-    words = {"variable": variable, "name": f"zz_{variable}{own}"}
+    suffix = "" if table.get("shared") else f"_{zlib.crc32(side.path.encode()):x}"
+    words = {"variable": variable, "name": f"zz_{variable}{suffix}"}
     words["reached"] = build_reached_name(variable)
     helper = None
     if "helper" in table:
@@ -179,8 +179,8 @@ def _expand(template: str, words: Mapping[str, str]) -> str:
 def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | None:
     """The place for ``before``: its offset, and the texts that join it to the code on both sides.
 
-    It is behind what must come first (docstrings, ``__future__``, inner attributes), in front of a
-    simple statement, or on an empty line or a comment. None if there is no such place.
+    It is after the code that must come first (docstrings, ``__future__``, inner attributes), in
+    front of a simple statement, or on an empty line or a comment. None if there is no such place.
     """
     joint = table.get("joint", "")
     place = (0, "", joint) if "always" in table else None
@@ -198,18 +198,18 @@ def _find_place(side: Side, table: Mapping[str, Any]) -> tuple[int, str, str] | 
 
 
 def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
-    """The start of the last line without code. A comment on the first two lines is none: it may
-    declare the encoding (PEP 263), or the program of a script."""
+    """The start of the last line without code. Comments on the first two lines do not count: they
+    may declare the encoding (PEP 263), or the program of a script."""
     lines = head.splitlines(keepends=True)
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at].strip()
-        if (not line and lines[at].endswith(b"\n")) or (at > 1 and line.startswith(b"#")):
-            return (sum(map(len, lines[:at])), "", "  ")
+    for index in range(len(lines) - 1, -1, -1):
+        line = lines[index].strip()
+        if (not line and lines[index].endswith(b"\n")) or (index > 1 and line.startswith(b"#")):
+            return (sum(map(len, lines[:index])), "", "  ")
     return None
 
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
-    """The faults with a switch; of two that cross without nesting, only the first."""
+    """The faults with a switch; of two that overlap without nesting, only the first."""
     switched = [fault for fault in faults if fault.switched]
     if not _has_crossing(switched):
         return switched
@@ -221,15 +221,15 @@ def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
 
 
 def _has_crossing(faults: Sequence[Fault]) -> bool:
-    """True if two of the faults overlap without nesting; by one pass over the sorted spans, as to
-    compare each of hundreds with each would take long."""
-    around: list[int] = []
+    """True if two of the faults overlap without nesting. One pass over the sorted spans: comparing
+    each of hundreds with each would take long."""
+    ends: list[int] = []  # of the spans around the current one
     for fault in sorted(faults, key=lambda fault: (fault.start, -fault.end)):
-        while around and around[-1] <= fault.start:
-            around.pop()
-        if around and around[-1] < fault.end:
+        while ends and ends[-1] <= fault.start:
+            ends.pop()
+        if ends and ends[-1] < fault.end:
             return True
-        around.append(fault.end)
+        ends.append(fault.end)
     return False
 
 
@@ -243,18 +243,19 @@ def _keep_readable(
     side: Side, faults: list[Fault], numbers: Mapping[Fault, int], switch: _Switch
 ) -> list[Fault]:
     """The faults with which the file still parses, found by bisection."""
-    if not faults or _parses(side, _write(side.source, faults, numbers, switch)):
+    if not faults or _still_parses(side, _write_switches(side.source, faults, numbers, switch)):
         return faults
     if len(faults) == 1:
         return []
-    half = len(faults) // 2
-    parts = [_keep_readable(side, part, numbers, switch) for part in (faults[:half], faults[half:])]
-    both = [*parts[0], *parts[1]]
-    together = _parses(side, _write(side.source, both, numbers, switch))
-    return both if together else max(parts, key=len)
+    middle = len(faults) // 2
+    halves = (faults[:middle], faults[middle:])
+    first, second = (_keep_readable(side, half, numbers, switch) for half in halves)
+    both = [*first, *second]
+    together = _still_parses(side, _write_switches(side.source, both, numbers, switch))
+    return both if together else max(first, second, key=len)
 
 
-def _parses(side: Side, source: bytes) -> bool:
+def _still_parses(side: Side, source: bytes) -> bool:
     root = Side(side.path, source).root
     before = _count_errors(side.root) if side.root else 0
     return root is not None and _count_errors(root) <= before
@@ -264,33 +265,35 @@ def _count_errors(root: Node) -> int:
     if not root.has_error:
         return 0
     # Only branches with errors: visiting every node takes longer than parsing the file.
-    found, stack = 0, [root]
+    count, stack = 0, [root]
     while stack:
         node = stack.pop()
-        found += node.is_error or node.is_missing
+        if node.is_error or node.is_missing:
+            count += 1
         stack.extend(child for child in node.children if child.has_error or child.is_missing)
-    return found
+    return count
 
 
-def _write(
+def _write_switches(
     source: bytes, faults: Sequence[Fault], numbers: Mapping[Fault, int], switch: _Switch
 ) -> bytes:
     """The file with all these faults behind their switches."""
     ordered = sorted(faults, key=lambda fault: (fault.start, -fault.end, numbers[fault]))
-    own = [numbers[fault] for fault in ordered]
-    low, high = (str(number) for number in (min(own, default=0), max(own, default=0) + 1))
-    at, joint_before, joint_after = switch.place or (0, "", "")
-    helper = _expand(switch.before, {"low": low, "high": high}) if switch.place else ""
-    pieces = [source[:at], f"{joint_before}{helper}{joint_after}".encode()]
-    pieces.append(_render(source, at, len(source), ordered, numbers, switch))
+    in_file = [numbers[fault] for fault in ordered]
+    low, high = min(in_file, default=0), max(in_file, default=0) + 1
+    offset, joint_before, joint_after = switch.place or (0, "", "")
+    bounds = {"low": str(low), "high": str(high)}
+    helper = _expand(switch.before, bounds) if switch.place else ""
+    pieces = [source[:offset], f"{joint_before}{helper}{joint_after}".encode()]
+    pieces.append(_render(source, offset, len(source), ordered, numbers, switch))
     if switch.after:
         pieces += [b"" if source.endswith(b"\n") else b"\n", switch.after.encode()]
     return b"".join(pieces)
 
 
 def _disable_type_check(source: bytes, mark: str) -> bytes:
-    """Make the first line a comment that turns off type checking (``mark``): with a switch, a
-    condition no longer narrows a type. The old first line goes in front of the second one; if it
+    """Make the first line a comment that turns off type checking (``mark``), as a condition with a
+    switch no longer narrows a type. The old first line goes in front of the second one; if it
     cannot, nothing changes."""
     # TypeScript obeys the comment only above all code (release notes of 3.7, "@ts-nocheck").
     first, newline, rest = source.partition(b"\n")
@@ -317,18 +320,16 @@ def _render(
     """The bytes ``start`` to ``end`` of the source, with the faults in them behind their switches.
     Faults are sorted by their start, an outer one before those inside it."""
     pieces: list[bytes] = []
-    at = start
-    rest = list(faults)
-    while rest:
-        fault = rest.pop(0)
-        inside = 0
-        while inside < len(rest) and rest[inside].start < fault.end:
-            inside += 1
-        kept = _render(source, fault.start, fault.end, rest[:inside], numbers, switch)
-        rest = rest[inside:]
+    position = start
+    remaining = list(faults)
+    while remaining:
+        fault = remaining.pop(0)
+        inner = [other for other in remaining if other.start < fault.end]
+        kept = _render(source, fault.start, fault.end, inner, numbers, switch)
+        remaining = remaining[len(inner) :]
         number = {"number": str(numbers[fault])}
         text = fault.switched.replace(SWITCH, _expand(switch.call, number))
         text = text.replace(TEXT, _expand(switch.text, number))
-        pieces += [source[at : fault.start], text.encode().replace(KEPT.encode(), kept)]
-        at = fault.end
-    return b"".join([*pieces, source[at:end]])
+        pieces += [source[position : fault.start], text.encode().replace(KEPT.encode(), kept)]
+        position = fault.end
+    return b"".join([*pieces, source[position:end]])

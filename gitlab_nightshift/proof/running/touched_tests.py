@@ -22,7 +22,7 @@ _IMPORT = compile_lazily(
 )
 _WORD = compile_lazily(r"[^\W\d]\w+")
 _REQUIRE = compile_lazily(rb"(?:require|require_relative|include|load)\b")
-MOST_UNNAMED = 12  # tests for changed test code that no test names, and as many at random
+MOST_BY_WORDS = 12  # tests by shared words, and as many at random
 DEEPEST = 3  # depth of helpers that call helpers
 
 
@@ -48,13 +48,13 @@ def find_touched_tests(
     helpers = _find_changed_helpers(change)
     old = [test for file in change.files for test in _list_rewritten(file)]
     callers = _find_callers(before, helpers)
-    unnamed = _find_by_words(change, before) if not old and not callers else []
-    found = _drop_duplicates([*old, *callers, *unnamed])
-    new = list(_list_new(change, found))
+    by_words = _find_by_shared_words(change, before) if not old and not callers else []
+    old = list(_drop_duplicates([*old, *callers, *by_words]))
+    new = list(_list_new(change, old))
     changed = {file.path for file in change.files}
-    new += [t for t in _find_callers(after, helpers) if t.path not in changed]
-    new += unnamed
-    languages = Counter(test.language.name for test in found)
+    new += [test for test in _find_callers(after, helpers) if test.path not in changed]
+    new += by_words
+    languages = Counter(test.language.name for test in old)
     files = [f for f in change.files if is_test_file(f.path) or is_beside_tests(f.path)]
     lines = (line.text for file in files for line in (*file.deleted, *file.added))
     edited = frozenset(word for text in lines for word in _WORD.findall(text))
@@ -62,7 +62,7 @@ def find_touched_tests(
     for language, _ in languages.most_common():
         old_tests, new_tests = (
             tuple(test for test in tests if test.language.name == language)
-            for tests in (found, _drop_duplicates(new))
+            for tests in (old, _drop_duplicates(new))
         )
         words = _list_words(old_tests, before)
         touched.append(TouchedTests(language, old_tests, new_tests, words, edited))
@@ -72,16 +72,16 @@ def find_touched_tests(
 def _list_new(change: Changeset, old: Sequence[Test]) -> Iterator[Test]:
     """The ``old`` tests after the change, and those that it adds or rewrites. No others of the same
     files: they might notice a fault in place of these."""
-    wanted = {test.qualified for test in old}
+    old_names = {test.qualified for test in old}
     sides = [read_sides(file) for file in change.files]
-    known = {test.node.text for before, _ in sides for test in before.tests}
+    old_texts = {test.node.text for before, _ in sides for test in before.tests}
     for _, after in sides:
         for test in after.tests:
-            if test.qualified in wanted or test.node.text not in known:
+            if test.qualified in old_names or test.node.text not in old_texts:
                 yield test
 
 
-def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
+def _find_by_shared_words(change: Changeset, before: TreeFiles) -> list[Test]:
     """The tests to try for changed test code that no test names, such as hooks: those that share
     its words, of which rare ones count most, and as many others."""
     sides = [side for file in change.files for side in read_sides(file)]
@@ -89,16 +89,15 @@ def _find_by_words(change: Changeset, before: TreeFiles) -> list[Test]:
     words = {name for side in support if side.root for name in list_names(side.root)}
     if not words:
         return []
-    tests = [test for side in before.tests for test in side.tests]
-    shared = [words & list_names(test.node) for test in tests]
-    times = Counter(word for each in shared for word in each)
-    scores = [sum(1 / times[word] for word in each) for each in shared]
-    order = sorted(range(len(tests)), key=lambda n: -scores[n])
-    near = [n for n in order[:MOST_UNNAMED] if scores[n]]
-    others = [n for n in order if n not in near]
+    shared = {t: words & list_names(t.node) for side in before.tests for t in side.tests}
+    counts = Counter(word for each in shared.values() for word in each)
+    scores = {test: sum(1 / counts[word] for word in each) for test, each in shared.items()}
+    ranked = sorted(scores, key=lambda test: -scores[test])
+    best = [test for test in ranked[:MOST_BY_WORDS] if scores[test]]
+    others = ranked[len(best) :]
     # At random: otherwise a change could spare the tests that are tried.
     draw_seed().shuffle(others)
-    return [tests[n] for n in (*near, *others[:MOST_UNNAMED])]
+    return [*best, *others[:MOST_BY_WORDS]]
 
 
 def _drop_duplicates(tests: Iterable[Test]) -> tuple[Test, ...]:
@@ -112,16 +111,17 @@ def _list_rewritten(file: ChangedFile) -> Iterator[Test]:
     before, after = read_sides(file)
     if not before.tests:
         return
-    kept = {test.node.text for test in after.tests}
-    anonymous = _changes_unnamed(before, file.deleted) or _changes_unnamed(after, file.added)
-    marks = {(t.qualified, t.marks) for t in after.tests}
+    texts = {test.node.text for test in after.tests}
+    marks = {(test.qualified, test.marks) for test in after.tests}
+    sides = ((before, file.deleted), (after, file.added))
+    unnamed = any(_changes_unnamed_code(side, lines) for side, lines in sides)
     for test in before.tests:
-        same = test.node.text in kept and (test.qualified, test.marks) in marks
-        if anonymous or not same:
+        kept = test.node.text in texts and (test.qualified, test.marks) in marks
+        if unnamed or not kept:
             yield test
 
 
-def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
+def _changes_unnamed_code(side: Side, lines: Sequence[Line]) -> bool:
     """True if ``lines`` have code outside of any test, function, named value or import."""
     numbers = {line.number for line in lines if line.text.strip()} - side.lines_without_code
     spans = [(test.line, test.end) for test in side.tests]
@@ -138,15 +138,15 @@ def _changes_unnamed(side: Side, lines: Sequence[Line]) -> bool:
 def _find_changed_helpers(change: Changeset) -> frozenset[str]:
     """The names of changed functions and values of test code, and of changed files in an
     unsupported language, which tests may read."""
-    found: set[str] = set()
+    names: set[str] = set()
     for file in change.files:
         before, after = read_sides(file)
         if before.language is None and after.language is None:
-            found |= {PurePosixPath(path).name for path in (file.path, file.old_path)}
+            names |= {PurePosixPath(path).name for path in (file.path, file.old_path)}
         elif before.is_test_file or is_beside_tests(file.path) or is_beside_tests(file.old_path):
-            found |= set(_list_changed_names(before, file.deleted))
-            found |= set(_list_changed_names(after, file.added))
-    return frozenset(found)
+            names.update(_list_changed_names(before, file.deleted))
+            names.update(_list_changed_names(after, file.added))
+    return frozenset(names)
 
 
 def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
@@ -162,24 +162,24 @@ def _list_changed_names(side: Side, lines: Sequence[Line]) -> Iterator[str]:
 
 def _find_callers(files: TreeFiles, helpers: frozenset[str]) -> list[Test]:
     """Tests that name one of the helpers, or a helper that names one."""
-    known, found = set(helpers), dict[Test, None]()
+    names, callers = set(helpers), dict[Test, None]()
     for _ in range(DEEPEST if helpers else 0):
-        named = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(known))))
+        pattern = re.compile(rb"(?<!\w)(?:%s)(?!\w)" % b"|".join(map(re.escape, _encode(names))))
         more: set[str] = set()
         for side in files.tests:
             # Most files name none of them, and need not be parsed.
-            if not named.search(side.source):
+            if not pattern.search(side.source):
                 continue
             for test in side.tests:
-                if named.search(b"\n".join([test.node.text or b"", *_encode(test.marks)])):
-                    found[test] = None
+                if pattern.search(b"\n".join([test.node.text or b"", *_encode(test.marks)])):
+                    callers[test] = None
             for name, nodes in side.definitions.items():
-                if any(named.search(node.text or b"") for node in nodes):
+                if any(pattern.search(node.text or b"") for node in nodes):
                     more.add(name)
-        if more <= known:
+        if more <= names:
             break
-        known |= more
-    return list(found)
+        names |= more
+    return list(callers)
 
 
 def _encode(names: Iterable[str]) -> list[bytes]:

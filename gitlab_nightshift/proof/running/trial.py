@@ -1,5 +1,5 @@
-"""Where a change is tried out: the files of its trees, and the commands and tests that run on them,
-with planted faults or without."""
+"""Tries out a change: reads the files of its trees, and runs commands and tests on them, with
+planted faults or without."""
 
 import dataclasses
 import secrets
@@ -86,6 +86,7 @@ class TreeFiles:
         return tuple(path for path, mode, _ in self._listing.read_sizes() if mode != SUBMODULE)
 
     def _read(self, paths: Iterable[str]) -> tuple[Side, ...]:
+        """The files in supported languages, up to ``MOST_BYTES`` together."""
         chosen, size = [], 0
         for path in paths:
             file = self._listing[path]
@@ -99,9 +100,9 @@ class TreeFiles:
     def _read_all(self, paths: Iterable[str]) -> None:
         """Read the files that were not read before, by one request."""
         files = {path: self._listing[path] for path in paths if path not in self._contents}
-        wanted = {path: file.blob for path, file in files.items() if file.mode != SUBMODULE}
-        found = read_blobs(self.repository, wanted.values()) if wanted else {}
-        self._contents.update((p, found[blob]) for p, blob in wanted.items() if blob in found)
+        blobs = {path: file.blob for path, file in files.items() if file.mode != SUBMODULE}
+        contents = read_blobs(self.repository, blobs.values()) if blobs else {}
+        self._contents.update((p, contents[blob]) for p, blob in blobs.items() if blob in contents)
 
 
 @dataclass(frozen=True)
@@ -209,14 +210,14 @@ def is_reported_as(name: str, test: Test) -> bool:
 
 def is_any_reported(names: Iterable[str], tests: Iterable[Test]) -> bool:
     """True if one of the tests may have been reported by one of the names."""
-    wanted = list(tests)
-    return any(is_reported_as(name, test) for name in names for test in wanted)
+    candidates = list(tests)
+    return any(is_reported_as(name, test) for name in names for test in candidates)
 
 
 MOST_BUILDS = 4
 """Attempts to build a tree with faults: after each, those that the compiler refused are dropped."""
 LONGEST_OUTPUT = 400_000  # bytes at the end of an output, in which a compiler names faults
-SPARE_S = 5.0  # seconds that a run with faults may take beyond three times the usual duration
+EXTRA_S = 5.0  # seconds that a run with faults may take beyond three times the usual duration
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class TestRun:
     reports: bool = False
 
 
-NOTHING = TestRun((), 0.0, narrow=False)
+NO_RUN = TestRun((), 0.0, narrow=False)
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class PlantedTree:
     tree: str
     variable: str
     numbers: Mapping[Fault, int]
-    run: TestRun = NOTHING
+    run: TestRun = NO_RUN
     reached: frozenset[Fault] | None = None
 
     def list_reached(self) -> list[Fault]:
@@ -308,7 +309,7 @@ class Trial:
         runs: list[CommandRun] = []
         for command in commands:
             left = max(self.checkout.compute_left_s(), 1.0)
-            most = left if usual_s is None else min(left, usual_s * 3 + SPARE_S)
+            most = left if usual_s is None else min(left, usual_s * 3 + EXTRA_S)
             self.runs.append(f"{self.checkout.name}-{self.name}-{len(self.runs) + 1}")
             runs.append(run_once(runner, command, self.runs[-1], self.read, most))
             if not runs[-1].result.ok:
@@ -345,7 +346,7 @@ class Trial:
     ) -> tuple[TestRun | None, str]:
         """The run of the first of these commands that passes and runs a test; or else None and
         the output of all of them."""
-        printed = []
+        outputs = []
         self.failed.clear()
         for each in focused:
             command = shlex.join(each.argv)
@@ -353,9 +354,9 @@ class Trial:
             output = self.read_output()
             if not outcome.red and outcome.ended and (outcome.ran or each.count(output)):
                 return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
-            printed.append(output)
+            outputs.append(output)
             self.failed.update(outcome.failed)
-        return None, "\n".join(printed)
+        return None, "\n".join(outputs)
 
     def find_whole_run(self, env: Mapping[str, str]) -> tuple[TestRun | None, str]:
         """The run of the project's own commands if they pass, or else None and their output."""
@@ -366,10 +367,7 @@ class Trial:
 
 
 def plant(
-    trial: Trial,
-    tree: str,
-    faults: Sequence[Fault],
-    runs: Sequence[RunTests],
+    trial: Trial, tree: str, faults: Sequence[Fault], runs: Sequence[RunTests]
 ) -> PlantedTree | None:
     """Put faults into a tree, each behind a switch, and check it out.
 
@@ -377,11 +375,11 @@ def plant(
     faults, as a compiler's does, these faults are dropped, and everything starts again. None if no
     run passes.
     """
-    left, read = list(faults), trial.checkout.open_files(tree).read
+    remaining, read = list(faults), trial.checkout.open_files(tree).read
     for _ in range(MOST_BUILDS):
         # A random name, so that tests cannot look for it.
         variable = f"X{secrets.token_hex(8).upper()}"
-        switched = write_switched_files(left, read, variable)
+        switched = write_switched_files(remaining, read, variable)
         if not switched.numbers:
             break
         changed = trial.checkout.build_variant(tree, switched.files)
@@ -390,14 +388,14 @@ def plant(
         trial.record_reached(variable)
         refused: set[Fault] = set()
         for run_tests in runs:
-            run, printed = run_tests(planted)
+            run, output = run_tests(planted)
             if run is not None:
                 return dataclasses.replace(planted, run=run, reached=trial.read_reached(planted))
-            if refused := set(find_refused_faults(left, printed)):
+            if refused := set(find_refused_faults(remaining, output)):
                 break
         if not refused:
             break
-        left = [fault for fault in left if fault not in refused]
+        remaining = [fault for fault in remaining if fault not in refused]
     trial.reached_env.clear()  # tests of later runs must not see the variable
     return None
 

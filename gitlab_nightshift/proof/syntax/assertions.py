@@ -114,8 +114,7 @@ def _list_inner_functions(node: Node) -> list[Node]:
 def _recognize(
     node: Node, language: Language, helpers: Collection[str], variables: frozenset[str]
 ) -> Iterator[Assertion]:
-    """The assertions of a node, without those of the nodes in it; ``variables`` are names bound to
-    the test, such as Go's ``t``."""
+    """The assertions of a node alone; ``variables`` are names for the test, such as Go's ``t``."""
     kind = node.type
     if kind == "assert_statement" and list_children(node):
         yield from read_condition(node, list_children(node)[0])

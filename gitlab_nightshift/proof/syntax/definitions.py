@@ -224,8 +224,7 @@ def is_test(function: Function, language: Language) -> bool:
 
 
 def _is_in_suite(function: Function, language: Language) -> bool:
-    """True for a function with a test's name in a class that a runner collects, or outside of
-    classes if the language allows that."""
+    """True for a function that is in a class of tests, or needs none in the language."""
     if language.suite_bases:  # JUnit 3, Kotest
         return any(language.suite_bases.search(_read_heading(outer)) for outer in function.outer)
     if language.name == "go":
@@ -367,8 +366,7 @@ def _read_call(
 
 
 def _read_plain_call(node: Node, links: tuple[Link, ...], first: str) -> _CalledTest | None:
-    """What ``it.skip("adds", { retry: 2 }, () => …)`` defines; ``first`` is the first link's name,
-    without an alias."""
+    """What ``it.skip("adds", () => …)`` defines; ``first`` is its first name, without an alias."""
     args = [arg for link in links if link.args for arg in link.args]
     if links[-1].args is None or not args or _MATCHERS & {link.name for link in links[1:]}:
         return None

@@ -66,9 +66,8 @@ class Language:
 @cache
 def _read_languages() -> dict[str, Language]:
     """The languages by extension; one may have several."""
-    names = sorted(path.name for path in _FOLDER.iterdir() if path.is_dir())
-    languages = map(_read_language, names)
-    return {extension: language for language in languages for extension in language.extensions}
+    folders = sorted(path.name for path in _FOLDER.iterdir() if path.is_dir())
+    return {ending: each for each in map(_read_language, folders) for ending in each.extensions}
 
 
 def _read_language(name: str) -> Language:

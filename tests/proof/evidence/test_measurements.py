@@ -1,4 +1,4 @@
-"""Complexity, benchmarks and the tests as they were."""
+"""Complexity and benchmarks."""
 
 import dataclasses
 import importlib
@@ -42,19 +42,19 @@ def twice(names: tuple[str, ...]) -> str:
     ],
 )
 def test_complexity(before: str, after: str, category: str, levels: list[str]) -> None:
-    seen = compare_complexity(subject_of({"shop.py": before}, {"shop.py": after}, category))
-    (found,) = seen.checks
+    evidence = compare_complexity(build_subject({"shop.py": before}, {"shop.py": after}, category))
+    (found,) = evidence.checks
     assert found.outcome is CheckOutcome.UNDECIDED
     assert found.detail.startswith("before: ")
-    assert [finding.level for finding in seen.findings] == levels
+    assert [finding.level for finding in evidence.findings] == levels
 
 
-def subject_of(before: dict[str, str], after: dict[str, str], category: str) -> EvidenceSubject:
+def build_subject(before: dict[str, str], after: dict[str, str], category: str) -> EvidenceSubject:
     return EvidenceSubject("", "", change_of(before, after), Context(Settings(), category))
 
 
-def test_figures_are_of_the_product_alone() -> None:
-    subject = subject_of({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
+def test_figures_count_only_product_code() -> None:
+    subject = build_subject({"test_a.py": FLAT}, {"test_a.py": NESTED}, "refactoring")
     assert compare_complexity(subject).checks == ()
 
 
@@ -75,7 +75,7 @@ class Stated(Runner):
         return dataclasses.replace(result, duration_s=float(self.read_tail(log).split(" = ")[1]))
 
 
-def measured(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
+def measure(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidence:
     runner = Stated(
         **{each.name: getattr(trial_checkout.runner, each.name) for each in fields(Runner)}
     )
@@ -89,28 +89,28 @@ def measured(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> Evidenc
         (QUICK, SLOW, CheckOutcome.FAILED, [("slower", "fail")]),
     ],
 )
-def test_a_benchmark_is_run_on_both_sides(
+def test_a_benchmark_runs_before_and_after_the_change(
     tried: Tried, before: str, after: str, seen_as: CheckOutcome, flags: list[tuple[str, str]]
 ) -> None:
     files = {**BENCH, "work.py": before}
     with tried(files, {"work.py": after}, category="performance") as (subject, trial_checkout):
-        seen = measured(subject, trial_checkout)
-    (found,) = seen.checks
+        evidence = measure(subject, trial_checkout)
+    (found,) = evidence.checks
     assert found.outcome is seen_as, found
     ratio = float(after.rsplit(maxsplit=1)[-1]) / float(before.rsplit(maxsplit=1)[-1])
     assert f"`make bench` takes {ratio:.2f} of the time before" in found.detail
     assert "in 7 rounds)" in found.detail
-    assert [(finding.name, finding.level) for finding in seen.findings] == flags
+    assert [(finding.name, finding.level) for finding in evidence.findings] == flags
 
 
-def test_the_benchmark_that_a_change_brings(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_that_the_change_adds(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there on both sides: only the product code is the old one before."""
     module = importlib.import_module("gitlab_nightshift.proof.evidence.measurements")
     monkeypatch.setattr(module, "ROUNDS", 3)
     bench = "import work\n\nprint('SECONDS =', work.SECONDS)\n"
     after = {"work.py": QUICK, "bench_work.py": bench}
     with tried({"work.py": SLOW}, after, category="performance") as (subject, trial_checkout):
-        (found,) = measured(subject, trial_checkout).checks
+        (found,) = measure(subject, trial_checkout).checks
     assert (found.outcome, "python3 bench_work.py" in found.detail) == (CheckOutcome.PASSED, True)
 
 
@@ -138,7 +138,7 @@ def test_the_time_of_the_whole_command_counts(
         ),
     ],
 )
-def test_nothing_measured_is_said(
+def test_without_measurements_the_check_says_why(
     tried: Tried, files: dict[str, str], after: dict[str, str], why: str
 ) -> None:
     with tried(files, after, category="performance") as (subject, trial_checkout):
@@ -149,6 +149,6 @@ def test_nothing_measured_is_said(
     )
 
 
-def test_the_spread_is_of_rounds() -> None:
+def test_the_spread_is_that_of_the_rounds() -> None:
     times = Times((1.0, 2.0, 4.0), (0.5, 2.0, 3.0))
     assert (times.ratio, times.spread) == (1.0, (0.5, 1.0))

@@ -1,4 +1,4 @@
-"""Which command runs chosen tests alone, and how it is seen that it ran any."""
+"""Which command runs chosen tests alone, and how the tests that ran are counted."""
 
 from gitlab_nightshift.proof.evidence.selected_tests import (
     ProjectTests,
@@ -15,10 +15,10 @@ TEN = SelectedTests(
 IDS = "tests/test_a.py::test_x tests/test_a.py::A::test_y"
 
 
-def argvs(
-    language: str, chosen: SelectedTests, *commands: str, there: tuple[str, ...] = ()
+def build(
+    language: str, chosen: SelectedTests, *commands: str, paths: tuple[str, ...] = ()
 ) -> list[str]:
-    project = ProjectTests(commands, lambda path: path in there)
+    project = ProjectTests(commands, lambda path: path in paths)
     return [" ".join(each.argv) for each in build_focused_commands(language, chosen, project)]
 
 
@@ -33,39 +33,39 @@ def argvs(
     ],
 )
 def test_python(command: str, first: str) -> None:
-    assert argvs("python", TEN, command)[0] == first
+    assert build("python", TEN, command)[0] == first
 
 
-def test_the_others() -> None:
+def test_commands_of_other_languages() -> None:
     spec = SelectedTests(("src/a.spec.ts",), ("adds",))
     jest = ("node_modules/.bin/jest",)
     assert (
-        argvs("typescript", spec, "npm test", there=jest)[0] == f"{jest[0]} -t adds src/a.spec.ts"
+        build("typescript", spec, "npm test", paths=jest)[0] == f"{jest[0]} -t adds src/a.spec.ts"
     )
     go = SelectedTests(("a/x_test.go", "b/y_test.go"), ("TestA", "TestB"))
-    assert argvs("go", go) == ["go test -count=1 -v -run ^(TestA|TestB)$ ./a ./b"]
+    assert build("go", go) == ["go test -count=1 -v -run ^(TestA|TestB)$ ./a ./b"]
     java = SelectedTests(("src/test/java/CartTest.java",), ("adds",))
-    assert argvs("java", java, "./mvnw -B -o test") == ["./mvnw -B -o test -Dtest=CartTest#adds"]
+    assert build("java", java, "./mvnw -B -o test") == ["./mvnw -B -o test -Dtest=CartTest#adds"]
     maven = "mvn -o -q -Dmaven.repo.local=/opt/m2 -s my.xml -Dtest=A -pl core verify"
     kept = "mvn -B -o -Dmaven.repo.local=/opt/m2 -s my.xml -pl core test -Dtest=CartTest#adds"
-    assert argvs("java", java, "make lint", maven) == [kept]
-    assert argvs("java", java, "./gradlew --offline -Pci --tests X test")[0].startswith(
+    assert build("java", java, "make lint", maven) == [kept]
+    assert build("java", java, "./gradlew --offline -Pci --tests X test")[0].startswith(
         "./gradlew --offline -i -Pci cleanTest test --tests "
     )
-    [tagged] = argvs("go", go, "go test -race -tags db -run X -v ./...")
+    [tagged] = build("go", go, "go test -race -tags db -run X -v ./...")
     assert tagged == "go test -race -tags db -count=1 -v -run ^(TestA|TestB)$ ./a ./b"
     rust = "cargo test --lib --all-features --offline -- --nocapture"
-    assert argvs("rust", TEN, rust) == [
+    assert build("rust", TEN, rust) == [
         "cargo test --offline --tests --all-features -- test_x test_y"
     ]
-    assert argvs("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
-    assert argvs("rust", TEN) == ["cargo test --offline --tests -- test_x test_y"]
+    assert build("scala", java, "sbt test") == ["sbt testOnly *CartTest"]
+    assert build("rust", TEN) == ["cargo test --offline --tests -- test_x test_y"]
     nextest = "cargo nextest run --profile ci --retries=2 -E 'not test(slow)'"
     own = "--profile ci --retries=2"
-    assert argvs("rust", TEN, nextest) == [f"cargo nextest run --offline {own} -- test_x test_y"]
+    assert build("rust", TEN, nextest) == [f"cargo nextest run --offline {own} -- test_x test_y"]
     ruby = SelectedTests(("spec/a_spec.rb",), ("adds",))
-    assert argvs("ruby", ruby, "bundle exec rspec") == ["bundle exec rspec spec/a_spec.rb"]
-    assert argvs("cobol", TEN) == []
+    assert build("ruby", ruby, "bundle exec rspec") == ["bundle exec rspec spec/a_spec.rb"]
+    assert build("cobol", TEN) == []
 
 
 @each(
@@ -82,7 +82,7 @@ def test_the_others() -> None:
         ("php", "OK (2 tests, 3 assertions)", 2),
     ],
 )
-def test_a_run_of_no_test_is_seen(language: str, output: str, ran: int) -> None:
+def test_tests_that_ran_are_counted(language: str, output: str, ran: int) -> None:
     project = ProjectTests((), lambda _path: False)
     chosen = SelectedTests(("a",), ("b",))
     assert build_focused_commands(language, chosen, project)[0].count(output) == ran
@@ -113,7 +113,7 @@ def test_unittest_that_ran_nothing() -> None:
         ("java", "src/A#b,CTest.java"),
     ],
 )
-def test_a_file_s_name_is_no_part_of_a_command(language: str, path: str) -> None:
+def test_unsafe_file_names_get_no_command(language: str, path: str) -> None:
     project = ProjectTests(("mvn test", "sbt test"), lambda _: True)
     assert build_focused_commands(language, SelectedTests((path,), ("a",)), project) == ()
     plain = SelectedTests(("src/[id] tést.test-x@1_test.py",), ("a",))

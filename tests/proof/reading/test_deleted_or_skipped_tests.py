@@ -1,4 +1,4 @@
-"""test-skipped: which conditions of a skip a person is asked about."""
+"""test-skipped: for which conditions a skip is only a warning."""
 
 from tests.support.judging import Judge
 from tests.support.tables import each
@@ -17,9 +17,7 @@ from tests.support.tables import each
         ("True", "fail"),
     ],
 )
-def test_a_test_that_cannot_run_elsewhere_is_asked_about(
-    raised: Judge, condition: str, level: str
-) -> None:
+def test_level_of_a_skip_by_its_condition(raised: Judge, condition: str, level: str) -> None:
     body = "def test_it():\n    assert total([1]) == 1\n"
     after = f"@pytest.mark.skipif({condition})\n{body}"
     [found] = raised({"test_a.py": body}, {"test_a.py": after})
@@ -35,9 +33,7 @@ def test_a_test_that_cannot_run_elsewhere_is_asked_about(
         ('os.environ.get("CI")', "fail"),
     ],
 )
-def test_another_condition_of_a_skip_is_asked_about_where_it_names_a_platform(
-    raised: Judge, condition: str, level: str
-) -> None:
+def test_level_of_a_changed_skip_condition(raised: Judge, condition: str, level: str) -> None:
     body = "def test_a():\n    if {}:\n        pytest.skip({})\n    assert f() == 1\n"
     before = {"tests/test_a.py": body.format('shutil.which("less") is None', '"no less"')}
     after = {"tests/test_a.py": body.format(condition, '"another"')}
@@ -54,7 +50,7 @@ def test_another_condition_of_a_skip_is_asked_about_where_it_names_a_platform(
         ("a_test.rb", "begin\n    Ractor\n  rescue\n    {}\n  end", "fail"),
     ],
 )
-def test_a_skip_where_something_cannot_be_loaded_is_asked_about(
+def test_level_of_a_skip_in_an_exception_handler(
     raised: Judge, path: str, skip: str, level: str
 ) -> None:
     body = "def test_a():\n    {}\n    assert f() == 1\n"

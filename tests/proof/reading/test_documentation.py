@@ -25,7 +25,7 @@ REPOSITORY = {
         "- item\n  [a](gone/)",
     ],
 )
-def test_a_link_that_leads_nowhere(raised: Judge, link: str) -> None:
+def test_broken_links(raised: Judge, link: str) -> None:
     text = f"# Shop\n\n{link}\n"
     [found] = raised(REPOSITORY, {"README.md": text}, "broken-link")
     lines = text.split("\n")
@@ -52,23 +52,23 @@ def test_a_link_that_leads_nowhere(raised: Judge, link: str) -> None:
         "```\n[a](gone.md)\n```",
     ],
 )
-def test_a_link_that_leads_somewhere(raised: Judge, link: str) -> None:
+def test_working_links(raised: Judge, link: str) -> None:
     assert raised(REPOSITORY, {"README.md": f"# Shop\n\n{link}\n"}, "broken-link") == []
 
 
-def test_a_heading_that_goes_breaks_the_links_to_it(raised: Judge) -> None:
+def test_a_removed_heading_breaks_links_to_it(raised: Judge) -> None:
     before = {"a.md": "- [Use](#use)\n\n# Use\n\nText.\n"}
     [found] = raised(before, {"a.md": "- [Use](#use)\n\n# Usage\n\nText.\n"}, "broken-link")
     assert found.line == 1
 
 
-def test_what_was_broken_before_is_nobodys_fault(raised: Judge) -> None:
+def test_a_link_that_was_broken_before_is_no_finding(raised: Judge) -> None:
     before = {"a.md": "[a](gone.md)\n\nText.\n"}
     assert raised(before, {"a.md": "[a](gone.md)\n\nOther text.\n"}, "broken-link") == []
 
 
 @each("head", ["title: a\n", "", "\n", "\ntitle: a\n", "title: a\n\n"])
-def test_front_matter_shifts_no_line(raised: Judge, head: str) -> None:
+def test_front_matter_does_not_shift_line_numbers(raised: Judge, head: str) -> None:
     text = f"---\n{head}---\n# Use\n\n[a](gone.md)\n\nText.\n\n---\n\nText.\n"
     [found] = raised({}, {"a.md": text}, "broken-link")
     assert found.line == 5 + head.count("\n")

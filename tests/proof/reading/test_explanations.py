@@ -1,4 +1,4 @@
-"""What is asked about in a change of people, where a night's change is sent back."""
+"""Findings that fail a night's change, and are only warnings in a person's."""
 
 from tests.support.judging import Files, Judge
 from tests.support.tables import each
@@ -56,7 +56,7 @@ CERTAIN: list[tuple[str, Files]] = [
 
 
 @each("flag, after", CERTAIN)
-def test_a_reviewer_blocks_what_nothing_explains(raised: Judge, flag: str, after: Files) -> None:
+def test_unexplained_violations_fail_for_people(raised: Judge, flag: str, after: Files) -> None:
     found = raised({**BEFORE, "shop.py": SHOP}, after, flag, by_people=True)
     assert [each.level for each in found] == ["fail"]
 
@@ -100,7 +100,7 @@ ASKED: list[tuple[str, Files]] = [
 
 
 @each("flag, after", ASKED)
-def test_a_reviewer_asks_where_something_may_explain_it(
+def test_explained_violations_are_warnings_for_people(
     raised: Judge, flag: str, after: Files
 ) -> None:
     before = {**BEFORE, "shop.py": SHOP, "tests/test_old.py": BRANCHED}
@@ -116,7 +116,7 @@ RUST = "pub fn one() -> i32 {\n    1\n}\n\n#[cfg(test)]\nmod tests {\n    use su
 TEST = "    #[test]\n    fn %s() {\n        assert_eq!(one(), 1);\n    }\n"
 
 
-def test_rusts_tests_are_no_product_of_their_file(raised: Judge) -> None:
+def test_inline_tests_do_not_count_as_changed_product_code(raised: Judge) -> None:
     before = {"src/lib.rs": RUST % (TEST % "is_one" + TEST.replace("1);", "one());") % "same")}
     after = RUST % (TEST % "is_one")
     gone = raised(before, {"src/lib.rs": after}, "test-deleted", by_people=True)

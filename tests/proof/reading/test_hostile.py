@@ -1,4 +1,4 @@
-"""Code that is written to stop the flags, and code that they cannot read."""
+"""Code that tries to stop the rules, and code that they cannot parse."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What each of the small changes and lines in tests/pairs raises."""
+"""The flags that the small changes and lines in tests/pairs raise."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from tests.support.pairs import FOLDER, read_lines, read_pairs, wrong
 
 
 @pytest.mark.parametrize("kind", sorted(path.stem for path in FOLDER.glob("*.pairs")))
-def test_a_small_change_raises_what_it_must_and_nothing_else(kind: str) -> None:
+def test_a_small_change_raises_only_its_expected_flags(kind: str) -> None:
     flags, pairs = read_pairs(kind)
     assert pairs
     assert not {pair.about: mistakes for pair in pairs if (mistakes := wrong(pair, flags))}
@@ -19,7 +19,7 @@ def test_a_line_of_code_raises_the_flag_once_or_not_at_all(flag: str) -> None:
     assert not [line for line, bad, levels in found if levels != ["fail"] * bad]
 
 
-def test_without_the_rule_a_hook_that_sets_outcomes_gets_past(
+def test_without_the_rule_a_hook_that_sets_outcomes_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     flags, [pair, *_] = read_pairs("rigged_harness")

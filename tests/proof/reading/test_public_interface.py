@@ -1,10 +1,10 @@
-"""What a file exports; the pairs of tests/pairs/public_names.pairs show what of it is missed."""
+"""What a file exports; tests/pairs/public_names.pairs has changes that remove exports."""
 
 from gitlab_nightshift.proof.reading.public_interface import find_exports
 from gitlab_nightshift.proof.syntax.file_side import Side
 
 
-def test_the_line_of_an_overloaded_name_is_always_the_same() -> None:
+def test_the_line_of_an_overloaded_name_is_deterministic() -> None:
     """tree-sitter returns what a query captures in the order of its addresses."""
     kinds = ("string", "number", "boolean", "Date", "RegExp", "Map", "Set", "symbol")
     overloads = [f"export function total(items: {kind}[]): {kind}" for kind in kinds]

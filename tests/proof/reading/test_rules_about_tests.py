@@ -1,4 +1,4 @@
-"""Rules that are not loaded for a change would have had nothing to say of it."""
+"""Rules that are not loaded for a change would find nothing in it."""
 
 import importlib
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def list_corpus_changes(folder: Path) -> Iterator[tuple[Changeset, Context]]:
             yield Changeset(files, change.read, change.paths), recorded.context
 
 
-def test_rules_about_tests_say_nothing_of_what_they_are_not_loaded_for(tmp_path: Path) -> None:
+def test_rules_about_tests_find_nothing_in_changes_without_tests(tmp_path: Path) -> None:
     without_tests = 0
     for change, context in list_corpus_changes(tmp_path):
         if not touches_tests(change):
@@ -51,6 +51,6 @@ def test_every_module_about_tests_has_a_rule() -> None:
         *("conftest.py", "README.md", "shop.c"),
     ],
 )
-def test_a_file_that_may_hold_tests_is_looked_at_for_tests(path: str) -> None:
+def test_rules_about_tests_apply_to_files_that_may_contain_tests(path: str) -> None:
     assert touches_tests(change_of({path: "a = 1\n"}, {path: "a = 2\n"}))
     assert touches_tests(change_of({path: "a = 1\n" * 9}, {"shop.py": "a = 1\n" * 9}))

@@ -21,13 +21,13 @@ HANDLERS = {
 
 
 @each("path", HANDLERS)
-def test_each_way_to_hide_an_error_has_one_of_the_words(raised: Judge, path: str) -> None:
+def test_code_that_hides_an_error_has_an_error_word(raised: Judge, path: str) -> None:
     language = find_language(path)
     assert language and language.error_words
     assert raised({}, {path: HANDLERS[path]}, "exception-swallowed")
 
 
-def test_a_file_without_such_a_word_is_not_searched(
+def test_a_file_without_an_error_word_is_not_searched(
     raised: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""The list of flags, and that the documentation has them all."""
+"""The list of flags, and their documentation."""
 
 import re
 from collections.abc import Iterator
@@ -61,12 +61,12 @@ def test_a_category_may_have_a_level_of_its_own(raised: Judge) -> None:
     assert [f.level for f in found] == ["warn"]
 
 
-def test_what_fails_comes_first(raised: Judge) -> None:
+def test_failures_come_first(raised: Judge) -> None:
     after = {"README.md": "See [here](gone.md).\n", "z.png": b"\0", "a.png": b"\0"}
     assert [f.file for f in raised({}, after)] == ["a.png", "z.png", "README.md"]
 
 
-def test_nothing_changed_raises_nothing(raised: Judge) -> None:
+def test_an_empty_change_raises_nothing(raised: Judge) -> None:
     assert raised(IMAGE, {}) == []
 
 
@@ -89,7 +89,7 @@ def test_a_flag_is_a_rule_and_an_entry(raised: Judge, monkeypatch: pytest.Monkey
     assert [f.level for f in found] == ["fail"]
 
 
-def test_a_rule_that_breaks_has_not_looked(raised: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_raises_is_a_finding(raised: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change made to break it does not get past; the other flags look all the same."""
 
     def broken(_change: Changeset, _context: Context) -> Iterator[RuleViolation]:
@@ -121,7 +121,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_files_are_no_defect(raised: Judge) -> None:
+def test_hostile_files_crash_no_rule(raised: Judge) -> None:
     raised({}, HOSTILE)
     raised(HOSTILE, dict.fromkeys(HOSTILE))
     raised(HOSTILE, {path: data + b"\nx" for path, data in HOSTILE.items()})

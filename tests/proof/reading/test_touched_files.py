@@ -1,4 +1,4 @@
-"""Flags that look at which files a change touches, and how much of them."""
+"""Flags about which files a change touches, and about its size."""
 
 from tests.support.judging import Judge
 from tests.support.tables import each
@@ -23,12 +23,12 @@ def test_a_generated_file(raised: Judge, path: str, text: str) -> None:
     assert (found.file, found.level) == (path, "fail")
 
 
-def test_a_mark_that_goes_counts(raised: Judge) -> None:
+def test_a_removed_generated_mark_counts(raised: Judge) -> None:
     after = {"a.go": "package api\nvar X = 1\n"}
     assert raised({"a.go": GO_HEAD + "var X = 1\n"}, after, "generated-file")
 
 
-def test_generated_anew_is_only_told(raised: Judge) -> None:
+def test_a_regenerated_file_is_only_a_warning(raised: Judge) -> None:
     before = {"api.proto": "message A {}\n", "api.pb.go": GO_HEAD}
     after = {
         "api.proto": "message A {}\nmessage B {}\n",
@@ -37,7 +37,7 @@ def test_generated_anew_is_only_told(raised: Judge) -> None:
     assert [f.level for f in raised(before, after, "generated-file")] == ["warn"]
 
 
-def test_by_gitattributes(raised: Judge) -> None:
+def test_generated_and_vendored_by_gitattributes(raised: Judge) -> None:
     rules = "# linguist-generated\nschema/*.sql linguist-generated\nlib/** linguist-vendored=true\n"
     before = {".gitattributes": rules, "schema/a.sql": "x\n", "lib/b.c": "x\n", "c.sql": "x\n"}
     found = raised(before, {"schema/a.sql": "y\n", "lib/b.c": "y\n", "c.sql": "y\n"})
@@ -73,7 +73,7 @@ def test_vendored(raised: Judge, path: str) -> None:
 
 
 @each("path", ["shop/vendor/models.py", "src/vendors.py", "docs/vendor.md"])
-def test_a_module_about_vendors_is_none(raised: Judge, path: str) -> None:
+def test_files_with_vendor_in_their_name_are_not_vendored(raised: Judge, path: str) -> None:
     assert raised({path: "a = 1\n"}, {path: "b = 1\n"}, "vendored-file") == []
 
 
@@ -109,7 +109,7 @@ def test_the_size_of_a_change(raised: Judge) -> None:
     assert (found.file, found.detail[:2]) == ("b.txt", "21")
 
 
-def test_a_file_that_a_night_moves_counts_whole(raised: Judge) -> None:
+def test_all_lines_of_a_moved_file_count_in_a_nights_change(raised: Judge) -> None:
     lines = "".join(f"{n}\n" for n in range(11))
     before, after = {"a.txt": lines}, {"a.txt": None, "b.txt": lines}
     assert raised(before, after, "diff-too-large", settings="max_diff_lines: 22") == []
@@ -123,7 +123,7 @@ def test_a_file_that_a_night_moves_counts_whole(raised: Judge) -> None:
 
 
 @each("flag", ["dependency-file", "diff-too-large", "whitespace-only"])
-def test_what_only_a_night_is_held_to_is_no_finding_for_people(raised: Judge, flag: str) -> None:
+def test_flags_for_nights_alone_do_not_apply_to_people(raised: Judge, flag: str) -> None:
     before = {"a.js": "a()\n", "requirements.txt": "b==1\n"}
     after = {"a.js": "a( )\n", "requirements.txt": "b==2\n", "long.txt": "x\n" * 500}
     assert [found.level for found in raised(before, after, flag)] != []
@@ -184,7 +184,7 @@ def test_outside_the_selection(raised: Judge) -> None:
         ("a.py", CODE, CODE + "\n\n"),
     ],
 )
-def test_nothing_but_white_space_fails(raised: Judge, path: str, old: str, new: str) -> None:
+def test_a_change_of_white_space_alone_fails(raised: Judge, path: str, old: str, new: str) -> None:
     [found] = raised({path: old}, {path: new}, "whitespace-only", category="refactoring")
     assert (found.level, found.file) == ("fail", path)
     [found] = raised({path: old}, {path: new}, "whitespace-only")  # of a person, on purpose
@@ -201,11 +201,11 @@ def test_nothing_but_white_space_fails(raised: Judge, path: str, old: str, new: 
         ("a.py", CODE, CODE.replace("\n", "\n\n", 1) + "x = 1\n"),
     ],
 )
-def test_white_space_that_means_something(raised: Judge, path: str, old: str, new: str) -> None:
+def test_significant_white_space(raised: Judge, path: str, old: str, new: str) -> None:
     assert raised({path: old}, {path: new}, "whitespace-only") == []
 
 
-def test_noise_beside_a_change_is_told(raised: Judge) -> None:
+def test_white_space_beside_other_changes_is_a_warning(raised: Judge) -> None:
     before = {"a.js": "a()\nb()\nc()\nd()\n"}
     [found] = raised(before, {"a.js": "a()\n  b()\nc()\nD()\n"}, "whitespace-only")
     assert (found.level, found.line) == ("warn", 2)

@@ -1,4 +1,4 @@
-"""Reports of runners, also false and damaged ones."""
+"""Reports of test runners, also forged and damaged ones."""
 
 import json
 
@@ -126,7 +126,7 @@ TAPE = (
         ),
     ],
 )
-def test_what_runners_write(name: str, text: str, cases: list[str]) -> None:
+def test_reports_of_runners(name: str, text: str, cases: list[str]) -> None:
     assert [f"{case.name} {case.outcome}" for case in read_report(name, text.encode())] == cases
 
 
@@ -165,7 +165,7 @@ def test_another_encoding() -> None:
         ("r.tap", b"1..2\nok 1 a\nBail out!\n"),
     ],
 )
-def test_what_is_no_report(name: str, data: bytes) -> None:
+def test_unreadable_reports(name: str, data: bytes) -> None:
     with pytest.raises(UnreadableResultsError):
         read_report(name, data)
 

@@ -1,4 +1,4 @@
-"""Commands asked for reports of their tests: real programs, and reports that nobody can trust."""
+"""Reports that commands are asked for: of real programs, and forged ones."""
 
 import os
 import shutil
@@ -108,7 +108,7 @@ def test_cargo_names_the_tests_of_each_binary_that_fails(tmp_path: Path, command
     }, run
 
 
-def test_cargo_whose_tests_end_the_process_is_no_report(tmp_path: Path) -> None:
+def test_cargo_tests_that_end_the_process_leave_no_report(tmp_path: Path) -> None:
     """They are listed, and cargo ends with 0."""
     need_program("cargo")
     files = {
@@ -228,14 +228,14 @@ def test_other_runners(
         ("sh ci/test.sh", {"ci/test.sh": "make\n", "Makefile": "all:\n\t@PY -m pytest -q\n"}, 1),
     ],
 )
-def test_what_is_behind_a_command(
+def test_runners_that_a_command_starts(
     tmp_path: Path, command: str, files: dict[str, str], names: int | None
 ) -> None:
-    """A report that is missing is never an empty one."""
+    """A missing report never counts as an empty one."""
     wanted = {n: text.replace("PY", PYTHON) for n, text in files.items()} | {"test_a.py": ONE}
-    seen = collect(tmp_path, command.replace("PY", PYTHON), wanted).collection
-    assert bool(seen.unknown) is (names is None), seen
-    assert len(seen.counts) == (names or 0)
+    tests = collect(tmp_path, command.replace("PY", PYTHON), wanted).collection
+    assert bool(tests.unknown) is (names is None), tests
+    assert len(tests.counts) == (names or 0)
 
 
 NESTED = (
@@ -267,9 +267,9 @@ def test_several_runs_of_one_command(
 ) -> None:
     """The reports add up; what a test itself starts is none of them."""
     make = {"Makefile": f"test:\n\t{command} a/\n\t{command} b/\n"}
-    seen = collect(tmp_path, "make test", {**make, **files}).collection
-    assert [name.rpartition("::")[2] for name in sorted(seen.counts)] == names.split(), seen
-    assert seen.count_cases() == seen.count_cases(PASSED) == 2
+    tests = collect(tmp_path, "make test", {**make, **files}).collection
+    assert [name.rpartition("::")[2] for name in sorted(tests.counts)] == names.split(), tests
+    assert tests.count_cases() == tests.count_cases(PASSED) == 2
 
 
 @each(
@@ -289,17 +289,17 @@ def test_several_runs_of_one_command(
         (f"printf '%s' \"{JUNIT}\" > other; ln other FILE", "it has several hard links"),
     ],
 )
-def test_a_report_that_was_left(tmp_path: Path, report: str, why: str) -> None:
-    """Tests write what they want into the checkout."""
+def test_unusable_report_files(tmp_path: Path, report: str, why: str) -> None:
+    """Tests may write anything into the checkout."""
     folder = POM_REPORT.rpartition("/")[0]
     script = f"#!/bin/sh\nmkdir -p {folder}\n{report.replace('FILE', POM_REPORT)}\n"
-    seen = collect(tmp_path, "sh mvn", {"mvn": script}).collection
-    assert (why in seen.unknown) and bool(why) is bool(seen.unknown), seen
-    assert list(seen.counts) == ([] if why else ["A::x"])
+    tests = collect(tmp_path, "sh mvn", {"mvn": script}).collection
+    assert (why in tests.unknown) and bool(why) is bool(tests.unknown), tests
+    assert list(tests.counts) == ([] if why else ["A::x"])
     shutil.rmtree(tmp_path / "checkout")
 
 
-def test_the_sitecustomize_that_a_project_has_is_imported(tmp_path: Path) -> None:
+def test_the_projects_sitecustomize_is_imported(tmp_path: Path) -> None:
     test = "import unittest, sys\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n"
     test += "        self.assertEqual(sys.own, 1)\n"
     files = {"test_a.py": test, "site/sitecustomize.py": "import sys\n\nsys.own = 1\n"}
@@ -312,8 +312,8 @@ def test_the_sitecustomize_that_a_project_has_is_imported(tmp_path: Path) -> Non
 def test_reports_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
     command = f"{PYTHON} -m pytest -q"
     assert collect(tmp_path, command, {"test_a.py": ONE}).collection.counts
-    seen = collect(tmp_path, f"{command} --version", {}).collection
-    assert seen.unknown == "no report was left by pytest"
+    tests = collect(tmp_path, f"{command} --version", {}).collection
+    assert tests.unknown == "no report was left by pytest"
 
 
 @each(
@@ -330,9 +330,7 @@ def test_reports_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
         ("other.js", ""),
     ],
 )
-def test_runners_of_node_are_told_by_their_program(
-    tmp_path: Path, program: str, added: str
-) -> None:
+def test_node_runners_are_recognized_by_program(tmp_path: Path, program: str, added: str) -> None:
     """Stand-ins by the real names: Jest 30, Vitest 4 and Mocha 12 wrote what they are asked for."""
     scripts = f'{{"scripts": {{"test": "node {program} unit # jest"}}}}'
     code = "console.log('ran', process.argv.slice(2).join(' '), process.pid);\n"
@@ -352,9 +350,7 @@ def test_runners_of_node_are_told_by_their_program(
         ("--test-reporter tap --test-reporter-destination stdout", "ok 1 - adds"),
     ],
 )
-def test_node_reports_its_tests_and_prints_what_it_was_asked_for(
-    tmp_path: Path, asked: str, shown: str
-) -> None:
+def test_node_keeps_the_chosen_reporter(tmp_path: Path, asked: str, shown: str) -> None:
     need_program("node")
     scripts = f'{{"scripts": {{"test": "node --test {asked}"}}}}'
     test = "require('node:test')('adds', () => {});\n"
@@ -368,9 +364,7 @@ def test_node_reports_its_tests_and_prints_what_it_was_asked_for(
     ("asked", "shown"),
     [("", "a\n    ✔ b"), ("--reporter dot", ".!\n"), ("-R tap", "ok 1 a b"), ("-R=none", "✔ b")],
 )
-def test_mocha_reports_its_tests_and_prints_what_it_was_asked_for(
-    tmp_path: Path, asked: str, shown: str
-) -> None:
+def test_mocha_keeps_the_chosen_reporter(tmp_path: Path, asked: str, shown: str) -> None:
     """A reporter that is not there would end Mocha; here the usual one takes its place."""
     need_program("node")
     test = 'describe("a", () => { it("b", () => {}); it("c", () => { throw Error() }) })\n'
@@ -398,7 +392,7 @@ def test_words_on_the_command_line(tmp_path: Path, command: str, argv: str) -> N
     assert " ".join(request.argv).replace(str(tmp_path), "S") == argv
 
 
-def test_variables_that_are_set_already_stay(tmp_path: Path) -> None:
+def test_variables_that_are_set_already_are_kept(tmp_path: Path) -> None:
     env = {"PYTEST_ADDOPTS": "-x", "PYTHONPATH": "src", "OTHER": "1"}
     text = "all:\n\tpytest\n\tpython -m unittest\n"
     request = prepare_request("make", env, tmp_path, tmp_path, lambda _name: text)

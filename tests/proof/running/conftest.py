@@ -19,5 +19,5 @@ def few_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers |= {"single_canaries.FEWEST_TRIES": 6, "single_canaries.MOST_CANARIES": 3}
     for name, number in numbers.items():
         module, _, constant = name.partition(".")
-        whole = importlib.import_module(f"gitlab_nightshift.proof.running.{module}")
-        monkeypatch.setattr(whole, constant, number)
+        imported = importlib.import_module(f"gitlab_nightshift.proof.running.{module}")
+        monkeypatch.setattr(imported, constant, number)

@@ -1,4 +1,4 @@
-"""A change judged as in a night: read, run, and held against faults."""
+"""Judges a change as in a night: by reading, by running, and by planted faults."""
 
 import functools
 from dataclasses import dataclass
@@ -60,5 +60,6 @@ def prove(
     assert all(run.result.ok for run in (*before, *runs)), (before, runs)
     read = find_red_flags(subject.change, subject.context) if reading else ()
     collections = [run.collection for run in before]
-    seen = gather_evidence(subject, trial_checkout, collections, runs, base or BaseCanaries(), read)
-    return Proof(runs, seen)
+    base = base or BaseCanaries()
+    evidence = gather_evidence(subject, trial_checkout, collections, runs, base, read)
+    return Proof(runs, evidence)

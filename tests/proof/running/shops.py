@@ -1,4 +1,4 @@
-"""A small shop in three languages, each with tests that notice whatever goes wrong in it."""
+"""A small shop in three languages, with tests that notice each fault in it."""
 
 import sys
 from pathlib import Path

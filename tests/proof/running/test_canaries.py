@@ -1,4 +1,4 @@
-"""Canaries: what the tests noticed before a change, they must notice still."""
+"""Canaries: tests must still notice the faults that they noticed before a change."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_a_cheat_is_found_by_canaries_alone(
 
 
 @pytest.mark.parametrize("looking", [True, False])
-def test_what_tests_do_not_come_by_any_more_is_tried_first(
+def test_faults_that_tests_no_longer_reach_are_tried_first(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, looking: bool
 ) -> None:
     """Their input was moved; of the few faults that are tried, none is left to chance."""

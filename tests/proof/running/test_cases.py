@@ -1,4 +1,4 @@
-"""Changes that reading judged wrongly, each judged with its own runner."""
+"""Changes that reading alone judges wrongly, judged with their own test runners."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ RUST = {name: os.environ[name] for name in ("RUSTUP_HOME", "CARGO_HOME") if name
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_a_change_is_judged_rightly(tried: Tried, path: Path) -> None:
+def test_a_change_is_judged_as_expected(tried: Tried, path: Path) -> None:
     case = read_recorded(path)
     command = COMMANDS[case.language]
     need_program(command.split()[0])

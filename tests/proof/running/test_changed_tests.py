@@ -1,4 +1,4 @@
-"""What new tests are worth: on the old code, else against faults; the old tests on the new code."""
+"""New tests on the old code and against faults; the old tests on the new code."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -55,8 +55,8 @@ def evaluate(
         return evaluate_new_tests(subject, open_trial(subject, trial_checkout))
 
 
-def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
-    return {check.title: check.outcome for check in seen.checks}
+def list_outcomes(evidence: Evidence) -> dict[str, CheckOutcome]:
+    return {check.title: check.outcome for check in evidence.checks}
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def list_outcomes(seen: Evidence) -> dict[str, CheckOutcome]:
         pytest.param(change(SHOP, '"for " + name', "None.x"), POLITE, id="of a value that is None"),
     ],
 )
-def test_what_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: str) -> None:
+def test_a_test_that_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: str) -> None:
     """Faults that it would not notice are not even tried."""
     test = change(add('self.assertEqual(label("ab"), "to ab")'), "for a", "to a")
     old = change(LABEL_TEST, 'self.assertEqual(label("a"), "for a")', "pass")
-    seen = evaluate(
+    evidence = evaluate(
         tried, PYTHON | {"shop.py": before, LABELS: old}, {"shop.py": after, LABELS: test}
     )
-    assert list_outcomes(seen) == {BEFORE: PASSED}
-    assert set(seen.proven) == {
+    assert list_outcomes(evidence) == {BEFORE: PASSED}
+    assert set(evidence.proven) == {
         (LABELS, "LabelTest.test_more"),
         (LABELS, "LabelTest.test_somebody"),
     }
@@ -89,12 +89,12 @@ def test_what_fails_on_the_old_code_is_proven(tried: Tried, before: str, after: 
         'import shouting\n        self.assertEqual(label("b"), "for b")',
     ],
 )
-def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None:
+def test_a_missing_name_proves_nothing(tried: Tried, test: str) -> None:
     product = SHOP + "\n\ndef shout(name):\n    return name.upper()\n"
     after = {LABELS: add(test), "shop.py": product, "shouting.py": "LOUD = True\n"}
-    seen = evaluate(tried, PYTHON, after)
-    assert list_outcomes(seen)[BEFORE] is UNDECIDED
-    assert FAULTS in list_outcomes(seen)
+    evidence = evaluate(tried, PYTHON, after)
+    assert list_outcomes(evidence)[BEFORE] is UNDECIDED
+    assert FAULTS in list_outcomes(evidence)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_a_name_that_is_not_there_shows_nothing(tried: Tried, test: str) -> None
         ),
     ],
 )
-def test_what_does_not_load_or_compile_shows_nothing(
+def test_code_that_does_not_load_or_compile_proves_nothing(
     tried: Tried, command: str, files: Files, after: Files
 ) -> None:
     need_program(command.split(maxsplit=1)[0])
-    seen = evaluate(tried, files, after, command)
-    assert list_outcomes(seen) == {BEFORE: UNDECIDED, FAULTS: PASSED}, seen
-    assert (seen.proven, seen.findings) == ((), ())
+    evidence = evaluate(tried, files, after, command)
+    assert list_outcomes(evidence) == {BEFORE: UNDECIDED, FAULTS: PASSED}, evidence
+    assert (evidence.proven, evidence.findings) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -140,18 +140,18 @@ def test_what_does_not_load_or_compile_shows_nothing(
         ),
     ],
 )
-def test_where_tests_alone_change_faults_tell(
+def test_faults_decide_if_only_tests_change(
     tried: Tried, test: str, level: str, outcome: CheckOutcome
 ) -> None:
-    seen = evaluate(
+    evidence = evaluate(
         tried,
         PYTHON,
         {"tests/test_more.py": add(test, LABEL_TEST.partition("\n    def")[0] + "\n")},
     )
-    assert [(f.name, f.level) for f in seen.findings] == (
+    assert [(f.name, f.level) for f in evidence.findings] == (
         [("mutants-survive", level)] if level else []
-    ), seen
-    assert list_outcomes(seen) == {FAULTS: outcome}
+    ), evidence
+    assert list_outcomes(evidence) == {FAULTS: outcome}
 
 
 @pytest.mark.parametrize(
@@ -164,21 +164,21 @@ def test_where_tests_alone_change_faults_tell(
 )
 def test_a_test_that_notices_wrong_values_can_fail(tried: Tried, test: str, able: bool) -> None:
     """One that raises where nothing is returned asserts nothing."""
-    seen = evaluate(tried, PYTHON, {LABELS: add(test)})
-    assert seen.proven == (((LABELS, "LabelTest.test_more"),) if able else ())
+    evidence = evaluate(tried, PYTHON, {LABELS: add(test)})
+    assert evidence.proven == (((LABELS, "LabelTest.test_more"),) if able else ())
 
 
-def test_two_faults_show_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_faults_prove_nothing(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changed_tests, "MOST_FAULTS", 2)
-    seen = evaluate(tried, PYTHON, {LABELS: add('self.assertEqual(label("a"), label("a"))')})
-    assert list_outcomes(seen) == {FAULTS: UNDECIDED}
-    assert seen.findings == ()
+    evidence = evaluate(tried, PYTHON, {LABELS: add('self.assertEqual(label("a"), label("a"))')})
+    assert list_outcomes(evidence) == {FAULTS: UNDECIDED}
+    assert evidence.findings == ()
 
 
 def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) -> None:
     test = add('self.assertIn(\'return "nobody"\', open("shop.py").read() + label(""))')
-    seen = evaluate(tried, PYTHON, {LABELS: test})
-    assert [(finding.name, finding.file) for finding in seen.findings] == [
+    evidence = evaluate(tried, PYTHON, {LABELS: test})
+    assert [(finding.name, finding.file) for finding in evidence.findings] == [
         ("test-reads-source", LABELS)
     ]
 
@@ -190,57 +190,57 @@ def test_a_test_that_reads_the_code_is_told_from_one_that_runs_it(tried: Tried) 
         ('\n    def test_b(self):\n        self.assertEqual(label("b"), "for b")\n', PASSED),
     ],
 )
-def test_a_test_of_the_size_of_the_code_that_was_there_before_says_nothing(
+def test_an_old_test_of_code_size_does_not_count_for_people(
     tried: Tried, new: str, outcome: CheckOutcome
 ) -> None:
     size = add('self.assertLess(len(open("shop.py").read() + label("")), {})')
     files = PYTHON | {LABELS: size.format(400)}
     after = {LABELS: size.format(405) + new}
-    with tried(files, after, commands=(UNITTEST,)) as (made, trial_checkout):
-        subject = replace(made, context=replace(made.context, by_people=True))
-        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
-    assert list_outcomes(seen) == {FAULTS: outcome}
-    assert seen.findings == ()
+    with tried(files, after, commands=(UNITTEST,)) as (original, trial_checkout):
+        subject = replace(original, context=replace(original.context, by_people=True))
+        evidence = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
+    assert list_outcomes(evidence) == {FAULTS: outcome}
+    assert evidence.findings == ()
 
 
-@pytest.mark.parametrize(("there", "by_people"), [(True, True), (True, False), (False, True)])
-def test_an_old_test_that_a_person_edits_is_not_refused_for_what_it_never_noticed(
-    tried: Tried, there: bool, by_people: bool
+@pytest.mark.parametrize(("existed", "by_people"), [(True, True), (True, False), (False, True)])
+def test_an_old_test_that_a_person_edits_need_not_notice_faults(
+    tried: Tried, existed: bool, by_people: bool
 ) -> None:
-    """A new one is, and one that a night edits."""
+    """New tests, and tests that a night edits, are refused."""
     hollow = 'self.assertEqual(label("a"), label("a"))'
     more = "tests/test_more.py"
     start = LABEL_TEST.partition("\n    def")[0] + "\n"
-    files = PYTHON | ({more: add(hollow, start)} if there else {})
+    files = PYTHON | ({more: add(hollow, start)} if existed else {})
     with tried(files, {more: add(f"{hollow}  # edited", start)}, commands=(UNITTEST,)) as (
-        made,
+        original,
         trial_checkout,
     ):
-        subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
-    refused = not (there and by_people)
-    assert [finding.level for finding in seen.findings] == (["fail"] if refused else [])
+        subject = replace(original, context=replace(original.context, by_people=by_people))
+        evidence = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
+    refused = not (existed and by_people)
+    assert [finding.level for finding in evidence.findings] == (["fail"] if refused else [])
 
 
 @pytest.mark.parametrize("by_people", [True, False])
-def test_a_test_that_comes_by_no_fault_says_nothing_for_people(
+def test_a_test_that_reaches_no_fault_is_not_checked_for_people(
     tried: Tried, by_people: bool
 ) -> None:
     """A night's change is held to notice some: a test may have hidden what it came by."""
     test = change(LABEL_TEST, 'label("a"), "for a"', "bool(label), True")
     files = {"tests/test_more.py": test.partition("    def test_nobody")[0] + NEW.format("label")}
-    with tried(PYTHON, files, commands=(UNITTEST,)) as (made, trial_checkout):
-        subject = replace(made, context=replace(made.context, by_people=by_people))
-        seen = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
-    assert [finding.level for finding in seen.findings] == ([] if by_people else ["fail"])
+    with tried(PYTHON, files, commands=(UNITTEST,)) as (original, trial_checkout):
+        subject = replace(original, context=replace(original.context, by_people=by_people))
+        evidence = evaluate_new_tests(subject, open_trial(subject, trial_checkout))
+    assert [finding.level for finding in evidence.findings] == ([] if by_people else ["fail"])
 
 
-def test_tests_that_cannot_be_run_alone_are_said_so(tried: Tried) -> None:
-    seen = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
-    assert list_outcomes(seen) == {BEFORE: NOT_CHECKED}
+def test_tests_that_cannot_run_alone_are_not_checked(tried: Tried) -> None:
+    evidence = evaluate(tried, PYTHON, {"tests/test_more.py": "import nowhere\n" + add("pass")})
+    assert list_outcomes(evidence) == {BEFORE: NOT_CHECKED}
 
 
-def test_a_change_without_new_tests_says_nothing(tried: Tried) -> None:
+def test_a_change_without_new_tests_has_no_check(tried: Tried) -> None:
     assert evaluate(tried, PYTHON, {"shop.py": POLITE}) == Evidence()
 
 
@@ -263,7 +263,7 @@ MORE = CODE.replace("return n", "return n + 1")
         (CODE.replace("size", "width"), OLD.replace("size", "width"), CheckOutcome.UNDECIDED),
     ],
 )
-def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
+def test_old_tests_check_changes_that_must_keep_behaviour(
     tried: Tried, code: str, test: str, seen_as: CheckOutcome
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
@@ -272,15 +272,15 @@ def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
         subject,
         trial_checkout,
     ):
-        seen = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
-    assert [check.outcome for check in seen.checks] == [seen_as], seen
+        evidence = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
+    assert [check.outcome for check in evidence.checks] == [seen_as], evidence
     failed = seen_as is CheckOutcome.FAILED
-    flags = [(finding.name, finding.level) for finding in seen.findings]
+    flags = [(finding.name, finding.level) for finding in evidence.findings]
     assert flags == ([("old-tests-fail", "fail")] if failed else [])
 
 
 @pytest.mark.parametrize(
-    ("code", "test", "told"),
+    ("code", "test", "detail"),
     [
         (MORE, REDEFINED, "this change redefines what test_shop.T.test_size demand"),
         (MORE.replace("n + 1", "0 + n"), ADDED, ""),
@@ -288,12 +288,12 @@ def test_behaviour_that_is_to_stay_is_held_against_the_tests_as_they_were(
     ],
     ids=["redefined", "more tests", "tests alone"],
 )
-def test_expectations_that_change_with_the_code_are_told_and_refuse_nothing(
-    tried: Tried, code: str, test: str, told: str
+def test_redefined_expectations_are_undecided(
+    tried: Tried, code: str, test: str, detail: str
 ) -> None:
     before, commands = {"shop.py": CODE, "test_shop.py": OLD}, ("python3 -m unittest",)
     after = {"shop.py": code, "test_shop.py": test}
     with tried(before, after, commands=commands) as (subject, trial_checkout):
-        seen = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
-    assert seen.findings == ()
-    assert [check.detail for check in seen.checks] == ([told] if told else [])
+        evidence = run_old_tests(subject, Trial(trial_checkout, lambda _name: "", "old"))
+    assert evidence.findings == ()
+    assert [check.detail for check in evidence.checks] == ([detail] if detail else [])

@@ -1,4 +1,4 @@
-"""Which faults are chosen, and which files they may be in."""
+"""Which faults are chosen, and in which files."""
 
 import random
 from collections import Counter

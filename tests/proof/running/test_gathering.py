@@ -1,4 +1,4 @@
-"""What ran refutes what was read."""
+"""Findings from reading that running refutes."""
 
 from collections import Counter
 
@@ -30,12 +30,12 @@ LINE = 7
 """Of the skipped test."""
 
 
-def settle(name: str, seen: Evidence, line: int = LINE) -> bool:
+def settle(name: str, evidence: Evidence, line: int = LINE) -> bool:
     """Whether a finding about the test at a line is left."""
     finding = Finding(name, "fail", LABELS, line, "as it was read")
-    kept, told = settle_findings(SUBJECT, [finding], seen)
-    assert all((c.title, c.outcome) == (TITLE, CheckOutcome.UNDECIDED) for c in told)
-    assert len(kept) + len(told) == 1
+    kept, refuted = settle_findings(SUBJECT, [finding], evidence)
+    assert all((c.title, c.outcome) == (TITLE, CheckOutcome.UNDECIDED) for c in refuted)
+    assert len(kept) + len(refuted) == 1
     return bool(kept)
 
 
@@ -61,17 +61,17 @@ def test_a_test_that_failed_on_the_old_code_can_fail(name: str) -> None:
         (((NOBODY, True),) * 2 + ((SOMEBODY, True),) * 5, True),
     ],
 )
-def test_a_weaker_test_whose_faults_are_noticed_still_is_an_information(
+def test_a_weaker_test_is_refuted_if_its_faults_are_still_noticed(
     name: str, canaries: tuple[tuple[str, bool | None], ...], left: bool
 ) -> None:
     assert settle(name, Evidence(canaries=canaries)) is left
 
 
 @pytest.mark.parametrize("name", ["secret-added", "test-detection", "suppression-added"])
-def test_what_no_run_shows_stays(name: str) -> None:
-    seen = Evidence(proven=((LABELS, "LabelTest.test_nobody"),), canaries=((NOBODY, True),) * 9)
+def test_other_findings_are_kept(name: str) -> None:
+    evidence = Evidence(proven=((LABELS, "LabelTest.test_nobody"),), canaries=((NOBODY, True),) * 9)
     assert not is_refutable(Finding(name, "fail", LABELS, LINE, ""))
-    assert settle(name, seen)
+    assert settle(name, evidence)
 
 
 def run_tests(*names: str) -> CommandRun:
@@ -82,26 +82,26 @@ def run_tests(*names: str) -> CommandRun:
 @pytest.mark.parametrize(
     ("ran", "excused"), [((NOBODY, SOMEBODY), {NOBODY}), ((SOMEBODY,), set[str]())]
 )
-def test_tests_whose_faults_are_noticed_still_are_excused_unless_they_are_left_out(
+def test_tests_are_excused_if_their_faults_are_still_noticed_and_they_run(
     ran: tuple[str, ...], excused: set[str]
 ) -> None:
     """The text of both is there after the change."""
-    seen = Evidence(canaries=((NOBODY, True),) * 3 + ((SOMEBODY, True),) * 2)
-    assert list_excused(SUBJECT, [run_tests(*ran)], seen) == excused
+    evidence = Evidence(canaries=((NOBODY, True),) * 3 + ((SOMEBODY, True),) * 2)
+    assert list_excused(SUBJECT, [run_tests(*ran)], evidence) == excused
 
 
-def test_tests_that_are_gone_are_excused() -> None:
+def test_deleted_tests_are_excused() -> None:
     gone = change_of({LABELS: LABEL_TEST}, {LABELS: change(LABEL_TEST, "test_nobody", "no_test")})
-    seen = Evidence(canaries=((NOBODY, True),) * 3)
+    evidence = Evidence(canaries=((NOBODY, True),) * 3)
     subject = EvidenceSubject("", "", gone, Context(Settings(), "tests"))
-    assert list_excused(subject, [run_tests(SOMEBODY)], seen) == {NOBODY}
+    assert list_excused(subject, [run_tests(SOMEBODY)], evidence) == {NOBODY}
 
 
 def test_tests_of_files_that_the_change_leaves_alone_are_not_excused() -> None:
     """They are deselected."""
     other = "tests.test_price.PriceTest.test_members"
-    seen = Evidence(canaries=((other, True),) * 3)
-    assert list_excused(SUBJECT, [run_tests(SOMEBODY)], seen) == set()
+    evidence = Evidence(canaries=((other, True),) * 3)
+    assert list_excused(SUBJECT, [run_tests(SOMEBODY)], evidence) == set()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_tests_of_files_that_the_change_leaves_alone_are_not_excused() -> None:
         (((NOBODY, True),) * 3 + ((SOMEBODY, False),), True),
     ],
 )
-def test_a_file_of_tests_is_gone_without_harm_where_each_noticed_what_is_noticed_still(
+def test_a_deleted_file_needs_canaries_of_all_its_tests(
     canaries: tuple[tuple[str, bool | None], ...], left: bool
 ) -> None:
     gone = change_of({LABELS: LABEL_TEST}, {})

@@ -1,4 +1,4 @@
-"""What is no weakening of a suite is none to its canaries, nor to what reads."""
+"""Honest changes of a suite pass the canaries and the red flags."""
 
 from pathlib import Path
 

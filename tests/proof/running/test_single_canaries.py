@@ -1,4 +1,4 @@
-"""Faults planted one at a time, and who notices each."""
+"""Faults planted one at a time, and the tests that notice them."""
 
 import shutil
 from dataclasses import replace
@@ -57,7 +57,7 @@ def find(
     return find_canaries(trial, planted, tests, reached, 1.0)
 
 
-def test_only_what_these_tests_notice_is_a_canary(tried: Tried) -> None:
+def test_canaries_are_faults_that_the_given_tests_notice(tried: Tried) -> None:
     faults = [*list_shop_faults(SHOP, "price")[:2], *list_shop_faults(SHOP, "label")[:3]]
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         found = find(subject, trial_checkout, faults, list_tests(LABELS, LABEL_TEST))
@@ -65,7 +65,7 @@ def test_only_what_these_tests_notice_is_a_canary(tried: Tried) -> None:
     assert all(name.startswith("tests.test_label.") for c in found.canaries for name in c.found_by)
 
 
-def test_what_most_tests_notice_and_what_fewest_do_stand_first(tried: Tried) -> None:
+def test_canaries_of_most_and_of_fewest_tests_come_first(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         found = find(subject, trial_checkout, faults, list_tests(LABELS, LABEL_TEST))
@@ -75,7 +75,7 @@ def test_what_most_tests_notice_and_what_fewest_do_stand_first(tried: Tried) -> 
 
 
 @pytest.mark.parametrize("confirmations", [2, 0])
-def test_what_the_base_does_not_notice_again_is_left_out(
+def test_canaries_that_the_base_does_not_notice_again_are_dropped(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, confirmations: int
 ) -> None:
     """A flaky test seemed to notice it; without the second look the change is said to lose it."""
@@ -93,7 +93,7 @@ def test_what_the_base_does_not_notice_again_is_left_out(
     assert [each.still_noticed for each in judged] == ([] if confirmations else [False])
 
 
-def test_a_run_with_a_fault_is_in_a_job_of_ci(tried: Tried) -> None:
+def test_runs_with_faults_have_the_variable_ci(tried: Tried) -> None:
     """A test that is skipped there notices nothing, on the base either."""
     skipped = change(
         LABEL_TEST, "class", "import os\n\n\n@unittest.skipIf(os.environ.get('CI'), '')\nclass"
@@ -128,7 +128,7 @@ def test_a_test_of_the_size_of_the_code_is_left_out(tried: Tried) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
-def test_where_nothing_is_reported_the_exit_status_tells(tried: Tried) -> None:
+def test_without_a_report_the_exit_status_decides(tried: Tried) -> None:
     script = "python3 -c 'import shop; assert shop.label(str()) == \"nobody\"'\n"
     files = {"shop.py": SHOP, "check.sh": script}
     with tried(files, {"check.sh": script + "\n"}, commands=("bash check.sh",)) as (

@@ -59,7 +59,7 @@ def test_each_single_fault_changes_what_the_code_does(language: str, tmp_path: P
 
 
 @pytest.mark.parametrize("language", ["python", "javascript", "go", "rust", "java"])
-def test_code_notes_which_faults_it_comes_by(language: str, tmp_path: Path) -> None:
+def test_code_records_the_faults_that_it_reaches(language: str, tmp_path: Path) -> None:
     project, seen = _need(language), tmp_path / "seen"
     numbers = _switch(project, tmp_path)
     project.run_build(tmp_path)
@@ -71,7 +71,7 @@ def test_code_notes_which_faults_it_comes_by(language: str, tmp_path: Path) -> N
     ("language", "load"),
     [("python", "python3 -c 'import shop'"), ("javascript", "node -e 'require(\"./shop\")'")],
 )
-def test_code_that_comes_by_no_fault_notes_that_it_could(
+def test_code_that_reaches_no_fault_records_that_it_was_loaded(
     language: str, load: str, tmp_path: Path
 ) -> None:
     _switch(_need(language), tmp_path)
@@ -107,7 +107,7 @@ def test_several_faults_are_on_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("language", SAMPLES)
-def test_no_line_moves(language: str) -> None:
+def test_line_numbers_stay_the_same(language: str) -> None:
     path, source = _read_sample(language)
     side = Side(path, source)
     faults = list_faults(side, side.functions)
@@ -160,7 +160,7 @@ BEGINNINGS = [
 
 
 @pytest.mark.parametrize("begin", BEGINNINGS)
-def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
+def test_switches_work_in_python_files(begin: bytes) -> None:
     source = begin + b"def f(x):\n    return x > 3\n"
     faults = _list_python_faults(source)
     written = write_switched_files(faults, lambda _path: source, VARIABLE)
@@ -175,7 +175,7 @@ def test_a_python_file_asks_however_it_begins(begin: bytes) -> None:
 
 
 @pytest.mark.parametrize("begin", BEGINNINGS)
-def test_a_python_file_notes_however_it_begins(begin: bytes, tmp_path: Path) -> None:
+def test_python_files_record_reached_faults(begin: bytes, tmp_path: Path) -> None:
     """Without what tests replace, or take for a mistake of the code."""
     source = begin + b"def f(x):\n    return x > 3\n"
     faults = _list_python_faults(source)
@@ -189,7 +189,7 @@ def test_a_python_file_notes_however_it_begins(begin: bytes, tmp_path: Path) -> 
     assert len(noted) == len(set(noted)), "each once"
 
 
-def test_of_faults_that_cross_the_first_stays() -> None:
+def test_of_overlapping_faults_the_first_is_kept() -> None:
     source = b"def f(x):\n    return x + 3 > 4\n"
     at = source.index(b"x + 3")
     first = Fault("a.py", 2, "", "f", at, at + 5, "0", f"({KEPT} * {SWITCH})", by_value=True)
@@ -206,7 +206,7 @@ def test_a_fault_that_breaks_the_syntax_is_left_out_alone() -> None:
     assert set(written.numbers) == set(faults[1:])
 
 
-def test_a_file_that_is_gone_or_unknown_gets_no_switch() -> None:
+def test_a_missing_or_unsupported_file_gets_no_switch() -> None:
     fault = Fault("a.lua", 1, "", "", 0, 1, "2", "", by_value=True)
     faults = [fault, replace(_list_python_faults(b"def f(x): return x > 3")[0], path="gone.py")]
     read = {"a.lua": b"1 == 2"}.get
@@ -226,7 +226,7 @@ def test_a_file_that_is_gone_or_unknown_gets_no_switch() -> None:
         ("#!/usr/bin/env node", "#!/usr/bin/env node\n"),
     ],
 )
-def test_types_are_not_checked_where_a_line_can_say_so(first: str, lines: str) -> None:
+def test_type_checks_are_turned_off_if_the_first_line_allows_it(first: str, lines: str) -> None:
     second = {"import {": "a } from 'a';", "/* Prices": "*/", "const a =": "3;"}.get(first, "g();")
     source = f"{first}\n{second}\nfunction f(x: number) {{ return x > y }}\n".encode()
     side = Side("shop.ts", source)

@@ -1,4 +1,4 @@
-"""Canaries of a language that nobody here knows: exit statuses of a suite in Bash."""
+"""Canaries in an unsupported language: a suite in Bash, judged by its exit status."""
 
 import shutil
 import subprocess
@@ -76,7 +76,7 @@ def test_a_cheat_is_found_by_canaries_alone(
         change(CHECK, "exit 1", "exit 2"),
     ],
 )
-def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str) -> None:
+def test_an_honest_change_passes_with_the_number_of_canaries(tried: Tried, check: str) -> None:
     base = BaseCanaries()
     with tried(FILES, {"tests/check.sh": check}, commands=(COMMAND,)) as (subject, trial_checkout):
         found = prove(subject, trial_checkout, base, reading=False)
@@ -90,7 +90,7 @@ def test_an_honest_change_passes_and_the_number_is_told(tried: Tried, check: str
     assert UNSUPPORTED in detail
 
 
-def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
+def test_canaries_of_the_base_are_cached(tried: Tried) -> None:
     base = BaseCanaries()
     with tried(FILES, {"tests/check.sh": CHECK + "\n"}, commands=(COMMAND,)) as (
         subject,
@@ -103,7 +103,7 @@ def test_what_the_base_notices_is_asked_once(tried: Tried) -> None:
     assert base.texts is first
 
 
-def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None:
+def test_nothing_is_known_if_the_change_edits_all_files(tried: Tried) -> None:
     after = {"price.sh": change(PRICE, "$(( $1 * 2 ))", "$(( $1 + $1 ))")}
     with tried(FILES, after, commands=(COMMAND,)) as (subject, trial_checkout):
         found = prove(subject, trial_checkout)
@@ -112,7 +112,7 @@ def test_where_the_change_edits_all_of_it_nothing_is_known(tried: Tried) -> None
 
 
 @pytest.mark.parametrize("by_people", [True, False])
-def test_a_suite_that_fails_in_a_job_is_not_known(tried: Tried, by_people: bool) -> None:
+def test_a_suite_that_fails_in_a_job_is_unknown(tried: Tried, by_people: bool) -> None:
     after = {"tests/check.sh": CHECK + '[ -z "$CI" ]\n'}
     with tried(FILES, after, commands=(COMMAND,), by_people=by_people) as (subject, trial_checkout):
         found = prove(subject, trial_checkout, reading=False)
@@ -193,11 +193,11 @@ def test_a_line_of_code_has_faults(line: str, faulty: list[str]) -> None:
         "#!/bin/x 3",
     ],
 )
-def test_comments_texts_and_what_people_read_have_none(code: str) -> None:
+def test_comments_strings_and_messages_have_no_faults(code: str) -> None:
     assert _list_lines(code) == []
 
 
-def test_bytes_that_are_no_text_have_none() -> None:
+def test_a_file_that_is_not_utf_8_has_no_faults() -> None:
     assert list_text_faults("a.xyz", b"x == 3 \xff") == []
 
 

@@ -21,7 +21,7 @@ def find(subject: EvidenceSubject, trial_checkout: TrialCheckout) -> tuple[Touch
 
 
 @pytest.mark.parametrize("case", read_cases(Path(__file__).with_name("touched.cases")), ids=repr)
-def test_a_test_is_touched_by_what_it_stands_on(tried: Tried, case: ScriptCase) -> None:
+def test_a_test_is_touched_by_changes_of_its_helpers(tried: Tried, case: ScriptCase) -> None:
     with tried(*case.change(SHOPS[case.asked.get("project", "python")])) as (
         subject,
         trial_checkout,

@@ -1,4 +1,4 @@
-"""Trees with faults in them, and what runs there."""
+"""Trees with planted faults, and runs on them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def plant_all(
     return plant(trial, subject.base, faults, [lambda _planted: trial.find_whole_run({})])
 
 
-def test_the_variable_is_fresh_and_cannot_be_guessed(tried: Tried) -> None:
+def test_the_variable_has_a_new_random_name(tried: Tried) -> None:
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
@@ -86,7 +86,7 @@ def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
     assert planted.numbers.keys() >= {fault for fault in faults if fault.line != bad.line}
 
 
-def test_what_fails_without_a_fault_is_no_tree(tried: Tried) -> None:
+def test_nothing_is_planted_if_the_run_fails_without_faults(tried: Tried) -> None:
     """As tests do that read the text of the code."""
     test = LABEL_TEST + (
         "\n    def test_text(self):\n"
@@ -98,7 +98,7 @@ def test_what_fails_without_a_fault_is_no_tree(tried: Tried) -> None:
         assert plant_all(trial, subject, list_shop_faults(SHOP, "label")) is None
 
 
-def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
+def test_a_run_reports_which_tests_failed_and_ran(tried: Tried) -> None:
     with tried(PYTHON, {"shop.py": SHOP.replace("nobody", "no")}, commands=(UNITTEST,)) as (
         subject,
         trial_checkout,
@@ -110,18 +110,16 @@ def test_a_run_says_what_failed_and_what_ran(tried: Tried) -> None:
     assert seen.failed == {"tests.test_label.LabelTest.test_nobody"}
 
 
-def test_what_takes_too_long_is_ended_and_tells_nothing(
-    tried: Tried, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.SPARE_S", 1.0)
+def test_a_run_that_takes_too_long_is_ended(tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.EXTRA_S", 1.0)
     files = PYTHON | {"tests/test_slow.py": "import time\n\ntime.sleep(600)\n"}
     with tried(files, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         seen = open_trial(subject, trial_checkout).run(trial_checkout.commands, {}, 0.0)
     assert (seen.ended, seen.noticed) == (False, False)
 
 
-def test_product_code_is_put_back_and_tests_are_not(tried: Tried) -> None:
-    """Nor is what became of a test's file."""
+def test_the_old_product_tree_keeps_the_new_tests(tried: Tried) -> None:
+    """Test files, also moved ones, stay as the change has them."""
     after = {"attic/old_names.py": LABEL_TEST, LABELS: None, "shop.py": SHOP + "\n\nLIMIT = 3\n"}
     with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, trial_checkout):
         tree = open_trial(subject, trial_checkout).build_old_product(subject)
@@ -132,13 +130,13 @@ def test_product_code_is_put_back_and_tests_are_not(tried: Tried) -> None:
         assert held.read(LABELS) is None
 
 
-def test_where_tests_alone_change_there_is_no_older_product(tried: Tried) -> None:
+def test_no_old_product_tree_if_only_tests_change(tried: Tried) -> None:
     with tried(PYTHON, {LABELS: None}, commands=(UNITTEST,)) as (subject, trial_checkout):
         assert open_trial(subject, trial_checkout).build_old_product(subject) is None
 
 
-def test_no_variable_is_left_where_nothing_could_be_planted(tried: Tried) -> None:
-    """Later runs are to look like those of any other day."""
+def test_no_variable_remains_if_nothing_could_be_planted(tried: Tried) -> None:
+    """Later runs must not see the variable."""
     faults = list_shop_faults(SHOP, "label")
     with tried(PYTHON, NO_CHANGE, commands=(UNITTEST,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)
@@ -196,7 +194,7 @@ def test_a_fault_is_noticed_by_status_and_report(
     assert (outcome.noticed, outcome.disagrees) == (noticed, disagrees)
 
 
-def test_commands_add_up() -> None:
+def test_outcomes_of_several_commands_are_combined() -> None:
     runs = [run(0, {"a": PASSED, "b": SKIPPED}), run(1, {"c": FAILED}), run(1, {}, "no report")]
     assert read_outcome(runs) == SuiteOutcome(
         red=True,

@@ -1,4 +1,4 @@
-"""What no canary can tell is said, is never passed, and refuses only what the change has broken."""
+"""Checks without a result: never passed, and a failure only if the change caused it."""
 
 import pytest
 
@@ -25,7 +25,7 @@ HELPER = "tests/helper.py"
 MISTAKE = "def check(case, got, wanted):\n    if got != wanted:\n        {}\n"
 
 
-def test_a_suite_that_notices_nothing_tells_nothing(tried: Tried) -> None:
+def test_a_suite_that_notices_no_fault_is_not_checked(tried: Tried) -> None:
     files = {"shop.py": SHOP, "test_lazy.py": LAZY}
     after = {"test_lazy.py": change(LAZY, '"a"', '"b"')}
     with tried(files, after, commands=(UNITTEST,)) as (subject, trial_checkout):
@@ -36,7 +36,7 @@ def test_a_suite_that_notices_nothing_tells_nothing(tried: Tried) -> None:
     assert "suite-weakened" not in found.flags
 
 
-def test_a_base_that_cannot_answer_is_told_once(tried: Tried) -> None:
+def test_a_failing_base_is_reported_once(tried: Tried) -> None:
     unable = BaseCanaries(unable="the commands fail on the base")
     after = {LABELS: change(LABEL_TEST, "nobody(", "no_name(")}
     with tried(PYTHON, after, commands=(UNITTEST,)) as (subject, trial_checkout):
@@ -59,11 +59,11 @@ def test_a_base_that_cannot_answer_is_told_once(tried: Tried) -> None:
         ),
     ],
 )
-def test_a_runner_that_the_change_breaks_is_not_known(
+def test_a_runner_that_the_change_breaks_is_unknown(
     tried: Tried, monkeypatch: pytest.MonkeyPatch, does: str, by_people: bool
 ) -> None:
     """It hangs, dies, floods or lies where a test would fail."""
-    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.SPARE_S", 3.0)
+    monkeypatch.setattr("gitlab_nightshift.proof.running.trial.EXTRA_S", 3.0)
     monkeypatch.setattr("gitlab_nightshift.proof.running.single_canaries.MOST_CANARIES", 1)
     after = {HELPER: MISTAKE.format(does)}
     limits = ProcessLimits(output_bytes=5_000_000)
@@ -88,7 +88,7 @@ class FlakyTest(unittest.TestCase):
 
 @pytest.mark.parametrize("start", range(3))
 @pytest.mark.parametrize("period", [2, 3])
-def test_a_test_with_two_results_counts_for_nothing(tried: Tried, period: int, start: int) -> None:
+def test_a_flaky_test_does_not_count(tried: Tried, period: int, start: int) -> None:
     """Whatever it says of the base, of the change and of each fault."""
     flaky = FLAKY.format(start=start, period=period)
     imports = "import os\nimport pathlib\n"

@@ -1,4 +1,4 @@
-"""What assertions demand, in the words of each library."""
+"""What assertions demand, in the notation of each library."""
 
 from gitlab_nightshift.proof.syntax.assertions import list_assertions
 from gitlab_nightshift.proof.syntax.file_side import Side
@@ -76,7 +76,7 @@ DEMANDS = [
 
 
 @each(("language", "code", "compares"), DEMANDS)
-def test_one_demand_that_says_a_value_or_not(language: str, code: str, compares: bool) -> None:
+def test_an_assertion_is_exact_or_not(language: str, code: str, compares: bool) -> None:
     path, wrapping = WRAPPED[language]
     side = Side(path, (wrapping % code).encode())
     test = side.tests[0]
@@ -115,7 +115,7 @@ def test_a_comparison_with_false_demands_the_opposite(
         ("rs", 'println!("{}", f(x)); let y = f(x).unwrap();'),
     ],
 )
-def test_nothing_is_demanded(language: str, code: str) -> None:
+def test_code_without_assertions(language: str, code: str) -> None:
     path, wrapping = WRAPPED[language]
     test = Side(path, (wrapping % code).encode()).tests[0]
     assert test.body

@@ -86,5 +86,5 @@ def test_names_that_a_function_uses() -> None:
         ("tests/cart.rs", True, False),
     ],
 )
-def test_files_are_told_apart(path: str, test_file: bool, product: bool) -> None:
+def test_test_files_and_product_files(path: str, test_file: bool, product: bool) -> None:
     assert (is_test_file(path), is_product(path)) == (test_file, product)

@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (catch_clause (catch_declaration type: (_) @types name: (_) @caught) body: (block) @body) @handler
 (catch_clause (catch_declaration type: (_) @types .) body: (block) @body) @handler
 (catch_clause . body: (block) @body) @handler

@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 ; _ = f(), _ = err; what is only printed, closed or removed may fail
 ((assignment_statement left: (_) @names right: (expression_list . [(call_expression) (identifier)] @value)) @dropped
   (#match? @names "^_(\\s*,\\s*_)*$") (#match? @value "\\(|^(err|e)$")

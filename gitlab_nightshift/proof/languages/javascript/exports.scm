@@ -1,5 +1,3 @@
-; Names that others may use: @listed by an export, @constant at the top, @field of a public class.
-
 (export_specifier name: (_) @listed)
 (export_specifier alias: (_) @listed)
 (export_statement value: (identifier) @listed)

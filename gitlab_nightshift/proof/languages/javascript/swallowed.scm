@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (catch_clause parameter: (_) @caught body: (statement_block) @body) @handler
 (catch_clause . body: (statement_block) @body) @handler
 

@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (catch_block (identifier) @caught (_) @types (block) @body) @handler
 
 ; runCatching { … }.getOrNull()

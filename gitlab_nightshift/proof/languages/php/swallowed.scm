@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (catch_clause type: (type_list) @types name: (_) @caught body: (compound_statement) @body) @handler
 (catch_clause type: (type_list) @types . body: (compound_statement) @body) @handler
 

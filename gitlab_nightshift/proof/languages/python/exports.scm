@@ -1,5 +1,3 @@
-; Names that others may use: @listed by an export, @constant at the top, @field of a public class.
-
 ((assignment left: (identifier) @name right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))])
   (#eq? @name "__all__"))
 ((module (expression_statement (assignment left: (identifier) @constant right: (_))))

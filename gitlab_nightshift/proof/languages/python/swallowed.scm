@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (except_clause value: (as_pattern (_) @types alias: (_) @caught) (block) @body) @handler
 (except_clause value: [(identifier) (attribute) (tuple) (call) (subscript)] @types (block) @body) @handler
 (except_clause . (block) @body) @handler

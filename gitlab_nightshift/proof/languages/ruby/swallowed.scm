@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (rescue exceptions: (_) @types) @handler
 (rescue variable: (_) @caught) @handler
 (rescue body: (_) @body) @handler

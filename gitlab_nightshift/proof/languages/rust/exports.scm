@@ -1,5 +1,3 @@
-; Names that others may use: @listed by an export, @constant at the top, @field of a public class.
-
 ((source_file [
   (const_item (visibility_modifier) @modifier name: (_) @constant)
   (static_item (visibility_modifier) @modifier name: (_) @constant)

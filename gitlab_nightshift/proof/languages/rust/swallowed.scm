@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 ; let _ = f(); f().ok(); what is only written, sent or removed may fail
 ((let_declaration pattern: _ @name
   value: [(call_expression) (macro_invocation) (await_expression)] @value) @dropped

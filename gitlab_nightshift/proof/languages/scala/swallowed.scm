@@ -1,5 +1,3 @@
-; Where errors are lost. The captures are explained in proof/reading/swallowed_errors.py.
-
 (catch_clause (case_block (case_clause pattern: (_) @pattern body: (_) @body) @handler))
 (catch_clause (case_block (case_clause pattern: (_) @pattern . ) @handler))
 ((call_expression function: (field_expression field: (_) @name)
