@@ -100,8 +100,9 @@ def _plan_token(
                 f" protected, environments {request.scope}"
             )
         try:
-            text = describe_token(created.id, expires_on)
-            project.setup.create_secret(NewSecret(TOKEN, created.value, request.scope, text))
+            description = describe_token(created.id, expires_on)
+            secret = NewSecret(TOKEN, created.value, request.scope, description)
+            project.setup.create_secret(secret)
         except BaseException:  # also for a signal: nobody would know the token's value
             project.setup.revoke_token(created.id)
             raise

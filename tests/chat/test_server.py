@@ -201,8 +201,8 @@ def test_a_forged_button_does_nothing() -> None:
 
 def test_an_address_in_use_is_an_error() -> None:
     async def story() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = ("127.0.0.1", taken.getsockname()[1])
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = ("127.0.0.1", listener.getsockname()[1])
             with pytest.raises(NightshiftError, match="address already in use"):
                 async with server.open_service(UNREACHABLE, address, print):
                     pass

@@ -213,8 +213,8 @@ def test_which_variables_nights_and_other_branches_get(tmp_path: Path) -> None:
             rows = ask_gitlab(shop, GITLAB_TOKEN=OWNER)["variables"]
             return [(row.state, row.text) for row in rows]
 
-        [(missing, why), (kept, _)] = look()
-        assert (missing, kept) == ("warn", "ok")
+        [(token_state, why), (exposed_state, _)] = look()
+        assert (token_state, exposed_state) == ("warn", "ok")
         assert why.startswith("no GITLAB_TOKEN in the project or its groups")
 
         inherited = shop.project.inherited_variables

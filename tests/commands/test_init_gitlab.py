@@ -118,8 +118,8 @@ def test_the_merge_request_keeps_windows_line_endings(tmp_path: Path) -> None:
     jobs = JOBS.replace("\n", "\r\n")
     with project(tmp_path, jobs=jobs) as (shop, _):
         assert init(shop, *ALL).exit_status == 0
-        own = shop.project
-        proposed = read_blob(own.git, own.bare_repository, BRANCH, ".gitlab-ci.yml")
+        files = shop.project
+        proposed = read_blob(files.git, files.bare_repository, BRANCH, ".gitlab-ci.yml")
         assert proposed and proposed.startswith(jobs.encode())
         assert TEMPLATE.encode() in proposed
         assert proposed.count(b"\n") == proposed.count(b"\r\n")
@@ -208,13 +208,13 @@ def test_a_schedule_without_its_variable_is_not_left_behind(tmp_path: Path) -> N
 
 def test_an_unfinished_schedule_is_replaced(tmp_path: Path) -> None:
     with project(tmp_path) as (shop, _):
-        own, other = shop.gitlab.users[1], shop.gitlab.users[0]
-        for number, owner in enumerate((own, other), 1):
+        maintainer, other = shop.gitlab.users[1], shop.gitlab.users[0]
+        for number, owner in enumerate((maintainer, other), 1):
             schedule = StandinSchedule(number, owner, "Night shift", active=False, variables={})
             shop.project.schedules.append(schedule)
         assert init(shop, "--gitlab").exit_status == 0
         schedules = [(each.owner.id, each.active) for each in shop.project.schedules]
-        assert schedules == [(other.id, False), (own.id, True)], "another's is kept"
+        assert schedules == [(other.id, False), (maintainer.id, True)], "another's is kept"
 
 
 def test_too_many_schedules_are_reported_in_gitlabs_words(tmp_path: Path) -> None:
@@ -281,14 +281,14 @@ def test_commits_and_decisions_of_people_are_kept(tmp_path: Path) -> None:
         bare, head = shop.project.bare_repository, f"refs/heads/{BRANCH}"
         tree = git(bare, "rev-parse", f"{head}^{{tree}}").strip()
         identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
-        own = git(bare, *identity, "commit-tree", "-p", head, "-m", "Mine", tree).strip()
-        git(bare, "update-ref", head, own)
+        commit = git(bare, *identity, "commit-tree", "-p", head, "-m", "Mine", tree).strip()
+        git(bare, "update-ref", head, commit)
         done = init(shop, "--merge-request")
         assert (
             done.exit_status == 2
             and "the branch night-shift-onboarding has commits by someone else" in done.stderr
         )
-        assert git(bare, "rev-parse", head).strip() == own
+        assert git(bare, "rev-parse", head).strip() == commit
 
         shop.project.merge_requests[0].state = "closed"
         done = init(shop, "--merge-request")
@@ -367,7 +367,7 @@ def test_every_bad_token_is_one_line(tmp_path: Path) -> None:
             [row] = ask_gitlab(shop, GITLAB_TOKEN=token)["GitLab"]
             assert (row.state, row.exit_status) == ("fail", 2)
             assert why in row.text and "\n" not in row.text
-        whole = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN="").stdout)
-        [shown] = [each for each in whole["rows"] if each["name"] == "GitLab"]
-        assert (shown, whole["exit_status"]) == (asdict(row), 2)
+        document = json.loads(shop.nightshift("doctor", "--json", GITLAB_TOKEN="").stdout)
+        [shown] = [each for each in document["rows"] if each["name"] == "GitLab"]
+        assert (shown, document["exit_status"]) == (asdict(row), 2)
         assert (settings.tokens, settings.secrets, shop.merge_requests) == ([], {}, [])

@@ -30,13 +30,13 @@ def rows(env: Mapping[str, str], **settings: str) -> dict[str, ProviderRow]:
 
 
 def test_every_agent_has_a_row(tmp_path: Path) -> None:
-    found = rows({"PATH": str(tmp_path)})
-    assert list(found) == list(AGENTS)
-    assert [name for name, row in found.items() if row.auto] == list(list_auto_agents())
-    assert not any(row.usable for row in found.values())
-    assert all(row.missing and row.tools and row.answer and row.cost for row in found.values())
-    assert found["patch"].version == __version__, "a part of this package"
-    assert (found["replay"].network, found["claude_code"].version) == ("none", "")
+    providers = rows({"PATH": str(tmp_path)})
+    assert list(providers) == list(AGENTS)
+    assert [name for name, row in providers.items() if row.auto] == list(list_auto_agents())
+    assert not any(row.usable for row in providers.values())
+    assert all(row.missing and row.tools and row.answer and row.cost for row in providers.values())
+    assert providers["patch"].version == __version__, "a part of this package"
+    assert (providers["replay"].network, providers["claude_code"].version) == ("none", "")
 
 
 def test_an_installed_cli_is_asked_for_its_version(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_an_odd_answer_of_a_cli(tmp_path: Path, text: str, status: int, version:
 def test_agent_executable_is_only_for_the_chosen_agent(tmp_path: Path) -> None:
     write_program(tmp_path, "my-codex", "echo 1.2.3")
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    found = rows(env, agent="codex", agent_executable=str(tmp_path / "my-codex"))
-    assert found["codex"].version == "1.2.3"
-    assert found["claude_code"].executable == ""
+    providers = rows(env, agent="codex", agent_executable=str(tmp_path / "my-codex"))
+    assert providers["codex"].version == "1.2.3"
+    assert providers["claude_code"].executable == ""
 
 
 def test_the_command_prints_text_or_json(

@@ -72,17 +72,17 @@ def test_a_group_as_json_sets_only_the_keys_it_names() -> None:
 
 
 def test_a_mapping_is_set_as_a_whole_or_by_key() -> None:
-    whole = load("category_schedule: {mon: docs}")
-    assert whole.category_schedule == {"mon": "docs"}
-    part = {"NIGHTSHIFT_CATEGORY_SCHEDULE__TUE": "docs"}
-    assert load("", part).category_schedule["tue"] == "docs"
-    assert load("", part).category_schedule["mon"] == "tests"
-    both = load("category_schedule: {mon: docs}", part)
+    mapping = load("category_schedule: {mon: docs}")
+    assert mapping.category_schedule == {"mon": "docs"}
+    variable = {"NIGHTSHIFT_CATEGORY_SCHEDULE__TUE": "docs"}
+    assert load("", variable).category_schedule["tue"] == "docs"
+    assert load("", variable).category_schedule["mon"] == "tests"
+    both = load("category_schedule: {mon: docs}", variable)
     assert both.category_schedule == {"mon": "docs", "tue": "docs"}
     named = "nightshift.yaml:1, variable NIGHTSHIFT_CATEGORY_SCHEDULE__TUE"
     assert both.find_source("category_schedule") == named
-    assert whole.find_source("category_schedule.mon") == "nightshift.yaml:1"
-    last = load("", part, {"category_schedule": '{"sun": "docs"}'})
+    assert mapping.find_source("category_schedule.mon") == "nightshift.yaml:1"
+    last = load("", variable, {"category_schedule": '{"sun": "docs"}'})
     assert last.category_schedule == {"sun": "docs"}
     assert last.find_source("category_schedule") == "command line"
 

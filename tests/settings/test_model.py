@@ -79,9 +79,9 @@ def test_a_new_field_is_a_setting(tmp_path: Path) -> None:
         tmp_path, f"from gitlab_nightshift import cli; cli.run(['config', 'show'], {env})"
     )
     assert re.search(r"^toy_limit +4 +variable NIGHTSHIFT_TOY_LIMIT$", shown, re.MULTILINE)
-    made = "from tests.support.settings_table import PAGES, complete_tables as complete"
+    complete = "from tests.support.settings_table import PAGES, complete_tables as complete"
     texts = "(page.read_text('utf-8') for page in PAGES)"
-    page = run_copy(tmp_path, f"{made}; print(complete(*{texts})[1])")
+    page = run_copy(tmp_path, f"{complete}; print(complete(*{texts})[1])")
     assert "| `toy_limit: 3` | Toys that a night may leave. |" in page.splitlines()
 
 
