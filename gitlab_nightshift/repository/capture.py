@@ -16,7 +16,13 @@ from pathlib import Path
 from gitlab_nightshift.records.products import ChangeSize, ProposedChange
 from gitlab_nightshift.repository.disk_space import is_full_disk
 from gitlab_nightshift.repository.git import GitError, split_names
-from gitlab_nightshift.repository.git_formats import GitEntry, join_names, read_index, write_index
+from gitlab_nightshift.repository.git_formats import (
+    GitEntry,
+    join_names,
+    parse_attributes,
+    read_index,
+    write_index,
+)
 from gitlab_nightshift.repository.private_repository import (
     DiffFile,
     Repository,
@@ -375,9 +381,7 @@ def _find_filtered(
     if not (old_files or new_files or stage.repository.attributes_outside_tree):
         return {}
     stage.fill_index(old_files)
-    parts = split_names(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
-    values = zip(parts[::3], parts[2::3], strict=True)
-    return {path: value for path, value in values if value not in ("unspecified", "unset")}
+    return parse_attributes(stage.run_git("check-attr", "-z", "--stdin", "filter", paths=paths))
 
 
 def _store_change(

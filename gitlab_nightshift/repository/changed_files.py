@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.repository.git import Git, GitError, split_names
-from gitlab_nightshift.repository.git_formats import join_names
+from gitlab_nightshift.repository.git_formats import join_names, parse_attributes
 from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.system.openat import RefusedFileError, read_regular
 from gitlab_nightshift.text.lazy_patterns import compile_lazily
@@ -129,9 +129,8 @@ def _drop_filtered(run: RunGit, batch: list[_ModifiedBlob]) -> list[_ModifiedBlo
     if not batch:
         return []
     stdin = join_names(file.path for file in batch)
-    filters = split_names(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))[2::3]
-    pairs = zip(batch, filters, strict=True)
-    return [file for file, value in pairs if value in ("unspecified", "unset")]
+    filtered = parse_attributes(run("check-attr", "-z", "--stdin", "filter", stdin=stdin))
+    return [file for file in batch if file.path not in filtered]
 
 
 def _read_batches(blobs: Mapping[str, str], top: Path) -> Iterator[list[_ModifiedBlob]]:

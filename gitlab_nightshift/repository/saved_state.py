@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 from gitlab_nightshift.repository.acl import Acls, read_acls
 from gitlab_nightshift.repository.disk_space import report_full_disk
-from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_names, split_rows
-from gitlab_nightshift.repository.git_formats import SUBMODULE, join_names
+from gitlab_nightshift.repository.git import Git, read_blob_sizes, split_rows
+from gitlab_nightshift.repository.git_formats import SUBMODULE, join_names, parse_attributes
 from gitlab_nightshift.repository.packed_paths import PackedFolder, PackedPaths, PathPacker
 from gitlab_nightshift.repository.tree_snapshot import (
     TOP,
@@ -235,9 +235,7 @@ def _find_converted(git: Git, checkout: Path, paths: Iterable[str]) -> set[str]:
     """Paths with an attribute that may change a file's bytes but not its size."""
     options = ("-z", "--stdin", *_CONVERSIONS)
     out = git.run("check-attr", *options, cwd=checkout, stdin=join_names(paths))
-    parts = split_names(out)
-    values = zip(parts[::3], parts[2::3], strict=True)
-    return {path for path, value in values if value not in ("unspecified", "unset")}
+    return set(parse_attributes(out))
 
 
 def _select_files(

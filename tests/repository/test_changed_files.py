@@ -14,7 +14,12 @@ from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 
 WINDOWS = b"one\r\ntwo\r\n"
-ATTRIBUTES = ("*.txt text eol=crlf\n", "*.txt text eol=lf\n", "* text\n")
+ATTRIBUTES = (
+    "*.txt text eol=crlf\n",
+    "*.txt text eol=lf\n",
+    "* text\n",
+    "*.txt text eol=crlf filter=\n",  # git takes an empty name for no filter
+)
 
 
 def with_windows_files(box: Box, attributes: str = ATTRIBUTES[0]) -> None:

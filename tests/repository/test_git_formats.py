@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from gitlab_nightshift.repository.git_formats import (
     UNBORN_HEAD,
     GitEntry,
+    join_names,
     list_git_folders,
+    parse_attributes,
     read_index,
     write_git_folder,
     write_index,
@@ -123,3 +125,16 @@ def test_conflicts_and_other_versions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="version 4"):
         read_index(index, 40)
     assert read_index(tmp_path / "none", 40) == {}
+
+
+def test_attributes_are_read_as_git_applies_them(tmp_path: Path) -> None:
+    """An empty value stands between two NULs, and must not shift the rows after it."""
+    repository(tmp_path, {".gitattributes": "a filter=\nb filter=lfs\nc filter\nd -filter\n"})
+    out = subprocess.run(
+        ["git", "check-attr", "-z", "--stdin", "filter"],
+        cwd=tmp_path,
+        input=join_names("abcde"),
+        check=True,
+        capture_output=True,
+    ).stdout
+    assert parse_attributes(out) == {"b": "lfs", "c": "set"}
