@@ -31,31 +31,27 @@ DICTATED = {
 """Names that a library calls."""
 VERBS = frozenset(
     """
-    accept add allot
-    draw grow blank turn refute fill spread allocate allow analyze answer append apply approve
-    arrange ask assemble assign
-    attach attend authenticate authorize await become begin bind borrow branch break build call
-    cancel capture carry catch change check choose claim classify clean close collect combine commit
-    communicate compare compile complete compute configure confine confirm connect construct
-    cache continue convert
-    copy count create cut decide decode dedent deepen defer delegate delete deliver deny describe
-    detect dial disable discard disconnect discover do download draft drain drop edit emit enable
-    encode end ensure enter escape estimate evaluate examine execute exit expand explain export
-    extract fail feed fetch filter finalize find finish fit flatten flush fold follow forbid forgive
-    fork format forward frame free gather get give go grant greet group guard hand handle hash
-    hide hold identify ignore implement import insert install interact join judge keep kill launch
-    leave let limit link list listen live load locate lock log look main make map mark mask
-    match measure mend merge mount move mutate narrow normalize notarize note notify open order
-    outlive override pack package paint pair parse pass pick pin place plan plant play pluralize
-    post predict prepare preview print probe propose prove publish push put quote raise rank
-    read reap rebase rebuild receive reduce recognize recreate record recover redact refresh refuse
-    register relay release remake remember remove rename render renew repeat replace reply
+    accept add allocate allow analyze answer append apply approve ask assemble assign attach
+    authenticate authorize await become begin bind branch break build cache call cancel capture
+    carry catch change check choose classify clean close collect combine commit communicate
+    compare compile complete compute configure confine confirm connect construct continue
+    convert copy count create cut decide decode dedent deepen defer delegate delete deliver
+    deny describe detect dial disable discard disconnect discover do download draft drain draw
+    drop edit emit enable encode end ensure enter escape estimate evaluate examine execute exit
+    expand explain fail feed fetch fill filter finalize find finish fit flatten flush fold
+    follow forbid forgive fork format forward frame gather get give grant greet group hand
+    handle hide hold identify ignore implement import insert install interact join judge keep
+    kill launch leave let limit link list listen load locate lock log look main make map mark
+    mask match measure merge mount move mutate narrow normalize notarize note notify open order
+    outlive override pack package paint pair parse pass pick pin place plan plant play post
+    predict prepare preview print probe propose prove publish push put quote raise rank read
+    reap rebase rebuild receive recognize record recover recreate redact reduce refresh refuse
+    refute register relay release remember remove rename render renew repeat replace reply
     report request require rescan reserve resolve respond restore restrict retry revoke rewrite
     rotate run save scan score search select send serve set settle share shorten show shut sign
-    signal silence sleep sort split stage start stop store stream strip style subtract
-    suggest summarize
-    supervise switch take tell tick tidy tighten tolerate touch track transfer try tunnel turn
-    undo unescape unify unlink unmask unpack unquote unwrap update use validate verify wait wake
+    signal sleep sort split spread stage start stop store stream strip style subtract suggest
+    summarize supervise switch take tell tick tolerate track transfer try tunnel turn undo
+    unescape unify unlink unmask unpack unquote unwrap update use validate verify wait wake
     walk warn watch weaken work wrap write
     """.split()
 )
