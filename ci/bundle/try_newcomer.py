@@ -95,7 +95,7 @@ class Newcomer:
         bare = self.shop.project.bare_repository
         git(bare, "update-ref", "refs/heads/main", f"refs/heads/{BRANCH}")
         git(bare, "update-ref", "-d", f"refs/heads/{BRANCH}")
-        request.settle("merged")
+        request.change_state("merged")
 
     def spend_night(self) -> None:
         """The three jobs of the schedule's pipeline, with the variables that init has stored."""

@@ -33,7 +33,7 @@ PROJECT = "harbour-books/basket"
 NEEDED_PROGRAMS = ("git", "make", "python3")
 PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TERM")
 OUTPUT = "nightshift"
-ABOUT_FILE = "ABOUT_FILE-THIS-DEMO.txt"
+ABOUT_FILE = "ABOUT-THIS-DEMO.txt"
 """Marks a demo's results folder; a folder without it is not replaced."""
 TUESDAY = 1
 """The weekday of the recorded night (``datetime.weekday``)."""

@@ -94,11 +94,11 @@ def join_names(paths: Iterable[str]) -> bytes:
 
 
 def parse_attributes(out: bytes) -> dict[str, str]:
-    """Path → value of an attribute that is in force, from the rows of ``git check-attr -z``."""
+    """Path → value of an attribute that is set, from the rows of ``git check-attr -z``."""
+    # A value may be empty: git then looks for a filter with an empty name (its convert.c).
     fields = os.fsdecode(out).split("\0")[:-1]
     rows = zip(fields[::3], fields[2::3], strict=True)
-    # An empty value is legal and does nothing (git's convert.c).
-    return {path: value for path, value in rows if value not in ("unspecified", "unset", "")}
+    return {path: value for path, value in rows if value not in ("unspecified", "unset")}
 
 
 # --- objects, as git cat-file --batch writes them (git-cat-file(1)) -------------------------------

@@ -323,8 +323,11 @@ def restore_folder_modes(checkout: Path, entries: TreeSnapshot) -> None:
     folders = (path for path, mode in entries.read_modes() if path and stat.S_ISDIR(mode))
     for path in sorted(folders, reverse=True):
         if entries[path].mode & stat.S_IRWXU != stat.S_IRWXU:
-            # Another user's folder was never changed.
-            with contextlib.suppress(PermissionError), open_parent(checkout, path) as (fd, name):
+            # Another user's folder was never changed; one of the output folder may be gone by now.
+            with (
+                contextlib.suppress(PermissionError, FileNotFoundError),
+                open_parent(checkout, path) as (fd, name),
+            ):
                 set_mode(name, fd, entries[path].mode)
 
 

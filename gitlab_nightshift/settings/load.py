@@ -162,12 +162,14 @@ def describe_problem(
     settings_type: type[SettingsGroup] = Settings,
 ) -> str:
     """One of pydantic's errors about settings of this type, with the place of the value."""
-    path = tuple(str(part) for part in problem["loc"] if part != "[key]")
+    # For a dataclass, pydantic words its errors as for a call: "unexpected keyword argument".
+    is_unknown = problem["type"] == "unexpected_keyword_argument"
+    # An error about a mapping's key has this after the key; an unknown key may be called so.
+    path = tuple(str(part) for part in problem["loc"] if is_unknown or part != "[key]")
     assigned = [a for a in assignments if _overlap(a.path, path)]
     place = f"{assigned[-1].find_place(path)}: " if assigned else ""
     text = str(problem["msg"]).removeprefix("Value error, ").replace("Input should", "should")
-    # For a dataclass, pydantic words its errors as for a call: "unexpected keyword argument".
-    if problem["type"] == "unexpected_keyword_argument":
+    if is_unknown:
         text = f"unknown key{_suggest_key(path, settings_type)}"
     text = _SHORT_TEXTS.get(problem.get("ctx", {}).get("pattern", problem["type"]), text)
     return f"{place}{'.'.join(path)}: {text}"

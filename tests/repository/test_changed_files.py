@@ -14,12 +14,7 @@ from tests.repository.conftest import Box
 from tests.repository.tools import commit, git, write
 
 WINDOWS = b"one\r\ntwo\r\n"
-ATTRIBUTES = (
-    "*.txt text eol=crlf\n",
-    "*.txt text eol=lf\n",
-    "* text\n",
-    "*.txt text eol=crlf filter=\n",  # git takes an empty name for no filter
-)
+ATTRIBUTES = ("*.txt text eol=crlf\n", "*.txt text eol=lf\n", "* text\n")
 
 
 def with_windows_files(box: Box, attributes: str = ATTRIBUTES[0]) -> None:
@@ -54,6 +49,12 @@ def test_real_changes_are_still_found(box: Box) -> None:
     assert set(list_changed_files(box.git, box.root)) == {"win.txt", "a b.txt", "README.md"}
     git(box.root, "add", "ünï.txt")
     assert "ünï.txt" in list_changed_files(box.git, box.root), "it is staged with other line ends"
+
+
+def test_a_filter_with_an_empty_name_hides_no_other_file(box: Box) -> None:
+    with_windows_files(box, f"{ATTRIBUTES[0]}README.md filter=\n")
+    write(box.root, "README.md", "changed\n")
+    assert list_changed_files(box.git, box.root) == ("README.md",)
 
 
 def test_the_message_about_line_ends_says_what_to_run(box: Box) -> None:

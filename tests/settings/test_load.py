@@ -243,6 +243,7 @@ def test_the_place_is_that_of_the_value_in_force() -> None:
         ("ANTHROPIC_API_KEY: x", "unknown key; secrets come from CI variables only"),
         ("on: x", "nightshift.yaml:1: True: unknown key"),
         ("1: x", "nightshift.yaml:1: 1: unknown key"),
+        ('"[key]": 1', "nightshift.yaml:1: [key]: unknown key"),
         ("? [a]\n: x", "not YAML: found unhashable key"),
         ('"a\\nb\\e[31m": 1', "nightshift.yaml:1: a b [31m: unknown key"),
         ("a" * 900 + ": 1", "a…"),

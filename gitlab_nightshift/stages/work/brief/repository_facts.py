@@ -182,9 +182,11 @@ def _choose_folders(folders: dict[str, _Folder]) -> list[str]:
     top = [path for path in ranked if "/" not in path][:MOST_FOLDERS]
     deeper = [path for path in ranked if "/" in path and folders[path].files > 1]
     chosen = {*top, *deeper[: MOST_FOLDERS - len(top)]}
-    parents = {path: path.rpartition("/")[0] for path in chosen if "/" in path}
+    parents = ((path, path.rpartition("/")[0]) for path in chosen)
     redundant = {
-        parent for path, parent in parents.items() if folders[parent].files == folders[path].files
+        parent
+        for path, parent in parents
+        if parent and folders[parent].files == folders[path].files
     }
     return sorted(chosen - redundant)
 
