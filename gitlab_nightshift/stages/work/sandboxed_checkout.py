@@ -81,7 +81,7 @@ class SandboxedCheckout:
             broker.explain_end(OSError, GitError) if broker else contextlib.nullcontext(),
             open_egress(work.settings, sandbox_context.gateway, socket, work.emit) as egress,
         ):
-            boundary = dataclasses.replace(self.boundary, gates=egress.gates)
+            boundary = dataclasses.replace(self.boundary, services=egress.services)
             yield boundary, egress, _build_runner(sandbox_context, boundary, egress)
 
 
