@@ -25,7 +25,7 @@ from gitlab_nightshift.sandbox.process_places import (
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
 from gitlab_nightshift.sandbox.tiers import WORK_READERS, Guarantee, SandboxUser, Tier
-from gitlab_nightshift.sandbox.visible_system import System, open_around
+from gitlab_nightshift.sandbox.visible_system import System, add_paths_around
 
 FOR_FILES = (privileges.DAC_OVERRIDE, privileges.FSETID, privileges.KILL, privileges.SETPCAP)
 """Capabilities (capabilities(7)) that root needs to write the checkout, kill processes, and drop
@@ -135,7 +135,7 @@ def _restrict(
         raise RuntimeError("threads are running that cannot be confined")
     readable, listable = list(system.readable), [*system.listable, *list_around_package()]
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
-        open_around(path, hidden, readable, listable)
+        add_paths_around(path, hidden, readable, listable)
     paths = landlock.LandlockPaths(readable, listable, [*writable], list(DEVICES))
     landlock.restrict(landlock.find_usable_abi(), paths, None)
 

@@ -29,8 +29,8 @@ from gitlab_nightshift.sandbox.system_paths import (
 )
 
 LOCAL = "/usr/local"
-MOST_OF_PACKAGES = 4_000
-"""Names to scan in packages' folders, the upper levels first: there may be a million."""
+MOST_PACKAGE_NAMES = 4_000
+"""Names to scan in the folders of packages, the upper levels first: there may be a million."""
 _MOST_NAMES = 40_000
 """Names to scan below the folders that people install into; each costs 2 to 6 µs."""
 _MOST_IN_A_TREE = 100
@@ -84,7 +84,7 @@ class _PrivateWalk:
         elif time.monotonic() > self.deadline_s:
             limit = 0
         try:
-            done = scan.sort_entries(folder, limit)
+            done = scan.classify_entries(folder, limit)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
@@ -106,8 +106,8 @@ class _FolderScan:
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
-    def sort_entries(self, folder: str, limit: int | None) -> bool:
-        """Sort the entries; False if there are more than ``limit``. Raises OSError."""
+    def classify_entries(self, folder: str, limit: int | None) -> bool:
+        """Classify the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if self.names == limit:
@@ -207,7 +207,7 @@ def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = N
     private = _select_outermost({*walk.private.paths, *walk.private.unscanned, *named})
     readable, listable = list(KERNEL_FOLDERS), list[str]()
     for root in walk.roots:
-        open_around(root, private, readable, listable)
+        add_paths_around(root, private, readable, listable)
     return System(
         folders=(*walk.folders, *KERNEL_FOLDERS),
         private=tuple(private),
@@ -227,7 +227,8 @@ def _select_outermost(paths: Collection[str]) -> list[str]:
 def _find_private_paths(roots: list[str]) -> PrivatePaths:
     """Scan ``/etc`` and what people install, and distribution packages as far as it is cheap.
 
-    Trees with this program's own Python are always scanned: if hidden, nothing would run.
+    Always scanned are trees with this program's own Python (if hidden, nothing would run), and the
+    lists of ``/etc`` and ``/usr`` themselves, but not all trees in them.
     """
     packages = [path for path in PACKAGE_FOLDERS if os.path.realpath(path) == path]
     python = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__))
@@ -237,15 +238,15 @@ def _find_private_paths(roots: list[str]) -> PrivatePaths:
         skip=(LOCAL, *packages),
         unlimited=(*python, SYSTEM_SETTINGS, "/usr"),
     )
-    shipped = find_private(packages, limit=MOST_OF_PACKAGES)
+    shipped = find_private(packages, limit=MOST_PACKAGE_NAMES)
     return PrivatePaths((*installed.paths, *shipped.paths), installed.unscanned)
 
 
-def open_around(
+def add_paths_around(
     folder: str, private: Iterable[str], readable: list[str], listable: list[str]
 ) -> None:
-    """Add the parts of a folder without private paths, but no links, and no folder that is gone or
-    that this user may not list."""
+    """Add the parts of a folder without private paths to ``readable``, and folders around them to
+    ``listable``; but no links, and nothing of a folder that this user may not list."""
     below = [path for path in private if is_within_any(path, (folder,))]
     if not below:
         readable.append(folder)
@@ -255,7 +256,7 @@ def open_around(
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_symlink():
-                    open_around(entry.path, below, readable, listable)
+                    add_paths_around(entry.path, below, readable, listable)
 
 
 def find_private(
