@@ -89,7 +89,7 @@ class _PrivateWalk:
             done = True  # what this user may not list, an agent may not list either
         except OSError:
             done = False  # such as EIO or ESTALE: what was not seen is not safe to show
-        self.names_left -= scan.names
+        self.names_left -= scan.count
         if not done:
             self.unscanned.append(name)
             return []
@@ -102,7 +102,7 @@ class _FolderScan:
     """The entries of a folder: how many there are, and those that are private or folders."""
 
     user: int
-    names: int = 0
+    count: int = 0
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
@@ -110,9 +110,9 @@ class _FolderScan:
         """Classify the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:
-                if self.names == limit:
+                if self.count == limit:
                     return False
-                self.names += 1
+                self.count += 1
                 if entry.is_symlink():  # its target is judged in the target's folder
                     continue
                 try:
@@ -194,16 +194,15 @@ def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = N
     """
     walk = walk or walk_system()
     # Not a HOME such as /usr or /usr/local: to hide that would hide all programs.
-    programs = (*walk.roots, LOCAL, *PACKAGE_FOLDERS)
-    own = [
+    program_folders = (*walk.roots, LOCAL, *PACKAGE_FOLDERS)
+    private_job_paths = [
         path
         for path in map(os.path.realpath, job_paths)
-        if not any(is_within_any(folder, (path,)) for folder in programs)
+        if not any(is_within_any(folder, (path,)) for folder in program_folders)
     ]
     secrets = filter(os.path.lexists, SYSTEM_SECRETS)
-    named = (
-        path for path in (*secrets, *walk.credentials, *own) if is_within_any(path, walk.roots)
-    )
+    listed = (*secrets, *walk.credentials, *private_job_paths)
+    named = (path for path in listed if is_within_any(path, walk.roots))
     private = _select_outermost({*walk.private.paths, *walk.private.unscanned, *named})
     readable, listable = list(KERNEL_FOLDERS), list[str]()
     for root in walk.roots:
@@ -215,7 +214,7 @@ def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = N
         listable=tuple(listable),
         credentials=walk.credentials,
         unscanned=walk.private.unscanned,
-        job_paths=tuple(own),
+        job_paths=tuple(private_job_paths),
     )
 
 

@@ -114,11 +114,11 @@ def add_tool_caches(
     team_names = settings.agent_env
     variables = {name: text for name, text in caches.variables.items() if name not in team_names}
     folders = [str(folder) for folder in caches.folders]
-    opened = settings.with_values(
+    settings = settings.with_values(
         agent_env=[*team_names, *variables],
         agent_paths=list(dict.fromkeys((*settings.agent_paths, *folders))),
     )
-    return opened, {**env, **variables}
+    return settings, {**env, **variables}
 
 
 @dataclass(frozen=True)
@@ -243,13 +243,13 @@ def add_job_tools(
         settings = settings.with_values(agent_env=[*settings.agent_env, VIRTUAL_ENV])
     if separate_checkout:
         env = {**env, "PATH": build_search_path(env, top)}
-        opened = dict.fromkeys(settings.agent_paths)
+        agent_paths = dict.fromkeys(settings.agent_paths)
         for folder in program_folders:
             name = str(folder.relative_to(top.resolve()))
             # The outermost ignored folder is the virtual environment with its libraries.
             root = min(list_ignored(git, top.resolve(), (*list_parents(name), name)), key=len)
-            opened[str(top.resolve() / root)] = None
-        settings = settings.with_values(agent_paths=list(opened))
+            agent_paths[str(top.resolve() / root)] = None
+        settings = settings.with_values(agent_paths=list(agent_paths))
     return settings, env, program_folders
 
 
@@ -272,14 +272,14 @@ def add_linked_tools(
 ) -> Settings:
     """The settings as if ``agent_paths`` named the installations to which links in these folders
     lead. Warns of those that must stay hidden."""
-    opened = list(settings.agent_paths)
+    agent_paths = list(settings.agent_paths)
     for path in dict.fromkeys(_list_installations(program_folders, job_folders)):
         if exposed := find_exposed_path(path, job_folders):
             text = f"PATH leads to {path}, which stays hidden, as it would expose {exposed}"
             emit(Note(f"{text}; install it in a folder that holds only tools", warning=True))
-        elif str(path) not in opened:
-            opened.append(str(path))
-    return settings.with_values(agent_paths=opened)
+        elif str(path) not in agent_paths:
+            agent_paths.append(str(path))
+    return settings.with_values(agent_paths=agent_paths)
 
 
 def _list_installations(folders: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
