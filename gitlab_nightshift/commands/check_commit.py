@@ -26,7 +26,7 @@ from gitlab_nightshift.sandbox.credential_files import read_machine_secrets
 from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.commit_trial import try_commit
 from gitlab_nightshift.stages.work.sandboxed_checkout import SandboxContext
-from gitlab_nightshift.stages.work.tool_access import JobFolders, open_job_tools
+from gitlab_nightshift.stages.work.tool_access import JobFolders, add_job_tools
 from gitlab_nightshift.stages.work.work_context import VerifyCommands, WorkContext
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import build_logs
@@ -82,7 +82,7 @@ def _build_work_context(
     redact = Redactor((*read_secrets(request.env).values, *read_machine_secrets(request.env)))
     home = Path(request.env.get("HOME", "/"))
     folders = JobFolders(home, judgement.top, private)
-    settings, env, programs = open_job_tools(
+    settings, env, program_folders = add_job_tools(
         judgement.context.settings, request.env, git, folders, emit
     )
     return WorkContext(
@@ -98,7 +98,7 @@ def _build_work_context(
         time_limit_s=settings.run_timeout,
         redact=redact,
         emit=emit,
-        programs=programs,
+        programs=program_folders,
     )
 
 

@@ -32,7 +32,7 @@ from gitlab_nightshift.sandbox.process_table import WORK_TRIAL
 from gitlab_nightshift.sandbox.proof import ProbeFinding, refuse_weaker, summarize_findings
 from gitlab_nightshift.sandbox.supervised_process import StageProcess
 from gitlab_nightshift.sandbox.tier_choice import AUTO
-from gitlab_nightshift.sandbox.tiers import CONFINED, OWN_CODE, Tier
+from gitlab_nightshift.sandbox.tiers import OWN_CODE, WORK_READERS, Tier
 from gitlab_nightshift.session import Session
 from gitlab_nightshift.settings.model import Promise
 from gitlab_nightshift.stages.report.job_log import format_line
@@ -157,7 +157,7 @@ def _prove_work_confinement(
         return
     summary = trial.summary
     if summary.state is GuaranteeState.BROKEN or trial.chosen.mode is ConfinementMode.NONE:
-        secrets = Strength("secrets", summary.state, f"{CONFINED.title}: {summary.how}")
+        secrets = Strength("secrets", summary.state, f"{WORK_READERS.title}: {summary.how}")
         guarantees = tuple(
             secrets if each.name == "secrets" else each for each in examination.guarantees
         )
@@ -211,9 +211,10 @@ def _try_confinement(session: Session, namespace_failure: str) -> _ConfinementTr
     if not attempts:
         why = "the process that tries it did not start"
         return _ConfinementTrial(
-            chosen, ProbeSummary(CONFINED.title, 0, GuaranteeState.BROKEN, why)
+            chosen, ProbeSummary(WORK_READERS.title, 0, GuaranteeState.BROKEN, why)
         )
-    summary = summarize_findings(CONFINED, [ProbeFinding(CONFINED, *each) for each in attempts])
+    findings = [ProbeFinding(WORK_READERS, *each) for each in attempts]
+    summary = summarize_findings(WORK_READERS, findings)
     if chosen.mode is ConfinementMode.NONE:
         summary = dataclasses.replace(
             summary, state=GuaranteeState.PARTIAL, how=f"not confined: {chosen.reason}"
@@ -270,7 +271,7 @@ def _format_boundary(examination: Examination, chosen: BoundaryChosen) -> Iterat
         if summary.title == OWN_CODE.title:
             yield _format_own_code(summary, examination.planted_folders)
     for summary in examination.probe_summaries:
-        if summary.title == CONFINED.title:
+        if summary.title == WORK_READERS.title:
             yield _format_row(summary.title, summary.state, summary.how)
 
 

@@ -23,7 +23,7 @@ from gitlab_nightshift.records.usage import (
     Usage,
     clean_line,
 )
-from gitlab_nightshift.sandbox.tiers import Gate
+from gitlab_nightshift.sandbox.tiers import ServicePort
 from gitlab_nightshift.system.signals import defer_signals
 from gitlab_nightshift.text.printable_text import make_printable
 
@@ -55,14 +55,14 @@ class RemoteGateway:
         self._control.settimeout(ANSWER_S)
         self._lock, self._gone = threading.Lock(), False
 
-    def listen(self, service: str, path: Path) -> Gate:
+    def listen(self, service: str, path: Path) -> ServicePort:
         """Let the gateway serve ``model`` or ``egress``, once: on loopback, and on a socket at
         ``path`` that only this user can open. Raises OSError, ``E_CONFIG`` for a CA file."""
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(path))
             path.chmod(0o600)  # connect needs write permission on the socket file (unix(7))
             reply = self._ask(messages.Listen(service), messages.ListeningPort, bound)
-            return Gate(reply.port, path)
+            return ServicePort(reply.port, path)
 
     def open_bead(
         self,

@@ -43,7 +43,7 @@ _GITLAB_CREDENTIAL = compile_lazily(
     r"|CI_SERVER_TLS_KEY_FILE|(PRIVATE|JOB)_TOKEN|DOCKER_AUTH_CONFIG|TRIGGER_PAYLOAD",
     re.IGNORECASE,
 )
-"""Variables that give access to GitLab, usual names for others, and the trigger's payload."""
+"""GitLab credentials, by GitLab's own names and usual ones; and the trigger's payload."""
 _LARGEST_WHOLE_SECRET = 8 * 1024
 """Characters of a file that is a single secret, if the name of its variable says so."""
 _MOST_VALUES = 100
@@ -118,5 +118,5 @@ def _find_addresses(name: str, value: str) -> list[str]:
 
 
 def is_gitlab_credential(name: str) -> bool:
-    """True for a variable that gives access to GitLab, which no setting may pass to an agent."""
+    """True for a GitLab credential or TRIGGER_PAYLOAD, which no setting may pass to an agent."""
     return _GITLAB_CREDENTIAL.fullmatch(name) is not None

@@ -53,7 +53,7 @@ class _SpellingNeedle:
     form: _SpellingForm
     anchor: bytes
     offset: int
-    skips_inside: bool = False
+    skips_inside: bool = False  # anchors inside a span may extend it (Needle)
     unbroken: bool = True  # the anchor is never broken over two lines
 
     @property

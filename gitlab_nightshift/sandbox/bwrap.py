@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gitlab_nightshift.sandbox.visible_system import System
 
 SEARCH_PATH = "/usr/bin:/usr/local/bin:/bin"
-GATES_FOLDER = "/run/nightshift"
-HIDDEN_OBJECTS = f"{GATES_FOLDER}/objects"
+NIGHTSHIFT_FOLDER = "/run/nightshift"
+HIDDEN_OBJECTS = f"{NIGHTSHIFT_FOLDER}/objects"
 """The objects of a repository whose ``.git`` is hidden by a mount."""
 TEMPORARY_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - new and empty in the sandbox
 WRITABLE = (*TEMPORARY_FOLDERS, SHARED_MEMORY)
@@ -42,9 +42,9 @@ def find() -> str | None:
     return shutil.which("bwrap", path=SEARCH_PATH)
 
 
-def build_gate_path(port: int) -> str:
-    """The path of a gate's UNIX socket inside the sandbox."""
-    return f"{GATES_FOLDER}/{port}"
+def build_socket_path(port: int) -> str:
+    """The path of a service's UNIX socket inside the sandbox."""
+    return f"{NIGHTSHIFT_FOLDER}/{port}"
 
 
 def build_command(bwrap: str, confinement: Confinement, system: "System") -> list[str]:
@@ -53,8 +53,8 @@ def build_command(bwrap: str, confinement: Confinement, system: "System") -> lis
     for path in filter(os.path.lexists, system.private):
         mounts += [*choose_mask(path), path]
     mounts += _build_binds(confinement, system)
-    for gate in confinement.gates:
-        mounts += ["--bind", str(gate.socket), build_gate_path(gate.port)]
+    for service in confinement.services:
+        mounts += ["--bind", str(service.socket), build_socket_path(service.port)]
     return [bwrap, *NAMESPACES, *mounts, "--chdir", str(confinement.cwd), "--"]
 
 
@@ -63,7 +63,7 @@ def _build_new_mounts() -> list[str]:
     for folder in TEMPORARY_FOLDERS:
         options += ["--tmpfs", folder]
     # bwrap makes /run too: nothing of the machine's is mounted there.
-    return [*options, "--dir", GATES_FOLDER]
+    return [*options, "--dir", NIGHTSHIFT_FOLDER]
 
 
 def _build_system_mounts() -> list[str]:

@@ -119,6 +119,7 @@ def _build_spec(
         temporary = bwrap.WRITABLE  # the sandbox's own
     elif identity:
         temporary = (SHARED_MEMORY,)  # end_leftovers removes the user's files there
+    ports = [service.port for service in confinement.services]
     return {
         "argv": list(argv),
         "env": dict(env),
@@ -137,8 +138,8 @@ def _build_spec(
             *(folder for folder in temporary if Path(folder).is_dir()),
         ],
         "devices": list(DEVICES),
-        "ports": [gate.port for gate in confinement.gates],
-        "gates": [(gate.port, bwrap.build_gate_path(gate.port)) for gate in confinement.gates],
+        "ports": ports,
+        "gates": [(port, bwrap.build_socket_path(port)) for port in ports],
     }
 
 

@@ -59,11 +59,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The outcome of an attempt. ``open``: it got through (None: it could not be tried); ``how`` it
-    ended."""
+    """The outcome of an attempt. ``succeeded`` is None if it could not be made; ``how``
+    is how it ended."""
 
     name: str
-    open: bool | None
+    succeeded: bool | None
     how: str
 
 
@@ -138,7 +138,8 @@ def _end_process(process: "subprocess.Popen[bytes]", sandbox: Sandbox) -> None:
 
 def _parse_outcomes(stdout: bytes) -> list[ProbeOutcome]:
     try:
-        return [ProbeOutcome(name, is_open, how) for name, is_open, how in json.loads(stdout)]
+        lines = json.loads(stdout)
+        return [ProbeOutcome(name, succeeded, how) for name, succeeded, how in lines]
     except ValueError:
         return []
 

@@ -17,10 +17,10 @@ from gitlab_nightshift.sandbox.probe_run import (
 )
 from gitlab_nightshift.sandbox.tiers import (
     DIRECT_NETWORK,
+    ENVIRONMENTS,
+    FILE_MODES,
     GATEWAY,
-    JOB,
     MEMORY,
-    MODES,
     OTHER_FILES,
     OTHER_SOCKETS,
     OUTLIVING,
@@ -106,7 +106,7 @@ def _add_process_probes(probes: ProbeSet) -> None:
     address = id(probes)  # of mapped memory in this process (CPython: id())
     for pid, started in list_ancestors():
         process = "this process" if pid == os.getpid() else f"ancestor {pid}"
-        probes.add(JOB, f"read the environment of {process}", "environment", pid, started)
+        probes.add(ENVIRONMENTS, f"read the environment of {process}", "environment", pid, started)
         probes.add(MEMORY, f"open the memory of {process}", "memory", pid, started)
         probes.add(MEMORY, f"list the descriptors of {process}", "descriptors", pid, started)
         probes.add(SECRET_FILES, f"use the root of {process}", "folder", pid, started, "root")
@@ -159,13 +159,15 @@ def _plant(probes: ProbeSet, folder: Path) -> None:
 
 def _add_change_probes(probes: ProbeSet, canary: Path) -> None:
     """Add the changes that a file's owner can make without opening it."""
-    probes.add(MODES, "change the mode of a file elsewhere", "change_mode", str(canary))
-    probes.add(MODES, "change it by a descriptor", "change_mode_held", str(canary))
-    probes.add(MODES, "change the times of a file elsewhere", "change_times", str(canary))
-    probes.add(MODES, "change the owner of a file elsewhere", "change_owner", str(canary))
+    probes.add(FILE_MODES, "change the mode of a file elsewhere", "change_mode", str(canary))
+    probes.add(FILE_MODES, "change it by a descriptor", "change_mode_held", str(canary))
+    probes.add(FILE_MODES, "change the times of a file elsewhere", "change_times", str(canary))
+    probes.add(FILE_MODES, "change the owner of a file elsewhere", "change_owner", str(canary))
     with contextlib.suppress(OSError):  # the file system has no extended attributes
         os.setxattr(canary, "user.before", b"x")
-        probes.add(MODES, "give a file elsewhere an attribute", "change_attribute", str(canary))
+        probes.add(
+            FILE_MODES, "give a file elsewhere an attribute", "change_attribute", str(canary)
+        )
 
 
 def _add_network_probes(
@@ -190,8 +192,8 @@ def _add_network_probes(
     for name, (family, kind, protocol) in SOCKETS.items():
         probes.add(DIRECT_NETWORK, f"make a {name} socket", "socket", family, kind, protocol)
     _add_unix_probes(probes, stack)
-    for gate in confinement.gates:
-        probes.add(GATEWAY, f"connect to port {gate.port}", "connect", "127.0.0.1", gate.port)
+    for service in confinement.services:
+        probes.add(GATEWAY, f"connect to port {service.port}", "connect", "127.0.0.1", service.port)
 
 
 def _add_unix_probes(probes: ProbeSet, stack: contextlib.ExitStack) -> None:

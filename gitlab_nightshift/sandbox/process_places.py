@@ -42,11 +42,11 @@ def find_rights(row: ProcessRow, places: Places, env: Mapping[str, str]) -> Proc
     readable = list(_expand(row.reads, places, env))
     listable = list_around_package()
     if ALL_FILES in readable and (credentials := _list_credentials(env)):
-        from gitlab_nightshift.sandbox.visible_system import open_around  # here: few rows need it
+        from gitlab_nightshift.sandbox.visible_system import add_paths_around  # few rows need it
 
         readable.remove(ALL_FILES)
         for path in _list_root():
-            open_around(path, credentials, readable, listable)
+            add_paths_around(path, credentials, readable, listable)
         listable.append(ALL_FILES)  # names in HOME are no secret, and HOME may be the checkout
     return ProcessRights(
         readable=tuple(readable),

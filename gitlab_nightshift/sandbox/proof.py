@@ -48,8 +48,8 @@ MOST_PRIVATE_FILES = 200
 
 @dataclass(frozen=True)
 class ProbeFinding:
-    """The result of an attempt. ``open``: it got through; ``promised``: the tier promises that it
-    cannot; ``how`` it ended."""
+    """The result of an attempt. ``open``: it got through, or to the gateway did not get through;
+    ``promised``: the tier promises that this cannot be; ``how`` it ended."""
 
     row: ProofRow
     name: str
@@ -59,7 +59,7 @@ class ProbeFinding:
 
     @property
     def hole(self) -> bool:
-        """True if the attempt breaks a promise."""
+        """True if the attempt breaks a guarantee."""
         return self.open and self.promised
 
 
@@ -80,7 +80,7 @@ class BoundaryProof:
 
     @property
     def held(self) -> bool:
-        """True if every promise is kept."""
+        """True if every guarantee holds."""
         return not self.failure and not self.holes
 
     @property
@@ -129,7 +129,7 @@ def _build_finding(row: ProofRow, outcome: ProbeOutcome, guarantees: Guarantees)
     # The gateway is the one thing that agents must reach: there a hole is an attempt that does not
     # get through. An attempt that could not be made (None) proves nothing, so it counts as a hole.
     expected = row is GATEWAY
-    is_open = outcome.open is not expected
+    is_open = outcome.succeeded is not expected
     return ProbeFinding(row, outcome.name, is_open, guarantees.closes(row), outcome.how)
 
 
@@ -160,13 +160,13 @@ def _probe_own_code(targets: ProbeTargets) -> Iterator[ProbeFinding]:
 def _verify_outside(outcome: ProbeOutcome, probes: ProbeSet, ending_s: float) -> ProbeOutcome:
     """Correct the outcome of an attempt that only seemed to succeed inside: a file in another /tmp,
     or a daemon that has ended since."""
-    if outcome.open is None:
+    if outcome.succeeded is None:
         return outcome
     if probes.rows[outcome.name] is OUTLIVING:
-        survives = outcome.open and not _wait_until_released(probes.lock, ending_s)
+        survives = outcome.succeeded and not _wait_until_released(probes.lock, ending_s)
         return ProbeOutcome(outcome.name, survives, "a daemon survives" if survives else "ended")
     path = probes.written.get(outcome.name)
-    if path and outcome.open and not path.exists():
+    if path and outcome.succeeded and not path.exists():
         return ProbeOutcome(outcome.name, False, "absent afterwards")
     return outcome
 
@@ -215,11 +215,11 @@ def judge_guarantees(
     broken: dict[str, list[str]] = {}
     for finding in findings:
         if finding.hole:
-            broken.setdefault(finding.row.promise, []).append(f"{finding.name} ({finding.how})")
+            broken.setdefault(finding.row.guarantee, []).append(f"{finding.name} ({finding.how})")
     strengths = {}
-    for name, promise in vars(guarantees).items():
-        state = GuaranteeState.HELD if promise.held else GuaranteeState.PARTIAL
-        strengths[name] = Strength(name, state, promise.text)
+    for name, guarantee in vars(guarantees).items():
+        state = GuaranteeState.HELD if guarantee.held else GuaranteeState.PARTIAL
+        strengths[name] = Strength(name, state, guarantee.text)
     for name, holes in broken.items():
         strengths[name] = Strength(name, GuaranteeState.BROKEN, "; ".join(holes))
     return tuple(strengths.values())

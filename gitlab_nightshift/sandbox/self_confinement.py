@@ -24,8 +24,8 @@ from gitlab_nightshift.sandbox.process_places import (
 )
 from gitlab_nightshift.sandbox.proof import ProbeFinding
 from gitlab_nightshift.sandbox.system_paths import DEVICES, SHARED_MEMORY
-from gitlab_nightshift.sandbox.tiers import CONFINED, Guarantee, SandboxUser, Tier
-from gitlab_nightshift.sandbox.visible_system import System, open_around
+from gitlab_nightshift.sandbox.tiers import WORK_READERS, Guarantee, SandboxUser, Tier
+from gitlab_nightshift.sandbox.visible_system import System, add_paths_around
 
 FOR_FILES = (privileges.DAC_OVERRIDE, privileges.FSETID, privileges.KILL, privileges.SETPCAP)
 """Capabilities (capabilities(7)) that root needs to write the checkout, kill processes, and drop
@@ -135,13 +135,13 @@ def _restrict(
         raise RuntimeError("threads are running that cannot be confined")
     readable, listable = list(system.readable), [*system.listable, *list_around_package()]
     for path in dict.fromkeys(map(os.path.realpath, filter(os.path.lexists, needed))):
-        open_around(path, hidden, readable, listable)
+        add_paths_around(path, hidden, readable, listable)
     paths = landlock.LandlockPaths(readable, listable, [*writable], list(DEVICES))
     landlock.restrict(landlock.find_usable_abi(), paths, None)
 
 
 def weaken_sandbox(sandbox: Sandbox, confinement: OwnConfinement) -> Sandbox:
-    """The sandbox with a weaker promise if this process is not confined at all, or if the kernel
+    """The sandbox with a weaker guarantee if this process is not confined at all, or if the kernel
     cannot keep the later processes that read agents' work to their rights
     (``process_table.py``)."""
     reason = confinement.reason if confinement.mode is ConfinementMode.NONE else ""
@@ -149,9 +149,9 @@ def weaken_sandbox(sandbox: Sandbox, confinement: OwnConfinement) -> Sandbox:
         reason = f"this kernel cannot keep {' and '.join(rights)} from it"
     if not reason or sandbox.tier is Tier.NONE:
         return sandbox
-    open_rows = (*sandbox.guarantees.secrets.open_rows, CONFINED)
+    open_rows = (*sandbox.guarantees.secrets.open_rows, WORK_READERS)
     text = f"what reads agents' work is not confined ({reason})"
-    weaker = replace(sandbox.guarantees, secrets=Guarantee(text, open_rows))
+    weaker = replace(sandbox.guarantees, secrets=Guarantee(text, open_rows=open_rows))
     return replace(sandbox, guarantees=weaker)
 
 
@@ -169,7 +169,7 @@ def try_own_access(confinement: OwnConfinement, broker: Broker | None) -> Iterat
         # None: the attempt could not be made, which proves nothing.
         succeeded = is_open is not False
         text = f"{confinement.mode}: {how}" if succeeded else confinement.mode
-        yield ProbeFinding(CONFINED, name, succeeded, kind in closed, text)
+        yield ProbeFinding(WORK_READERS, name, succeeded, kind in closed, text)
 
 
 def _list_closed_kinds(confinement: OwnConfinement, broker: Broker | None) -> Iterator[str]:

@@ -22,7 +22,7 @@ from gitlab_nightshift.sandbox.probe_run import (
 )
 from gitlab_nightshift.sandbox.tiers import (
     DIRECT_NETWORK,
-    MODES,
+    FILE_MODES,
     OTHER_FILES,
     ROWS,
     SERVICES,
@@ -30,10 +30,10 @@ from gitlab_nightshift.sandbox.tiers import (
     WRITING,
     Confinement,
     Features,
-    Gate,
     Guarantee,
     Guarantees,
     ProofRow,
+    ServicePort,
     Tier,
 )
 from gitlab_nightshift.sandbox.visible_system import LookAtSystem, System, look_at_system
@@ -138,7 +138,7 @@ def _build_unconfined() -> Sandbox:
 
 
 def _try_tier(tier: Tier, search: _TierSearch) -> Sandbox | UnavailableTier:
-    """The tier with all its features, else without the monitor, else why it does not work."""
+    """The tier with all its features, else without ``notify``, else why it does not work."""
     if tier in search.unavailable:
         return search.unavailable[tier]
     candidate = _build_candidate(tier, search.machine)
@@ -220,15 +220,15 @@ def _open_trial(search: _TierSearch, sandbox: Sandbox) -> Iterator[_TierTrial]:
         canary.chmod(0o600)
         tcp = stack.enter_context(open_tcp_listener())
         other = stack.enter_context(open_tcp_listener())
-        unix = stack.enter_context(open_unix_listener(private / "gate"))
+        unix = stack.enter_context(open_unix_listener(private / "socket"))
         stack.enter_context(open_greeter(tcp, unix))
-        gate = Gate(tcp.getsockname()[1], private / "gate")
+        service = ServicePort(tcp.getsockname()[1], private / "socket")
         writable = [scratch]
         if sandbox.identity and search.checkout:
             beside_checkout = uid_tier.open_trial_folder(search.checkout, sandbox.identity)
             writable.append(stack.enter_context(beside_checkout))
         yield _TierTrial(
-            Confinement(scratch, tuple(writable), search.programs, (gate,)),
+            Confinement(scratch, tuple(writable), search.programs, (service,)),
             canary,
             private / "written",
             other.getsockname()[1],
@@ -237,7 +237,7 @@ def _open_trial(search: _TierSearch, sandbox: Sandbox) -> Iterator[_TierTrial]:
 
 
 def _find_failure(sandbox: Sandbox, trial: _TierTrial) -> str:
-    """Why this boundary does not work, "" if it does; a late trial is repeated."""
+    """Why this boundary does not work, "" if it does. A trial that timed out is repeated."""
     required, forbidden = _list_required_probes(trial), _list_forbidden_probes(sandbox, trial)
 
     def run_once(limit_s: float) -> ProbeResult:
@@ -252,10 +252,10 @@ def _find_failure(sandbox: Sandbox, trial: _TierTrial) -> str:
     if result.failure:
         return result.failure
     for outcome in result.outcomes[: len(required)]:
-        if not outcome.open:
+        if not outcome.succeeded:
             return f"an agent could not {outcome.name}: {outcome.how}"
     for outcome in result.outcomes[len(required) :]:
-        if outcome.open is not False:
+        if outcome.succeeded is not False:
             return f"an agent could {outcome.name}: {outcome.how}{_describe_cause(trial)}"
     return ""
 
@@ -274,7 +274,7 @@ def _describe_cause(trial: _TierTrial) -> str:
 def _list_required_probes(trial: _TierTrial) -> list[Probe]:
     """Attempts that must succeed."""
     files = [(folder, str(folder / TRIAL_FILE)) for folder in trial.confinement.writable]
-    port = trial.confinement.gates[0].port
+    port = trial.confinement.services[0].port
     changing = "change the mode of a file in"
     return [
         *(Probe(f"write to {folder}", "write", (file,)) for folder, file in files),
@@ -294,20 +294,21 @@ def _list_forbidden_probes(sandbox: Sandbox, trial: _TierTrial) -> list[Probe]:
         # Only "connect", without a greeting: a slow answer would look like a refusal.
         port = trial.other_port
         attempts.append(Probe("reach another service", "connect", ("127.0.0.1", port)))
-    if sandbox.guarantees.closes(MODES):
+    if sandbox.guarantees.closes(FILE_MODES):
         canary = str(trial.canary)
         attempts.append(Probe("change the mode of a private file", "change_mode", (canary,)))
     return attempts
 
 
 def build_guarantees(tier: Tier, features: Features) -> Guarantees:
-    """The promises of a tier on a kernel with these features."""
+    """The guarantees of a tier on a kernel with these features. The agent is the subject of the
+    texts: its scratch space, and it can also read what it may write."""
     if tier is Tier.NONE:
         ended = "what an agent leaves running is ended if it can be found"
-        files, secrets, network = (
-            Guarantee(_NOTHING, _list_rows(name)) for name in ("files", "secrets", "network")
+        texts = {"files": _NOTHING, "secrets": _NOTHING, "network": _NOTHING, "lifetime": ended}
+        return Guarantees(
+            **{name: Guarantee(text, open_rows=_list_rows(name)) for name, text in texts.items()}
         )
-        return Guarantees(files, secrets, network, Guarantee(ended, _list_rows("lifetime")))
     return Guarantees(
         _build_file_guarantee(tier, features),
         _build_secret_guarantee(tier, features),
@@ -316,8 +317,8 @@ def build_guarantees(tier: Tier, features: Features) -> Guarantees:
     )
 
 
-def _list_rows(promise: str) -> tuple[ProofRow, ...]:
-    return tuple(row for row in ROWS if row.promise == promise)
+def _list_rows(guarantee: str) -> tuple[ProofRow, ...]:
+    return tuple(row for row in ROWS if row.guarantee == guarantee)
 
 
 def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
@@ -329,9 +330,10 @@ def _build_file_guarantee(tier: Tier, features: Features) -> Guarantee:
         return Guarantee("writes only in the checkout and its scratch space; reads only the system")
     if features.landlock:
         text = "modes and times of the job user's other files can be changed"
-        return Guarantee(text + _describe_monitor_failure("changes", features), (MODES,))
+        text += _describe_monitor_failure("changes", features)
+        return Guarantee(text, open_rows=(FILE_MODES,))
     text = "whatever any user of this machine may read is readable, and /tmp is writable"
-    return Guarantee(text, (OTHER_FILES, WRITING))
+    return Guarantee(text, open_rows=(OTHER_FILES, WRITING))
 
 
 def _build_secret_guarantee(tier: Tier, features: Features) -> Guarantee:
@@ -350,7 +352,8 @@ def _build_network_guarantee(tier: Tier, features: Features) -> Guarantee:
     text = "TCP goes anywhere"
     if features.landlock >= landlock.CAN_LIMIT_TCP:
         text = "TCP goes to the gateway's port on any host"
-    return Guarantee(text + _describe_monitor_failure("connects", features), _NETWORK_ROWS)
+    text += _describe_monitor_failure("connects", features)
+    return Guarantee(text, open_rows=_NETWORK_ROWS)
 
 
 def _describe_monitor_failure(subject: str, features: Features) -> str:
@@ -368,4 +371,4 @@ def _build_lifetime_guarantee(tier: Tier, features: Features) -> Guarantee:
     if features.landlock >= landlock.CAN_SCOPE or features.notify:
         return Guarantee("every descendant is ended when the agent ends; no signal gets out")
     text = "signals reach other processes of the job's user"
-    return Guarantee(text, (SIGNALS,))
+    return Guarantee(text, open_rows=(SIGNALS,))

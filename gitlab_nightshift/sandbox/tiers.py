@@ -1,4 +1,4 @@
-"""The rights of a confined process, the promises of a tier, and the rows of the proof."""
+"""The rights of a confined process, the guarantees of a tier, and the rows of the proof."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,19 +7,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ProofRow:
-    """A row of the proof's table: its subject, and the ``Guarantees`` field to which it belongs
-    (``gateway`` and ``code`` are none)."""
+    """A row of the proof's table: its subject, and the guarantee to which it belongs: a field of
+    ``Guarantees``, or ``gateway`` or ``code``, which hold in every tier."""
 
     title: str
-    promise: str
+    guarantee: str
 
 
-JOB = ProofRow("the job's environments", "secrets")
+ENVIRONMENTS = ProofRow("the job's environments", "secrets")
 MEMORY = ProofRow("the job's memory and descriptors", "secrets")
 SECRET_FILES = ProofRow("secret files", "secrets")
 OTHER_FILES = ProofRow("other files", "files")
 WRITING = ProofRow("writing outside", "files")
-MODES = ProofRow("modes of other files", "files")
+FILE_MODES = ProofRow("modes of other files", "files")
 SERVICES = ProofRow("services on this machine", "network")
 DIRECT_NETWORK = ProofRow("direct network", "network")
 OTHER_SOCKETS = ProofRow("sockets of other programs", "secrets")
@@ -28,10 +28,10 @@ SIGNALS = ProofRow("signals to the job", "lifetime")
 OUTLIVING = ProofRow("outliving the bead", "lifetime")
 GATEWAY = ProofRow("access to the gateway", "gateway")
 OWN_CODE = ProofRow("this program's own code", "code")
-CONFINED = ProofRow("what reads agents' work", "secrets")
+WORK_READERS = ProofRow("what reads agents' work", "secrets")
 ROWS = (
-    *(JOB, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, MODES, SERVICES, DIRECT_NETWORK),
-    *(OTHER_SOCKETS, RIGHTS, SIGNALS, OUTLIVING, GATEWAY, OWN_CODE, CONFINED),
+    *(ENVIRONMENTS, MEMORY, SECRET_FILES, OTHER_FILES, WRITING, FILE_MODES, SERVICES),
+    *(DIRECT_NETWORK, OTHER_SOCKETS, RIGHTS, SIGNALS, OUTLIVING, GATEWAY, OWN_CODE, WORK_READERS),
 )
 
 
@@ -46,20 +46,21 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """A promise as a sentence. ``open_rows`` are the rows of the proof that it does not cover."""
+    """What a tier guarantees, as a sentence. ``open_rows`` are the rows of the proof that it does
+    not cover; if there are any, the sentence says what an agent can do."""
 
     text: str
     open_rows: tuple[ProofRow, ...] = ()
 
     @property
     def held(self) -> bool:
-        """True if the promise holds wholly, False if only partly."""
+        """True if the guarantee holds wholly, False if only partly."""
         return not self.open_rows
 
 
 @dataclass(frozen=True)
 class Guarantees:
-    """The promises of a boundary on this machine."""
+    """The guarantees of a boundary on this machine."""
 
     files: Guarantee
     secrets: Guarantee
@@ -67,15 +68,15 @@ class Guarantees:
     lifetime: Guarantee
 
     def closes(self, row: ProofRow) -> bool:
-        """True if no attempt of the row may get through. Rows of other promises than these four are
+        """True if no attempt of the row may get through. Rows of ``gateway`` and ``code`` are
         closed in every tier."""
-        promise: Guarantee | None = getattr(self, row.promise, None)
-        return promise is None or row not in promise.open_rows
+        guarantee: Guarantee | None = getattr(self, row.guarantee, None)
+        return guarantee is None or row not in guarantee.open_rows
 
 
 @dataclass(frozen=True)
-class Gate:
-    """A service of this program that a confined process reaches on ``127.0.0.1:port``.
+class ServicePort:
+    """Where a confined process reaches a service of this program: on ``127.0.0.1:port``.
 
     The namespaces tier has no network: there a forwarder connects to the UNIX ``socket`` on which
     the service also listens. The agent needs no rights on the socket's folder.
@@ -87,7 +88,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Mount:
-    """A folder that has another path inside; only the namespaces tier has mounts."""
+    """A folder that the sandbox shows under another path; only the namespaces tier has mounts."""
 
     source: Path
     target: Path
@@ -107,7 +108,7 @@ class Confinement:
     cwd: Path
     writable: tuple[Path, ...]
     read_only: tuple[Path, ...] = ()
-    gates: tuple[Gate, ...] = ()
+    services: tuple[ServicePort, ...] = ()
     mounts: tuple[Mount, ...] = ()
 
 
@@ -115,9 +116,9 @@ class Confinement:
 class Features:
     """The features of the kernel that a sandbox uses, as a trial has shown.
 
-    ``landlock`` is the ABI in use (0: none). ``notify``: a monitor makes sockets, and changes modes
-    and times if agents run as the job's user; ``monitor_failure`` is why there is no monitor, "" if
-    there is one or the tier needs none.
+    ``landlock`` is the ABI in use (0: none). ``notify``: a monitor, which gets agents' system calls
+    by seccomp's user notification, makes sockets for them, and changes modes and times if they run
+    as the job's user. ``monitor_failure`` is why there is none, "" if there is or none is needed.
     """
 
     landlock: int

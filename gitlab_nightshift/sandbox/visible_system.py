@@ -29,8 +29,8 @@ from gitlab_nightshift.sandbox.system_paths import (
 )
 
 LOCAL = "/usr/local"
-MOST_OF_PACKAGES = 4_000
-"""Names to scan in packages' folders, the upper levels first: there may be a million."""
+MOST_PACKAGE_NAMES = 4_000
+"""Names to scan in the folders of packages, the upper levels first: there may be a million."""
 _MOST_NAMES = 40_000
 """Names to scan below the folders that people install into; each costs 2 to 6 µs."""
 _MOST_IN_A_TREE = 100
@@ -84,12 +84,12 @@ class _PrivateWalk:
         elif time.monotonic() > self.deadline_s:
             limit = 0
         try:
-            done = scan.sort_entries(folder, limit)
+            done = scan.classify_entries(folder, limit)
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             done = True  # what this user may not list, an agent may not list either
         except OSError:
             done = False  # such as EIO or ESTALE: what was not seen is not safe to show
-        self.names_left -= scan.names
+        self.names_left -= scan.count
         if not done:
             self.unscanned.append(name)
             return []
@@ -102,17 +102,17 @@ class _FolderScan:
     """The entries of a folder: how many there are, and those that are private or folders."""
 
     user: int
-    names: int = 0
+    count: int = 0
     private: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
 
-    def sort_entries(self, folder: str, limit: int | None) -> bool:
-        """Sort the entries; False if there are more than ``limit``. Raises OSError."""
+    def classify_entries(self, folder: str, limit: int | None) -> bool:
+        """Classify the entries; False if there are more than ``limit``. Raises OSError."""
         with os.scandir(folder) as entries:
             for entry in entries:
-                if self.names == limit:
+                if self.count == limit:
                     return False
-                self.names += 1
+                self.count += 1
                 if entry.is_symlink():  # its target is judged in the target's folder
                     continue
                 try:
@@ -194,20 +194,19 @@ def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = N
     """
     walk = walk or walk_system()
     # Not a HOME such as /usr or /usr/local: to hide that would hide all programs.
-    programs = (*walk.roots, LOCAL, *PACKAGE_FOLDERS)
-    own = [
+    program_folders = (*walk.roots, LOCAL, *PACKAGE_FOLDERS)
+    private_job_paths = [
         path
         for path in map(os.path.realpath, job_paths)
-        if not any(is_within_any(folder, (path,)) for folder in programs)
+        if not any(is_within_any(folder, (path,)) for folder in program_folders)
     ]
     secrets = filter(os.path.lexists, SYSTEM_SECRETS)
-    named = (
-        path for path in (*secrets, *walk.credentials, *own) if is_within_any(path, walk.roots)
-    )
+    listed = (*secrets, *walk.credentials, *private_job_paths)
+    named = (path for path in listed if is_within_any(path, walk.roots))
     private = _select_outermost({*walk.private.paths, *walk.private.unscanned, *named})
     readable, listable = list(KERNEL_FOLDERS), list[str]()
     for root in walk.roots:
-        open_around(root, private, readable, listable)
+        add_paths_around(root, private, readable, listable)
     return System(
         folders=(*walk.folders, *KERNEL_FOLDERS),
         private=tuple(private),
@@ -215,7 +214,7 @@ def look_at_system(job_paths: Collection[Path] = (), walk: SystemWalk | None = N
         listable=tuple(listable),
         credentials=walk.credentials,
         unscanned=walk.private.unscanned,
-        job_paths=tuple(own),
+        job_paths=tuple(private_job_paths),
     )
 
 
@@ -227,7 +226,8 @@ def _select_outermost(paths: Collection[str]) -> list[str]:
 def _find_private_paths(roots: list[str]) -> PrivatePaths:
     """Scan ``/etc`` and what people install, and distribution packages as far as it is cheap.
 
-    Trees with this program's own Python are always scanned: if hidden, nothing would run.
+    Always scanned are trees with this program's own Python (if hidden, nothing would run), and the
+    lists of ``/etc`` and ``/usr`` themselves, but not all trees in them.
     """
     packages = [path for path in PACKAGE_FOLDERS if os.path.realpath(path) == path]
     python = (str(find_interpreter()), str(INSIDE), os.path.dirname(os.__file__))
@@ -237,15 +237,15 @@ def _find_private_paths(roots: list[str]) -> PrivatePaths:
         skip=(LOCAL, *packages),
         unlimited=(*python, SYSTEM_SETTINGS, "/usr"),
     )
-    shipped = find_private(packages, limit=MOST_OF_PACKAGES)
+    shipped = find_private(packages, limit=MOST_PACKAGE_NAMES)
     return PrivatePaths((*installed.paths, *shipped.paths), installed.unscanned)
 
 
-def open_around(
+def add_paths_around(
     folder: str, private: Iterable[str], readable: list[str], listable: list[str]
 ) -> None:
-    """Add the parts of a folder without private paths, but no links, and no folder that is gone or
-    that this user may not list."""
+    """Add the parts of a folder without private paths to ``readable``, and folders around them to
+    ``listable``; but no links, and nothing of a folder that this user may not list."""
     below = [path for path in private if is_within_any(path, (folder,))]
     if not below:
         readable.append(folder)
@@ -255,7 +255,7 @@ def open_around(
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_symlink():
-                    open_around(entry.path, below, readable, listable)
+                    add_paths_around(entry.path, below, readable, listable)
 
 
 def find_private(

@@ -28,10 +28,10 @@ def build_bead_env(
     home: Path,
     tmp: Path,
     checkout: Path,
-    programs: Collection[Path] = (),
+    program_folders: Collection[Path] = (),
 ) -> dict[str, str]:
     """The environment of an agent or a command: ``BASE_VARIABLES``, ``names`` (the provider's own
-    variables and ``agent_env``), and a fresh HOME and TMPDIR. ``programs`` as in
+    variables and ``agent_env``), and a fresh HOME and TMPDIR. ``program_folders`` as in
     ``build_search_path``.
     """
     allowed = build_allowed_env(env, names)
@@ -40,7 +40,7 @@ def build_bead_env(
         "TERM": "dumb",
         "USER": "nightshift",
         **allowed,
-        "PATH": build_search_path(env, checkout, programs),
+        "PATH": build_search_path(env, checkout, program_folders),
         "HOME": str(home),
         "TMPDIR": str(tmp),
         JAVA_OPTIONS: _build_java_options(home, tmp, allowed.get(JAVA_OPTIONS, "")),
@@ -55,24 +55,24 @@ def _build_java_options(home: Path, tmp: Path, job_options: str) -> str:
 
 
 def build_search_path(
-    env: Mapping[str, str], checkout: Path, programs: Collection[Path] = ()
+    env: Mapping[str, str], checkout: Path, program_folders: Collection[Path] = ()
 ) -> str:
     """The job's PATH without relative folders and without those of the checkout, where an agent may
     write.
 
-    ``programs`` are folders of the checkout, links resolved, that are in the result nevertheless
-    (only for use in the sandbox): in their place, or first if PATH does not contain them.
+    ``program_folders`` are those of the checkout, links resolved, that are in the result
+    nevertheless (only for the sandbox): in their place, or first if PATH does not contain them.
     """
-    program_folders = [str(folder) for folder in programs]
+    in_checkout = [str(folder) for folder in program_folders]
     checkout_forms = {form.rstrip("/") for form in (str(checkout), os.path.realpath(checkout))}
     allowed = list[str]()
     for folder in filter(os.path.isabs, env.get("PATH", "").split(os.pathsep)):
         real = os.path.realpath(folder)  # it may be a link to one of the programs' folders
-        if real in program_folders:
+        if real in in_checkout:
             allowed.append(real)
-        elif folder in program_folders or not _lies_in(folder, checkout_forms):
+        elif folder in in_checkout or not _lies_in(folder, checkout_forms):
             allowed.append(folder)
-    added = [folder for folder in program_folders if folder not in allowed]
+    added = [folder for folder in in_checkout if folder not in allowed]
     return os.pathsep.join([*added, *(allowed or [DEFAULT_PATH])])
 
 

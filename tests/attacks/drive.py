@@ -25,7 +25,7 @@ from gitlab_nightshift.errors import NightshiftError  # noqa: E402
 from gitlab_nightshift.sandbox import uid_tier  # noqa: E402
 from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch  # noqa: E402
 from gitlab_nightshift.sandbox.tier_choice import choose  # noqa: E402
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Tier  # noqa: E402
+from gitlab_nightshift.sandbox.tiers import Confinement, ServicePort, Tier  # noqa: E402
 from tests.attacks import installed  # noqa: E402
 from tests.attacks.attack import read_corpus  # noqa: E402
 from tests.attacks.places import LONG_S, Places, state  # noqa: E402
@@ -85,7 +85,9 @@ def _outcomes(root: Path) -> Path:
     return root / "scratch" / "outcomes.json"
 
 
-def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[str]) -> list[str]:
+def _run(
+    root: Path, sandbox: Sandbox, places: Places, socket: Path, wanted: list[str]
+) -> list[str]:
     """Run the attacks to their end; returns what the monitor refused them."""
     runner = str(root / "corpus/tests/attacks/run.py")
     argv = [PYTHON, "-B", runner, str(root / "places.json"), str(_outcomes(root)), *wanted]
@@ -93,9 +95,9 @@ def _run(root: Path, sandbox: Sandbox, places: Places, gate: Path, wanted: list[
         _run_bare(argv)
         return []
     writable = (root / "checkout", root / "scratch")
-    gates = (Gate(places.gateway, gate),)
+    services = (ServicePort(places.gateway, socket),)
     read_only = (root / "corpus", root / "places.json")
-    confinement = Confinement(root / "checkout", writable, read_only, gates)
+    confinement = Confinement(root / "checkout", writable, read_only, services)
     env = {"PATH": "/usr/bin:/bin", "HOME": f"{root}/scratch/home", "LANG": "C.UTF-8"}
     with prepare_launch(sandbox, argv, env, confinement) as launch:
         process = launch.start()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitlab_nightshift.sandbox.tiers import CONFINED
+from gitlab_nightshift.sandbox.tiers import WORK_READERS
 from tests.sandbox.tools import open_folder
 from tests.support.delegation import DEVELOPMENT, Delegations, delegations, ended
 from tests.support.sandboxes import scripted, tier_or_skip
@@ -42,7 +42,7 @@ def rows(context: Delegations, isolation: str, home: str = "", **workspace: Any)
     [events] = context.context.rglob("events.jsonl")
     told = map(json.loads, events.read_text().splitlines())
     [proven] = [event for event in told if event["event"] == "boundary_proven"]
-    return [row for row in proven["rows"] if row["title"] == CONFINED.title]
+    return [row for row in proven["rows"] if row["title"] == WORK_READERS.title]
 
 
 @pytest.mark.parametrize(("isolation", "way"), [("auto", "namespaces"), ("uid", "landlock")])

@@ -106,9 +106,9 @@ def test_a_run(tmp_path: Path) -> None:
         url = endpoint.url.replace("127.0.0.1", "localhost")  # a name, to be looked up
         context = running(config(url, egress_hosts=("example.org",)), events)
         started, remote = stack.enter_context(context)
-        gate = remote.listen("model", tmp_path / "gateway")
+        service = remote.listen("model", tmp_path / "gateway")
         assert (tmp_path / "gateway").stat().st_mode & 0o777 == 0o600
-        assert remote.listen("egress", tmp_path / "egress").port != gate.port
+        assert remote.listen("egress", tmp_path / "egress").port != service.port
         ticket = remote.open_bead("analyze", {MODEL}, budget_usd=1000.0)
         assert ask(ticket, message()) == 200
         assert f"X-Api-Key: {KEY}".encode() in endpoint.requests[0]

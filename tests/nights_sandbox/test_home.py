@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.tiers import CONFINED
+from gitlab_nightshift.sandbox.tiers import WORK_READERS
 from tests.sandbox import tools
 from tests.support.sandboxes import MORE, ONE_OPERATOR, read_row, scripted, tier_or_skip
 from tests.support.world import PROVING, Done, World, world
@@ -50,7 +50,7 @@ def test_what_settings_name_in_home_is_found(shop: World) -> None:
     done = run(shop, "bin", "tools/bin", NIGHTSHIFT_AGENT_PATHS="~/tools,~/data")
     assert (done.exit_status, done.stderr) == (0, ""), done.log
     assert shop.result["outcome"] == "MR_CREATED", done.log
-    assert "namespaces" in read_row(shop, CONFINED)["how"]
+    assert "namespaces" in read_row(shop, WORK_READERS)["how"]
     shop.assert_restored()
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from gitlab_nightshift.sandbox import broker_client
 from gitlab_nightshift.sandbox.inside.monitor import descends
-from gitlab_nightshift.sandbox.tiers import CONFINED
+from gitlab_nightshift.sandbox.tiers import WORK_READERS
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, open_folder, open_to_all, python
 from tests.support.sandboxes import (
     MORE,
@@ -73,7 +73,7 @@ def test_a_night_is_confined(
 
     assert (done.exit_status, done.stderr) == (0, ""), done.log
     assert shop.result["outcome"] == "MR_CREATED", done.log
-    row = read_row(shop, CONFINED)
+    row = read_row(shop, WORK_READERS)
     assert row["attempts"] > 10
     assert (row["state"], row["how"][: len(way)]) == ("held", way)
     assert TOKEN not in str(shop.products())
@@ -88,8 +88,8 @@ def test_the_doctor_tries_the_same(shop: World, python: Path) -> None:
     as_in(shop, python, "plain")
     path = with_agent(shop, "scripted", scripted("true"))
     done = shop.nightshift("doctor", "--boundary", NIGHTSHIFT_ISOLATION="auto", PATH=path)
-    [line] = [line for line in done.log.splitlines() if line.startswith(CONFINED.title)]
-    assert line.split() == [*CONFINED.title.split(), "held:", "namespaces"]
+    [line] = [line for line in done.log.splitlines() if line.startswith(WORK_READERS.title)]
+    assert line.split() == [*WORK_READERS.title.split(), "held:", "namespaces"]
     assert done.exit_status == 0
     shop.assert_restored()
 
@@ -148,7 +148,7 @@ def test_what_an_attempt_did_to_modes_and_times_is_undone_before_the_next(
     path = with_agent(shop, "scripted", scripted(implement))
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION=isolation, PATH=path)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
-    assert read_row(shop, CONFINED)["how"].startswith("landlock")
+    assert read_row(shop, WORK_READERS)["how"].startswith("landlock")
     assert [each["status"] for each in shop.result["beads"][1:3]] == ["crashed", "ok"]
     shop.assert_restored()
 

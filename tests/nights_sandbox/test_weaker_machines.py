@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.tiers import CONFINED
+from gitlab_nightshift.sandbox.tiers import WORK_READERS
 from tests.nights_sandbox.test_plain_user import open_folder
 from tests.support.sandboxes import NEEDS_ROOT, read_row, scripted, tier_or_skip, with_agent
 from tests.support.world import PROVING, ROOT, World, world
@@ -82,7 +82,7 @@ def test_where_no_sandbox_starts_within_another_work_keeps_its_files(shop: World
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert shop.result["isolation"].startswith("namespaces")
-    row = read_row(shop, CONFINED)
+    row = read_row(shop, WORK_READERS)
     assert (row["state"], "scopes: " in row["how"]) == ("partial", True)
     shop.assert_restored()
 
@@ -95,7 +95,7 @@ def test_where_landlock_is_older_agents_get_a_tier_that_mounts_nothing(shop: Wor
     done = shop.nightshift("run", NIGHTSHIFT_ISOLATION="auto", PATH=path, **accepted)
     assert (done.exit_status, shop.result["outcome"]) == (0, "MR_CREATED"), done.log
     assert shop.result["isolation"].split()[0] == "uid"
-    assert "landlock" in read_row(shop, CONFINED)["how"]
+    assert "landlock" in read_row(shop, WORK_READERS)["how"]
     shop.assert_restored()
 
 

@@ -18,7 +18,7 @@ from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener,
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import judge_guarantees, prove
 from gitlab_nightshift.sandbox.tier_choice import choose
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate
+from gitlab_nightshift.sandbox.tiers import Confinement, ServicePort
 
 
 def main(folder: Path, tiers: list[str]) -> None:
@@ -43,11 +43,11 @@ def _proven(folder: Path, sandbox: Sandbox) -> dict[str, object]:
     (hidden / "token").write_text("glpat-secret")
     with (
         open_tcp_listener() as tcp,
-        open_unix_listener(hidden / "gate") as unix,
+        open_unix_listener(hidden / "socket") as unix,
         open_greeter(tcp, unix),
     ):
-        gate = Gate(tcp.getsockname()[1], hidden / "gate")
-        confinement = Confinement(scratch, (scratch,), gates=(gate,))
+        service = ServicePort(tcp.getsockname()[1], hidden / "socket")
+        confinement = Confinement(scratch, (scratch,), services=(service,))
         targets = ProbeTargets((hidden, hidden / "token"), (folder, hidden, Path("/tmp")))
         proof = prove(sandbox, confinement, targets)
     return {

@@ -13,7 +13,7 @@ from gitlab_nightshift.sandbox.inside.sockets import _ask_kernel, _read_proc
 from gitlab_nightshift.sandbox.inside.syscalls import NUMBERS
 from gitlab_nightshift.sandbox.launch import prepare_launch
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener, open_unix_listener
-from gitlab_nightshift.sandbox.tiers import Gate
+from gitlab_nightshift.sandbox.tiers import ServicePort
 from tests.sandbox.tools import PYTHON, Room, end
 
 HELLO = "import socket,sys,os,errno,select,threading,time\n"
@@ -59,14 +59,14 @@ def test_outsiders_cannot_be_reached(any_room: Room, outsider: int) -> None:
 
 
 def test_the_gateway_can_be_reached(any_room: Room) -> None:
-    path = any_room.root / "gate"
+    path = any_room.root / "socket"
     with open_tcp_listener() as tcp, open_unix_listener(path) as unix, open_greeter(tcp, unix):
-        gate = Gate(tcp.getsockname()[1], path)
-        open_room = any_room.using(gates=[gate])
-        source = f"print(socket.create_connection(('127.0.0.1', {gate.port})).recv(99))"
+        service = ServicePort(tcp.getsockname()[1], path)
+        open_room = any_room.using(services=[service])
+        source = f"print(socket.create_connection(('127.0.0.1', {service.port})).recv(99))"
         assert open_room.python(HELLO + source).stdout == "b'nightshift'\n"
         many = "for i in range(300): socket.create_connection(('127.0.0.1', %d)).recv(99)"
-        assert open_room.python(HELLO + many % gate.port).exit_status == 0
+        assert open_room.python(HELLO + many % service.port).exit_status == 0
 
 
 def test_unix_sockets_below_the_scratch_folder(any_room: Room) -> None:
@@ -189,7 +189,7 @@ def test_to_rewrite_the_address_during_a_connect_has_no_effect(monitored_room: R
         threading.Thread(target=_accept_all, args=(good, []), daemon=True).start()
         threading.Thread(target=_accept_all, args=(bad, reached), daemon=True).start()
         ports = good.getsockname()[1], bad.getsockname()[1]
-        room = monitored_room.using(gates=[Gate(ports[0], monitored_room.root)])
+        room = monitored_room.using(services=[ServicePort(ports[0], monitored_room.root)])
         done = room.python(RACE % ports)
         good.shutdown(socket.SHUT_RDWR)
         bad.shutdown(socket.SHUT_RDWR)

@@ -9,7 +9,7 @@ import pytest
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.sandbox import bwrap, tier_choice, uid_tier
 from gitlab_nightshift.sandbox.inside import landlock
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate, SandboxUser, Tier
+from gitlab_nightshift.sandbox.tiers import Confinement, SandboxUser, ServicePort, Tier
 from gitlab_nightshift.sandbox.uid_tier import release_user, reserve_user
 from gitlab_nightshift.sandbox.visible_system import System
 from tests.sandbox import conftest
@@ -51,14 +51,14 @@ def test_inner_mounts_come_last() -> None:
         Path("/tmp/x/shop"),
         (Path("/tmp/x/shop"), Path("/tmp/y")),
         (Path("/usr"), Path("/tmp")),
-        (Gate(8080, Path("/run/gate")),),
+        (ServicePort(8080, Path("/run/socket")),),
     )
     words = bwrap.build_command("bwrap", confinement, System(()))
     inner = words.index("/tmp/x/shop")
     assert words[inner - 1] == "--bind"
     assert words.index("--tmpfs") < inner
     assert words[-3:] == ["--chdir", "/tmp/x/shop", "--"]
-    assert words[-6:-3] == ["--bind", "/run/gate", "/run/nightshift/8080"]
+    assert words[-6:-3] == ["--bind", "/run/socket", "/run/nightshift/8080"]
 
 
 def test_a_read_only_folder_inside_the_checkout() -> None:

@@ -10,7 +10,7 @@ import pytest
 from gitlab_nightshift.sandbox.probe_run import open_greeter, open_tcp_listener
 from gitlab_nightshift.sandbox.probes import ProbeTargets
 from gitlab_nightshift.sandbox.proof import judge_guarantees, prove
-from gitlab_nightshift.sandbox.tiers import MODES, Gate
+from gitlab_nightshift.sandbox.tiers import FILE_MODES, ServicePort
 from tests.sandbox.tools import Room, with_features
 
 OLD = "import socket, os, sys, signal, errno\n"
@@ -43,18 +43,18 @@ def test_without_a_monitor_the_network_guarantee_is_partial(
     assert (proof.failure, proof.holes) == ("", ())
     assert not room.sandbox.guarantees.network.held
     assert len(proof.rows) >= 10
-    assert [f.name for f in proof.findings if f.row is MODES and not f.open] == []
-    open_rows = {f.row.promise for f in proof.findings if f.open and f.row is not MODES}
+    assert [f.name for f in proof.findings if f.row is FILE_MODES and not f.open] == []
+    open_rows = {f.row.guarantee for f in proof.findings if f.open and f.row is not FILE_MODES}
     assert open_rows <= {"network", "lifetime"}
     assert ("lifetime" in open_rows) == (landlock < 6)
 
 
 @pytest.mark.parametrize("landlock", [3, 6])
 def test_without_a_monitor_only_the_gateways_port(landlock_room: Room, landlock: int) -> None:
-    with open_tcp_listener() as gate, open_tcp_listener() as other, open_greeter(gate, other):
-        ports = gate.getsockname()[1], other.getsockname()[1]
+    with open_tcp_listener() as service, open_tcp_listener() as other, open_greeter(service, other):
+        ports = service.getsockname()[1], other.getsockname()[1]
         room = with_features(landlock_room, landlock=landlock, notify=False)
-        room = room.using(gates=[Gate(ports[0], room.root)])
+        room = room.using(services=[ServicePort(ports[0], room.root)])
         source = "for port in %d, %d: print(socket.socket().connect_ex(('127.0.0.1', port)))"
         done = room.python(OLD + source % ports)
     assert done.stdout.split() == ["0", "13" if landlock >= 4 else "0"]

@@ -43,7 +43,7 @@ def hiding(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
 def test_probes_are_started_again(hiding: Room) -> None:
     shell = Probe("use the shell", "usable", ("/bin/sh",))
     result = run_probes(hiding.sandbox, hiding.confinement, [shell], 60)
-    assert [outcome.open for outcome in result.outcomes] == [True], result.failure
+    assert [outcome.succeeded for outcome in result.outcomes] == [True], result.failure
 
 
 def test_a_program_is_started_again(hiding: Room) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gitlab_nightshift.sandbox.inside.attacks import VERBS
 from gitlab_nightshift.sandbox.probes import PRIVATE_FILES, ProbeTargets, gather_probes
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate
+from gitlab_nightshift.sandbox.tiers import Confinement, ServicePort
 from gitlab_nightshift.system.processes import list_ancestors
 
 EXPECTED = """
@@ -70,7 +70,7 @@ def gather(folder: Path) -> tuple[list[str], set[str]]:
     hidden = folder / "hidden"
     hidden.mkdir()
     (hidden / "token").write_text("glpat-secret")
-    confinement = Confinement(folder, (folder,), gates=(Gate(4711, folder / "gate"),))
+    confinement = Confinement(folder, (folder,), services=(ServicePort(4711, folder / "socket"),))
     with contextlib.ExitStack() as stack:
         targets = ProbeTargets((hidden, hidden / "token"), (folder,))
         probes = gather_probes(confinement, targets, stack)

@@ -65,9 +65,9 @@ def test_the_real_claude_runs_a_whole_bead(landlock_room: Room) -> None:
     turns = [bash("cat hello.txt"), write(handoff, "{}"), answer({"passed": True})]
     with (
         ModelEndpoint(turns) as endpoint,
-        relay(urlsplit(endpoint.url).port or 0, landlock_room.root / "gate") as gate,
+        relay(urlsplit(endpoint.url).port or 0, landlock_room.root / "socket") as service,
     ):
-        done = landlock_room.using(NODE_MODULES, gates=[gate]).run(
+        done = landlock_room.using(NODE_MODULES, services=[service]).run(
             *(str(claude), "-p", "--output-format", "json", "--model", "claude-sonnet-4-6"),
             *("--tools", "Bash,Read,Write", "--permission-mode", "dontAsk"),
             *("--allowedTools", "Bash(cat *)", f"Edit(/{handoff})", "--json-schema"),

@@ -30,9 +30,9 @@ from gitlab_nightshift.sandbox.proof import (
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees, choose
 from gitlab_nightshift.sandbox.tiers import (
     DIRECT_NETWORK,
+    ENVIRONMENTS,
+    FILE_MODES,
     GATEWAY,
-    JOB,
-    MODES,
     OUTLIVING,
     OWN_CODE,
     ROWS,
@@ -243,14 +243,16 @@ def test_exhausted_resources_prove_nothing() -> None:
 
 def test_a_gateway_that_cannot_be_reached_is_no_proof(any_room: Room) -> None:
     from gitlab_nightshift.sandbox.probe_run import open_tcp_listener, open_unix_listener
-    from gitlab_nightshift.sandbox.tiers import Gate
+    from gitlab_nightshift.sandbox.tiers import ServicePort
 
-    with open_tcp_listener() as closed, open_unix_listener(any_room.root / "gate"):
+    with open_tcp_listener() as closed, open_unix_listener(any_room.root / "socket"):
         port = closed.getsockname()[1]
-    with open_unix_listener(any_room.root / "gate"):
-        confinement = any_room.using(gates=[Gate(port, any_room.root / "gate")]).confinement
+    with open_unix_listener(any_room.root / "socket"):
+        confinement = any_room.using(
+            services=[ServicePort(port, any_room.root / "socket")]
+        ).confinement
         proof = prove(any_room.sandbox, confinement, ProbeTargets())
-    gateway = [f for f in proof.findings if f.row.promise == "gateway"]
+    gateway = [f for f in proof.findings if f.row.guarantee == "gateway"]
     inside_listens = any_room.sandbox.tier is Tier.NAMESPACES
     assert [f.hole for f in gateway] == [not inside_listens]
 
@@ -347,8 +349,8 @@ def test_a_hole_breaks_its_guarantee(row: ProofRow) -> None:
         broken = [
             (each.name, each.reason) for each in judged if each.state is GuaranteeState.BROKEN
         ]
-        excused = features is without and row in (MODES, SERVICES, DIRECT_NETWORK)
-        assert broken == ([] if excused else [(row.promise, "try it (it can be done)")])
+        excused = features is without and row in (FILE_MODES, SERVICES, DIRECT_NETWORK)
+        assert broken == ([] if excused else [(row.guarantee, "try it (it can be done)")])
 
 
 def refusal(tier: Tier, features: Features, accepted: tuple[str, ...], *rows: ProofRow) -> str:
@@ -379,7 +381,7 @@ def test_a_partial_guarantee_stops_a_run_unless_accepted() -> None:
 
 
 def test_a_broken_guarantee_cannot_be_accepted() -> None:
-    for row in (JOB, DIRECT_NETWORK, SERVICES, WRITING, GATEWAY, OWN_CODE):
+    for row in (ENVIRONMENTS, DIRECT_NETWORK, SERVICES, WRITING, GATEWAY, OWN_CODE):
         message = refusal(Tier.LANDLOCK, FULL, FOUR, row)
         assert message == "the boundary does not hold here: try it (it can be done)"
 

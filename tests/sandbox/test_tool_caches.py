@@ -8,7 +8,7 @@ import pytest
 
 from gitlab_nightshift.sandbox.visible_home import find_tool_caches
 from gitlab_nightshift.settings.load import build_settings
-from gitlab_nightshift.stages.work.tool_access import open_tool_caches
+from gitlab_nightshift.stages.work.tool_access import add_tool_caches
 
 FOLDERS = (
     *("go/pkg/mod/cache", ".cargo/registry", ".cargo/bin", ".rustup/toolchains"),
@@ -108,7 +108,7 @@ def test_a_cache_in_the_checkout_is_named_and_needs_no_opening(home: Path, tmp_p
 def test_variables_that_the_settings_name_are_unchanged(home: Path, tmp_path: Path) -> None:
     own = build_settings({"agent_env": ["GOMODCACHE"], "agent_paths": [f"{home}/.rustup"]})
     env = {"GOMODCACHE": "/opt/gomod", "CI": "true"}
-    settings, given = open_tool_caches(own, env, home, tmp_path / "shop")
+    settings, given = add_tool_caches(own, env, home, tmp_path / "shop")
     assert given["GOMODCACHE"] == "/opt/gomod"
     assert given["CARGO_HOME"] == f"{home}/.cargo"
     assert settings.agent_env[:2] == ["GOMODCACHE", "CARGO_HOME"]

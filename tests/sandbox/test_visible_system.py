@@ -153,7 +153,7 @@ def test_a_file_among_the_packages_is_found_in_the_upper_levels(
         plant(machine / f"usr/bin/large/{number}/x")
     plant(machine / "usr/bin/large/1/key", 0o600)
     assert below(machine, look_at_system().private) == {"usr/bin/key", "usr/bin/large/1/key"}
-    monkeypatch.setattr(visible_system, "MOST_OF_PACKAGES", 10)
+    monkeypatch.setattr(visible_system, "MOST_PACKAGE_NAMES", 10)
     found = look_at_system()
     assert below(machine, found.private) == {"usr/bin/key"}
     assert found.unscanned == ()

@@ -15,7 +15,7 @@ from pathlib import Path
 from gitlab_nightshift.sandbox.launch import Sandbox, end_leftovers, prepare_launch
 from gitlab_nightshift.sandbox.launched_process import LauncherReport
 from gitlab_nightshift.sandbox.tier_choice import build_guarantees
-from gitlab_nightshift.sandbox.tiers import Confinement, Features, Gate
+from gitlab_nightshift.sandbox.tiers import Confinement, Features, ServicePort
 
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else "/usr/local/bin/python3"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -47,12 +47,12 @@ class Room:
     def scratch(self) -> Path:
         return self.root / "scratch"
 
-    def using(self, *read_only: Path, gates: Sequence[Gate] = ()) -> "Room":
-        """The same room with more read-only paths and gates."""
+    def using(self, *read_only: Path, services: Sequence[ServicePort] = ()) -> "Room":
+        """The same room with more read-only paths and services."""
         confinement = replace(
             self.confinement,
             read_only=(*self.confinement.read_only, *read_only),
-            gates=(*self.confinement.gates, *gates),
+            services=(*self.confinement.services, *services),
         )
         return replace(self, confinement=confinement)
 
@@ -141,14 +141,14 @@ def create_room(sandbox: Sandbox, root: Path) -> Room:
 
 
 @contextlib.contextmanager
-def relay(port: int, path: Path) -> Iterator[Gate]:
+def relay(port: int, path: Path) -> Iterator[ServicePort]:
     """Make the service on a port listen on a UNIX socket too, as a gateway does by itself."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
         path.chmod(0o666)
         listener.listen(64)
         threading.Thread(target=_relay, args=(listener, port), daemon=True).start()
-        yield Gate(port, path)
+        yield ServicePort(port, path)
         listener.shutdown(socket.SHUT_RDWR)
 
 

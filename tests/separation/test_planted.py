@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.sandbox.tiers import CONFINED
+from gitlab_nightshift.sandbox.tiers import WORK_READERS
 from tests.nights_sandbox.test_plain_user import PLAIN, give_away, python_of_a_plain_user
 from tests.sandbox import docker_like, tools
 from tests.separation import attempts, planting
@@ -340,7 +340,7 @@ def test_planted_code_gets_nothing_beyond_the_row_of_its_process(place: str, pyt
             assert left - each.keys() == set(), "closed now: the table is out of date"
         # Where agents are another user, they need it, and this machine has other processes of root.
         assert place == "docker root" or not list(Path("/dev/shm").glob(f"{NAME}-*"))
-        row = read_row(shop, CONFINED)
+        row = read_row(shop, WORK_READERS)
         for process, allowed in OF_ROWS.items():
             found = got(plant, process)
             found.pop("its own memory", None)  # which holds what its values are

@@ -52,7 +52,8 @@ STATUSES = {
 
 
 class LaunchSpec:
-    """The request of the parent, as ``sandbox/launch.py`` writes it."""
+    """The request of the parent, as ``sandbox/launch.py`` writes it. ``gates`` are ports to listen
+    on, each with the path of the UNIX socket to which it is forwarded."""
 
     argv: list[str]
     env: dict[str, str]
@@ -270,9 +271,9 @@ SHUT_WRITING = 1
 """SHUT_WR (shutdown(2))."""
 
 
-def start_forwarder(gates: list[tuple[int, str]], status: int) -> None:
+def start_forwarder(services: list[tuple[int, str]], status: int) -> None:
     """Listen on every port, and leave a forwarding process behind. Raises OSError."""
-    listeners = [(_create_listener(port), path) for port, path in gates]
+    listeners = [(_create_listener(port), path) for port, path in services]
     if (child := os.fork()) == 0:
         if os.fork() != 0:
             os._exit(0)

@@ -287,7 +287,7 @@ class _AgentProcess:
             home=self.scratch.home,
             tmp=self.scratch.tmp,
             checkout=work.checkout,
-            programs=boundary.program_folders,
+            program_folders=boundary.program_folders,
         )
         return {
             **env,

@@ -34,7 +34,7 @@ from gitlab_nightshift.sandbox.self_confinement import (
 )
 from gitlab_nightshift.sandbox.system_paths import HOME_FILES, SYSTEM_SETTINGS
 from gitlab_nightshift.sandbox.tier_choice import UnavailableTier, choose
-from gitlab_nightshift.sandbox.tiers import Confinement, Gate, Mount, Tier
+from gitlab_nightshift.sandbox.tiers import Confinement, Mount, ServicePort, Tier
 from gitlab_nightshift.sandbox.uid_tier import give
 from gitlab_nightshift.sandbox.visible_system import (
     LookAtSystem,
@@ -64,7 +64,7 @@ class SandboxUnavailable(BaseException):
 @dataclass(frozen=True)
 class Boundary:
     """One sandbox for a whole run. Agents' folders are created in ``scratch``. Agents may read
-    ``read_only`` besides the system, connect to the sockets of ``gates``, and through the proxy to
+    ``read_only`` besides the system, connect to ``services``, and through the proxy to
     ``hosts``. ``allowlist`` is a folder with the only programs on their PATH (None: all programs),
     ``program_folders`` are folders of the checkout on the PATH inside. ``mounts`` give folders
     another path inside, ``accepted`` are guarantees that may hold only in part."""
@@ -72,7 +72,7 @@ class Boundary:
     sandbox: Sandbox
     scratch: Path
     read_only: tuple[Path, ...]
-    gates: tuple[Gate, ...] = ()
+    services: tuple[ServicePort, ...] = ()
     hosts: tuple[str, ...] = ()
     allowlist: Path | None = None
     mounts: tuple[Mount, ...] = ()
@@ -82,7 +82,7 @@ class Boundary:
     def build_confinement(self, checkout: Path, scratch: Path) -> ProcessBoundary:
         """The confinement of one process, which may write to the checkout and to ``scratch``."""
         writable = (checkout, scratch)
-        confinement = Confinement(checkout, writable, self.read_only, self.gates, self.mounts)
+        confinement = Confinement(checkout, writable, self.read_only, self.services, self.mounts)
         return ProcessBoundary(self.sandbox, confinement)
 
     def give_to_agents(self, folder: Path) -> None:

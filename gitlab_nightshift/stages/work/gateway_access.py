@@ -18,7 +18,7 @@ from gitlab_nightshift.gateway.prices import merge_rates
 from gitlab_nightshift.records.events import Emit, Note
 from gitlab_nightshift.records.usage import SpendingLimit, ToolUse, Usage
 from gitlab_nightshift.sandbox.process import EndReason, ProgramEnd
-from gitlab_nightshift.sandbox.tiers import Gate
+from gitlab_nightshift.sandbox.tiers import ServicePort
 from gitlab_nightshift.settings.model import Settings
 
 COMMANDS = "verify_commands"
@@ -32,11 +32,11 @@ OpenProxy = Callable[[str], contextlib.AbstractContextManager[Mapping[str, str]]
 
 @dataclass(frozen=True)
 class RunEgress:
-    """A run's access to the hosts of ``policy.egress_hosts``; none without gates. The team's own
-    commands find the proxy by the variables ``commands_env``, a bead by those of its own proxy."""
+    """A run's access to the hosts of ``policy.egress_hosts``; without hosts, no ``services``.
+    The team's own commands find the proxy by ``commands_env``, a bead by its own variables."""
 
     commands_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    gates: tuple[Gate, ...] = ()
+    services: tuple[ServicePort, ...] = ()
     open_bead_proxy: OpenProxy = lambda _name: contextlib.nullcontext({})
 
 
@@ -49,10 +49,10 @@ def open_egress(
     if not settings.policy.egress_hosts or gateway is None:
         yield RunEgress()
         return
-    gate = gateway.listen("egress", socket)
+    service = gateway.listen("egress", socket)
     open_proxy = functools.partial(_open_proxy, gateway, emit)
     with open_proxy(COMMANDS) as env:
-        yield RunEgress(env, (gate,), open_proxy)
+        yield RunEgress(env, (service,), open_proxy)
 
 
 @contextlib.contextmanager
@@ -131,7 +131,7 @@ class ModelAccess:
     _provider: Provider
     _egress: RunEgress
     _gateway: RemoteGateway | None = None
-    gates: tuple[Gate, ...] = ()
+    services: tuple[ServicePort, ...] = ()
 
     @contextlib.contextmanager
     def open_bead(self, name: str, model: str, limit: SpendingLimit) -> Iterator[BeadAccess]:

@@ -68,7 +68,7 @@ class SandboxedCheckout:
         sandbox_context, work = self.sandbox_context, self.sandbox_context.work
         full_path = build_search_path(work.env, work.checkout, work.programs)
         view = SandboxView(
-            path=self.boundary.filter_search_path(full_path),
+            search_path=self.boundary.filter_search_path(full_path),
             is_readable=self.boundary.is_readable,
             job_folders=work.job_folders,
         )
@@ -81,7 +81,7 @@ class SandboxedCheckout:
             broker.explain_end(OSError, GitError) if broker else contextlib.nullcontext(),
             open_egress(work.settings, sandbox_context.gateway, socket, work.emit) as egress,
         ):
-            boundary = dataclasses.replace(self.boundary, gates=egress.gates)
+            boundary = dataclasses.replace(self.boundary, services=egress.services)
             yield boundary, egress, _build_runner(sandbox_context, boundary, egress)
 
 
@@ -136,7 +136,7 @@ def _build_runner(sandbox_context: SandboxContext, boundary: Boundary, egress: R
         home=scratch / "home",
         tmp=scratch / "tmp",
         checkout=work.checkout,
-        programs=boundary.program_folders,
+        program_folders=boundary.program_folders,
     )
     runner = Runner(
         folder=work.checkout,

@@ -1,8 +1,8 @@
 """Access to the team's tools inside the boundary: ``agent_paths``, and programs that the job has
 installed into its checkout (an activated virtual environment, ``node_modules/.bin``).
 
-Agents may write to the latter. So they count only in ignored folders, which are never part of a
-change and are restored before anything is proven; and no trusted process looks for programs there.
+Agents may write to the checkout, so its programs count only in ignored folders: these are no part
+of a change, and are restored before anything is proven. No trusted process looks there.
 """
 
 import os
@@ -105,7 +105,7 @@ def find_exposed_path(path: Path, job_folders: JobFolders) -> Path | None:
     return None
 
 
-def open_tool_caches(
+def add_tool_caches(
     settings: Settings, env: Mapping[str, str], home: Path, checkout: Path
 ) -> tuple[Settings, Mapping[str, str]]:
     """The settings and environment as if ``agent_paths`` and ``agent_env`` named the caches of
@@ -114,19 +114,19 @@ def open_tool_caches(
     team_names = settings.agent_env
     variables = {name: text for name, text in caches.variables.items() if name not in team_names}
     folders = [str(folder) for folder in caches.folders]
-    opened = settings.with_values(
+    settings = settings.with_values(
         agent_env=[*team_names, *variables],
         agent_paths=list(dict.fromkeys((*settings.agent_paths, *folders))),
     )
-    return opened, {**env, **variables}
+    return settings, {**env, **variables}
 
 
 @dataclass(frozen=True)
 class SandboxView:
-    """What a process in the sandbox sees: the checkout, its PATH (``path``), and other files for
-    which ``is_readable`` is true."""
+    """What a process in the sandbox sees: the checkout, the programs on its PATH (``search_path``),
+    and other files for which ``is_readable`` is true."""
 
-    path: str
+    search_path: str
     is_readable: Callable[[Path], bool]
     job_folders: JobFolders
 
@@ -144,19 +144,19 @@ def check_tool_access(
     settings: Settings,
     commands: Sequence[str],
     env: Mapping[str, str],
-    job_path: str,
+    search_path: str,
     view: SandboxView,
     emit: Emit,
 ) -> None:
     """Check that ``commands`` find their programs inside; warn of variables that name hidden files.
 
-    ``job_path`` is the PATH outside. For a program of ``verify_commands`` raises NightshiftError
+    ``search_path`` is the PATH outside. For a program of ``verify_commands`` raises NightshiftError
     E_CONFIG with the folder to add to ``agent_paths``; for one implied by build files, warns. A
     program that exists nowhere is left to the baseline.
     """
     for command in commands:
         program = shlex.split(command)[0]
-        if hidden := _find_hidden_program(program, job_path, view):
+        if hidden := _find_hidden_program(program, search_path, view):
             text = (
                 f"{program} needs {hidden}, which is hidden in the sandbox: add"
                 f" {find_installation(hidden, view.job_folders.home)} to agent_paths"
@@ -172,10 +172,10 @@ def check_tool_access(
             emit(Note(text, warning=True))
 
 
-def _find_hidden_program(name: str, job_path: str, view: SandboxView) -> Path | None:
+def _find_hidden_program(name: str, search_path: str, view: SandboxView) -> Path | None:
     """The first of a program and its interpreters that is unreadable inside: the file itself, or
     else the link to it. None if all are readable."""
-    for program in _find_interpreters(name, job_path, view):
+    for program in _list_executables(name, search_path, view):
         if not view.can_read(real := program.resolve()):
             return real
         if not view.can_read(program):
@@ -183,22 +183,22 @@ def _find_hidden_program(name: str, job_path: str, view: SandboxView) -> Path | 
     return None
 
 
-def _find_interpreters(name: str, job_path: str, view: SandboxView) -> Iterator[Path]:
+def _list_executables(name: str, search_path: str, view: SandboxView) -> Iterator[Path]:
     """A program, then its interpreter if it is a script, and so on."""
     for _ in range(MOST_INTERPRETERS):
-        program = _find_program(name, job_path, view)
+        program = _find_program(name, search_path, view)
         if program is None:
             return
         yield program
         name = read_interpreter(program)
 
 
-def _find_program(name: str, job_path: str, view: SandboxView) -> Path | None:
+def _find_program(name: str, search_path: str, view: SandboxView) -> Path | None:
     if "/" in name:
         program = view.job_folders.checkout / name
         return program if program.is_file() or view.may_exist(program) else None
-    path = name and (shutil.which(name, path=view.path) or shutil.which(name, path=job_path))
-    return Path(path) if path else None
+    path = shutil.which(name, path=view.search_path) or shutil.which(name, path=search_path)
+    return Path(path) if name and path else None
 
 
 def read_interpreter(program: Path) -> str:
@@ -219,7 +219,7 @@ VIRTUAL_ENV = "VIRTUAL_ENV"
 """The activated environment's folder, by which uv and poetry find it."""
 
 
-def open_job_tools(
+def add_job_tools(
     settings: Settings,
     env: Mapping[str, str],
     git: Git,
@@ -236,24 +236,24 @@ def open_job_tools(
     opened for reading, and kept off the PATH of trusted processes.
     """
     top = job_folders.checkout
-    settings, env = open_tool_caches(settings, env, job_folders.home, top)
-    programs = find_checkout_programs(env, git, top, settings.output_dir)
-    settings = open_linked_tools(settings, programs, job_folders, emit)
-    if env.get(VIRTUAL_ENV) and Path(env[VIRTUAL_ENV], "bin").resolve() in programs:
+    settings, env = add_tool_caches(settings, env, job_folders.home, top)
+    program_folders = find_program_folders(env, git, top, settings.output_dir)
+    settings = add_linked_tools(settings, program_folders, job_folders, emit)
+    if env.get(VIRTUAL_ENV) and Path(env[VIRTUAL_ENV], "bin").resolve() in program_folders:
         settings = settings.with_values(agent_env=[*settings.agent_env, VIRTUAL_ENV])
     if separate_checkout:
         env = {**env, "PATH": build_search_path(env, top)}
-        opened = dict.fromkeys(settings.agent_paths)
-        for folder in programs:
+        agent_paths = dict.fromkeys(settings.agent_paths)
+        for folder in program_folders:
             name = str(folder.relative_to(top.resolve()))
             # The outermost ignored folder is the virtual environment with its libraries.
             root = min(list_ignored(git, top.resolve(), (*list_parents(name), name)), key=len)
-            opened[str(top.resolve() / root)] = None
-        settings = settings.with_values(agent_paths=list(opened))
-    return settings, env, programs
+            agent_paths[str(top.resolve() / root)] = None
+        settings = settings.with_values(agent_paths=list(agent_paths))
+    return settings, env, program_folders
 
 
-def find_checkout_programs(
+def find_program_folders(
     env: Mapping[str, str], git: Git, checkout: Path, output_dir: str
 ) -> tuple[Path, ...]:
     """The ignored folders of the checkout on the PATH, links resolved."""
@@ -267,26 +267,26 @@ def find_checkout_programs(
     return tuple(inside[name] for name in list_ignored(git, checkout, names)) if names else ()
 
 
-def open_linked_tools(
-    settings: Settings, programs: tuple[Path, ...], job_folders: JobFolders, emit: Emit
+def add_linked_tools(
+    settings: Settings, program_folders: tuple[Path, ...], job_folders: JobFolders, emit: Emit
 ) -> Settings:
     """The settings as if ``agent_paths`` named the installations to which links in these folders
     lead. Warns of those that must stay hidden."""
-    opened = list(settings.agent_paths)
-    for path in dict.fromkeys(_list_installations(programs, job_folders)):
+    agent_paths = list(settings.agent_paths)
+    for path in dict.fromkeys(_list_installations(program_folders, job_folders)):
         if exposed := find_exposed_path(path, job_folders):
             text = f"PATH leads to {path}, which stays hidden, as it would expose {exposed}"
             emit(Note(f"{text}; install it in a folder that holds only tools", warning=True))
-        elif str(path) not in opened:
-            opened.append(str(path))
-    return settings.with_values(agent_paths=opened)
+        elif str(path) not in agent_paths:
+            agent_paths.append(str(path))
+    return settings.with_values(agent_paths=agent_paths)
 
 
-def _list_installations(programs: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
+def _list_installations(folders: tuple[Path, ...], job_folders: JobFolders) -> Iterator[Path]:
     """The installations to which links in these folders lead, outside the checkout and system."""
     # Both the target of a link and the end of a chain of links: a virtual environment's python is a
     # link to a path such as /opt/bin/python3, itself perhaps a link into the installation.
-    for folder in programs:
+    for folder in folders:
         links = [Path(entry.path) for entry in os.scandir(folder) if entry.is_symlink()]
         for link in sorted(links)[:MOST_LINKS]:
             for target in (Path(os.path.normpath(folder / link.readlink())), link.resolve()):

@@ -26,7 +26,7 @@ from gitlab_nightshift.repository.prepared_checkout import PreparedFolders
 from gitlab_nightshift.run_context import RunContext
 from gitlab_nightshift.sandbox.proof import list_named_folders
 from gitlab_nightshift.stages.work.gateway_access import MODEL_VARIABLES, configure_gateway
-from gitlab_nightshift.stages.work.tool_access import JobFolders, find_tool_folders, open_job_tools
+from gitlab_nightshift.stages.work.tool_access import JobFolders, add_job_tools, find_tool_folders
 from gitlab_nightshift.system.environment import build_allowed_env, build_search_path
 from gitlab_nightshift.system.raw_logs import Logs, build_logs
 
@@ -99,7 +99,7 @@ def build_job_context(
     own connections. ``separate_checkout``: work runs in another checkout than the job's."""
     home = Path(run.env.get("HOME", "/"))
     folders = JobFolders(home, run.checkout, run.private)
-    settings, env, programs = open_job_tools(
+    settings, env, program_folders = add_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
     implied = list_build_commands(build_files.files, build_files.read)
@@ -123,7 +123,7 @@ def build_job_context(
         redact=run.redact,
         emit=run.emit,
         named_folders=() if separate_checkout else list_named_folders(env, run.checkout),
-        programs=programs,
+        programs=program_folders,
     )
 
 

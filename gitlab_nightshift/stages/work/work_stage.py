@@ -221,11 +221,11 @@ class _WorkflowRun:
         )
 
     def _build_agent_boundary(self, boundary: Boundary, access: ModelAccess) -> Boundary:
-        """Add to the commands' boundary the gate to the model and the agents' PATH, and prove that
-        nothing breaks out of it. Raises NightshiftError."""
+        """Add the gateway's port for the model and the agents' PATH to the commands' boundary, and
+        prove that nothing breaks out of it. Raises NightshiftError."""
         work = self.work_context
         cli = find_agent_program(work, self.setup.provider)
-        boundary = dataclasses.replace(boundary, gates=(*boundary.gates, *access.gates))
+        boundary = dataclasses.replace(boundary, services=(*boundary.services, *access.services))
         boundary = restrict_programs(_open_program_folders(boundary, cli, work.emit), work, cli)
         secrets = (*self.checkout.secrets, *work.secrets)
         prove_boundary(boundary, dataclasses.replace(self.checkout, secrets=secrets), work)

@@ -14,10 +14,10 @@ from gitlab_nightshift.settings.model import Settings
 from gitlab_nightshift.stages.work.tool_access import (
     JobFolders,
     SandboxView,
+    add_linked_tools,
     check_tool_access,
-    find_checkout_programs,
+    find_program_folders,
     find_tool_folders,
-    open_linked_tools,
 )
 from gitlab_nightshift.system.environment import build_search_path
 from tests.repository.tools import repository
@@ -190,28 +190,28 @@ def top(tmp_path: Path) -> Path:
     return root
 
 
-def programs_in(top: Path, *folders: str) -> list[str]:
-    path = ":".join([*(f"{top}/{folder}" for folder in folders), SYSTEM_PATH])
+def folders_in(top: Path, *names: str) -> list[str]:
+    path = ":".join([*(f"{top}/{name}" for name in names), SYSTEM_PATH])
     git = build_isolated_git(top.parent / "git", SYSTEM_PATH)
-    programs = find_checkout_programs({"PATH": path}, git, top, "nightshift")
-    return [str(folder.relative_to(top.resolve())) for folder in programs]
+    folders = find_program_folders({"PATH": path}, git, top, "nightshift")
+    return [str(folder.relative_to(top.resolve())) for folder in folders]
 
 
 def test_ignored_folders_count_whichever_file_ignores_them(top: Path) -> None:
     names = ["node_modules/.bin", "vendor/bin", ".venv/bin", "own/bin"]
-    assert programs_in(top, *names) == names
+    assert folders_in(top, *names) == names
 
 
 def test_a_folder_that_is_part_of_a_change_does_not_count(top: Path) -> None:
     (top / "link").symlink_to("tools")
-    assert programs_in(top, "tools", "new", "held", "", "link", ".git/hooks", "nightshift/b") == []
+    assert folders_in(top, "tools", "new", "held", "", "link", ".git/hooks", "nightshift/b") == []
 
 
 def test_path_keeps_its_order(top: Path) -> None:
     path = f"/opt/a:{top}/.venv/bin:{top}/tools:{SYSTEM_PATH}"
-    programs = (top.resolve() / ".venv/bin",)
+    folders = (top.resolve() / ".venv/bin",)
     inside = f"/opt/a:{top.resolve()}/.venv/bin:{SYSTEM_PATH}"
-    assert build_search_path({"PATH": path}, top, programs) == inside
+    assert build_search_path({"PATH": path}, top, folders) == inside
     assert build_search_path({"PATH": path}, top) == f"/opt/a:{SYSTEM_PATH}"
 
 
@@ -229,7 +229,7 @@ def test_installations_behind_links_are_opened_or_named(top: Path, tmp_path: Pat
     (folder / "login").symlink_to(home / ".netrc")
     settings = load_settings({}, None, {})
     folders = JobFolders(home, top.resolve(), tmp_path / "private")
-    opened = open_linked_tools(settings, (folder,), folders, events.append)
+    opened = add_linked_tools(settings, (folder,), folders, events.append)
     assert opened.agent_paths == [f"{home}/.pyenv/versions/3.12"]
     assert [str(getattr(each, "text", each)) for each in events] == [
         f"PATH leads to {home}/.netrc, which stays hidden, as it would expose {home}/.netrc;"
