@@ -215,7 +215,7 @@ class _Run:
         if answer and not self._pipes.broken:
             return answer
         if read_bundle(run_folder.results) is None:
-            self._record_failure(self._signals.stopped or build_killed_error("plan"))
+            self._write_failed(self._signals.stopped or build_killed_error("plan"))
         name = options.env.get("NIGHTSHIFT_OUTPUT_DIR", "nightshift")
         note_default_output(run_folder, options.overrides.get("output_dir", name))
         return {}
@@ -242,10 +242,10 @@ class _Run:
                 work.release()  # the worker may not have run: an earlier try did its work
                 record = self._notarize(assignment, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
-                    self._record_failure(self._signals.stopped)
+                    self._write_failed(self._signals.stopped)
                 self._publish(assignment, bundle, record, work.sender)
         except NightshiftError as error:
-            self._record_failure(error, assignment["plan"])
+            self._write_failed(error, assignment["plan"])
             if failed := read_bundle(self._run_folder.results):
                 self._publish(assignment, failed, None, work.sender)
 
@@ -254,10 +254,8 @@ class _Run:
             raise stopped
         inputs = {"plan": assignment["plan"], "context": assignment["context"]}
         inputs["earlier_beads"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
-        gateway, run_id = (
-            limit_budget(assignment["gateway"], self._usages),
-            assignment["plan"]["run_id"],
-        )
+        gateway = limit_budget(assignment["gateway"], self._usages)
+        run_id = assignment["plan"]["run_id"]
         ended = work.run(inputs, gateway, run_id, "work did not end at its deadline")
         self._usages = append_usages(self._usages, ended.usages)
         # Unconfined work could have forged the records of publish and notary.
@@ -406,9 +404,7 @@ class _Run:
     def _warn(self, text: str) -> None:
         self._notes.append(Note(text, warning=True))
 
-    def _record_failure(
-        self, error: NightshiftError, plan: Mapping[str, Any] | None = None
-    ) -> None:
+    def _write_failed(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
         write_failed(self._run_folder.results, error, {"run_id": self._job.run_id, **(plan or {})})
 
 
