@@ -89,7 +89,7 @@ def main() -> int:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
     try:
-        agents_in_job = _parse(arguments).agents_in_job
+        checks_import_path = _parse(arguments).checks_import_path
     except OSError as error:  # the help cannot be printed: a closed pipe, a full disk
         from gitlab_nightshift.wire.exit_status import report_lost_output
 
@@ -107,7 +107,7 @@ def main() -> int:
         _print_delegation_refusal(text)
         return 2
     start = sealed_start.prepare_start(arguments, os.environ)
-    if agents_in_job and (text := sealed_start.describe_open_import_path(os.environ)):
+    if checks_import_path and (text := sealed_start.describe_open_import_path(os.environ)):
         print(f"nightshift: {text}", file=sys.stderr)
     for text in start.left_out:
         print(f"nightshift: {text}", file=sys.stderr)

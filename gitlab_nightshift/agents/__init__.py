@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.agents.agent import AgentProvider
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.registry.agent_registry import AGENTS, list_auto_agents
 from gitlab_nightshift.settings.model import Settings
@@ -46,13 +46,13 @@ def choose_agent(settings: Settings, env: Mapping[str, str]) -> AgentChoice:
     return AgentChoice(settings.with_agent(candidates[0]), why)
 
 
-def build_provider(settings: Settings) -> Provider:
+def build_provider(settings: Settings) -> AgentProvider:
     """The provider that the settings name, after :func:`choose_agent`."""
     return load_provider(settings.agent, settings)
 
 
-def load_provider(name: str, settings: Settings) -> Provider:
+def load_provider(name: str, settings: Settings) -> AgentProvider:
     """The provider of an agent by its name. Only this agent's module is loaded."""
     module, _, class_name = AGENTS[name].provider.partition(":")
-    provider: Provider = getattr(importlib.import_module(module), class_name)(settings)
+    provider: AgentProvider = getattr(importlib.import_module(module), class_name)(settings)
     return provider

@@ -96,18 +96,18 @@ class BeadReport:
 
 
 @dataclass(frozen=True)
-class ProviderInfo:
-    """An agent as ``nightshift providers`` describes it. ``program`` is its CLI, "" for a part of
-    this package; ``tools``: its tools and what limits it to them; ``answer``: who checks the form
-    of its answers; ``cost``: how its cost is known.
+class AgentInfo:
+    """What ``nightshift providers`` shows of an agent. ``cli`` is its CLI's name, "" for a part of
+    this package; ``tools``: its tools and what limits it to them; ``answer_checked_by``: who
+    checks its answers against their schema; ``cost``: how its cost is known.
 
     ``report_by`` tells the model how to hand over its report, "" if it writes the file. Without
     ``runs_commands`` the model starts no process, so what the agent reports is trusted. With
     ``hides_secrets`` the checkout's secret files are taken away while it works."""
 
-    program: str
+    cli: str
     tools: str
-    answer: str
+    answer_checked_by: str
     cost: str
     report_by: str = ""
     runs_commands: bool = True
@@ -126,8 +126,9 @@ class OutputReader(Protocol):
         ...
 
 
-class Provider(ABC):
-    """An agent: where its CLI is, how to call it, how to read its output.
+class AgentProvider(ABC):
+    """Provides a coding agent (not a model): where its CLI is, how to call it, how to read its
+    output.
 
     ``name`` is the one in settings and results. ``keys`` are variables that may hold its model key;
     the gateway takes the first that is set. ``info`` is what ``nightshift providers`` shows.
@@ -135,7 +136,7 @@ class Provider(ABC):
 
     name: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()
-    info: ClassVar[ProviderInfo]
+    info: ClassVar[AgentInfo]
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -14,13 +14,13 @@ from gitlab_nightshift.agents.agent import (
     LONGEST_QUOTE,
     TOOLS,
     UNUSABLE_STATUSES,
+    AgentInfo,
     AgentProgress,
+    AgentProvider,
     BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
-    Provider,
-    ProviderInfo,
     check_key,
     check_program,
     compute_command_s,
@@ -47,15 +47,15 @@ LEAST_BUDGET_USD = 0.01
 """The CLI crashes on a budget that prints as zero."""
 
 
-class ClaudeCode(Provider):
+class ClaudeCode(AgentProvider):
     """The ``claude`` CLI in print mode."""
 
     name = "claude_code"
     keys = KEYS
-    info = ProviderInfo(
-        program="claude",
+    info = AgentInfo(
+        cli="claude",
         tools="a bead's own, and the allowed commands; the CLI enforces both",
-        answer="by the CLI (--json-schema)",
+        answer_checked_by="by the CLI (--json-schema)",
         cost="dollars and tokens, counted by the gateway",
         report_by="by the tool StructuredOutput",
     )

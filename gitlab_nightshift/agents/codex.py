@@ -18,13 +18,13 @@ from gitlab_nightshift.agents.agent import (
     LONGEST_PROGRESS,
     LONGEST_QUOTE,
     UNUSABLE_STATUSES,
+    AgentInfo,
     AgentProgress,
+    AgentProvider,
     BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
-    Provider,
-    ProviderInfo,
     check_key,
     check_program,
     find_node_modules,
@@ -75,15 +75,15 @@ _FIXED_CONFIG = {
 }
 
 
-class Codex(Provider):
+class Codex(AgentProvider):
     """The ``codex`` CLI in ``exec`` mode."""
 
     name = "codex"
     keys = (KEY,)
-    info = ProviderInfo(
-        program="codex",
+    info = AgentInfo(
+        cli="codex",
         tools="a shell; the allowed commands are asked for, and the sandbox is the wall",
-        answer="by the endpoint (--output-schema), and once more by this program",
+        answer_checked_by="by the endpoint (--output-schema), and once more by this program",
         cost="tokens; dollars by `prices`",
         report_by="as your last message, with no other text in it",
     )

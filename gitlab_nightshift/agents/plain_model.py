@@ -14,13 +14,13 @@ from gitlab_nightshift.agents.agent import (
     LONGEST_PROGRESS,
     TOOLS,
     UNUSABLE_STATUSES,
+    AgentInfo,
     AgentProgress,
+    AgentProvider,
     BeadReport,
     BeadTask,
     OutputLineReader,
     OutputReader,
-    Provider,
-    ProviderInfo,
     compute_command_s,
     describe_call,
 )
@@ -46,16 +46,16 @@ _SHOWN_ARGUMENTS = ("command", "path", "pattern")
 """A line of progress shows the first of these that a call has."""
 
 
-class Model(Provider):
+class Model(AgentProvider):
     """The agent ``model``: a model with tools, in a loop."""
 
     name = "model"
     keys = (KEY,)
     one_request = False
-    info = ProviderInfo(
-        program="",
-        tools="run, read, search, edit, finish; the allowed commands, by words, without a shell",
-        answer="by this program",
+    info = AgentInfo(
+        cli="",
+        tools="run, read, search, edit, finish; allowed commands, split into words, with no shell",
+        answer_checked_by="by this program",
         cost="tokens; dollars by `prices`",
         report_by="by the tool `finish`",
         hides_secrets=True,
@@ -80,7 +80,7 @@ class Model(Provider):
         return {BASE_URL: base_url, KEY: placeholder}
 
     def build_files(self, task: BeadTask) -> dict[str, str]:
-        """The program's task (``bead_program.BeadSpec``); none of it is secret."""
+        """The input of the program in the sandbox (``bead_program.BeadSpec``), with no secret."""
         rates = merge_rates(self._settings.prices).get(task.model)
         spec = {
             "bead": task.bead,
@@ -103,7 +103,7 @@ class Model(Provider):
         return {SPEC_FILE: json.dumps(spec)}
 
     def build_bead_args(self, task: BeadTask, path: str) -> list[str]:
-        """The command of this package's own program (``inside.py``)."""
+        """The command of the program in the sandbox (``inside.py``)."""
         return build_python_command(str(PROGRAM), str(task.handoff_file.with_name(SPEC_FILE)))
 
     def list_readable_paths(self, path: str) -> tuple[Path, ...]:
@@ -120,10 +120,10 @@ class Patch(Model):
 
     name = "patch"
     one_request = True
-    info = ProviderInfo(
-        program="",
+    info = AgentInfo(
+        cli="",
         tools="none: it is shown files, and its blocks are applied exactly or not at all",
-        answer="by the endpoint if it knows json_schema, else by this program",
+        answer_checked_by="by the endpoint if it knows json_schema, else by this program",
         cost="tokens; dollars by `prices`",
         report_by="as your answer, with no other text in it",
         runs_commands=False,
@@ -132,7 +132,7 @@ class Patch(Model):
 
 
 class ModelStreamReader(OutputLineReader):
-    """Reads what the program prints; it is as hostile as any agent's output."""
+    """Reads what the program in the sandbox prints; it is as hostile as any agent's output."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -165,7 +165,7 @@ class ModelStreamReader(OutputLineReader):
         elif kind == "trimmed":
             tokens = str(event.get("tokens"))[:20]
             self._notes["trimmed"] = f"too much for this model: shortened to {tokens} tokens"
-        elif kind == "repeated":
+        elif kind == "repeated":  # an answer was cut off: the same request was sent again
             self._notes["repeated"] = clean_line(event.get("why"), LONGEST_NOTE)
 
     def build_report(self, ended: ProgramEnd, stderr: bytes) -> BeadReport:

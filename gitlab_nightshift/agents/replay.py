@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadTask, OutputReader, Provider, ProviderInfo
+from gitlab_nightshift.agents.agent import AgentInfo, AgentProvider, BeadTask, OutputReader
 from gitlab_nightshift.agents.claude_code import ClaudeCode
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.sandbox.system_paths import build_python_command, list_interpreter_paths
@@ -18,14 +18,14 @@ INDEX = "recording.json"
 PLAYER = Path(__file__).with_name("replay_player.py")
 
 
-class Replay(Provider):
+class Replay(AgentProvider):
     """The agent ``replay``, which asks no model: it reads its prompt and ignores it."""
 
     name = "replay"
-    info = ProviderInfo(
-        program="",
+    info = AgentInfo(
+        cli="",
         tools="none: it repeats what was recorded",
-        answer="as recorded",
+        answer_checked_by="as recorded",
         cost="the recorded figures; a replay costs nothing",
         runs_commands=False,
     )

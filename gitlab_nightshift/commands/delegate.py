@@ -22,7 +22,7 @@ def register(commands: "options.Commands") -> None:
         "do one task for another program: JSON in, JSON out",
         run,
         examples=EXAMPLES,
-        agents_in_job=True,
+        checks_import_path=True,
     )
     parser.add_argument("--payload", metavar="FILE", default="-", help="default: stdin")
     actions = parser.add_mutually_exclusive_group()

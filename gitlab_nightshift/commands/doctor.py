@@ -20,7 +20,7 @@ examples:
 def register(commands: "options.Commands") -> None:
     summary = "check, by trying, whether a night would start here"
     parser = options.add_command(
-        commands, "doctor", summary, run, examples=EXAMPLES, agents_in_job=True
+        commands, "doctor", summary, run, examples=EXAMPLES, checks_import_path=True
     )
     options.add_settings_options(parser)
     parser.add_argument(

@@ -12,7 +12,7 @@ from gitlab_nightshift.commands.doctor_checkout import (
     try_rows,
 )
 from gitlab_nightshift.errors import NightshiftError, build_config_error
-from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
+from gitlab_nightshift.gitlab.project import Project, find_matching_pattern
 from gitlab_nightshift.gitlab.project_settings import CiVariable, Schedule
 from gitlab_nightshift.job.job_secrets import TOKEN
 from gitlab_nightshift.onboarding.pipeline_rules import (
@@ -84,7 +84,7 @@ def _describe_access(session: Session, project: Project) -> Iterator[DoctorRow]:
     if access.fine_grained:
         text += (
             "; it may read what nights read; a rehearsal shows whether it may write"
-            " (NIGHTSHIFT_REHEARSE = true), which creates the night's label with it"
+            " (NIGHTSHIFT_REHEARSE = true): it creates the night's label with this token"
         )
         yield DoctorRow("GitLab", "not known", text)
         return
@@ -109,10 +109,11 @@ def _describe_project(project: Project) -> Iterator[DoctorRow]:
 
 
 def _describe_branches(session: Session, project: Project) -> Iterator[DoctorRow]:
+    # Raises for protected branches: they must not be. A note says that this is unknown.
     notes = check_protection(session.settings, project.list_protected_patterns())
     prefix = session.settings.branch_prefix
-    text = f"{prefix}… is not protected, so protected variables do not reach it"
-    yield DoctorRow("branches", "not known" if notes else "ok", notes[0] if notes else text)
+    ok_text = f"{prefix}… is not protected, so protected variables do not reach it"
+    yield DoctorRow("branches", "not known" if notes else "ok", notes[0] if notes else ok_text)
 
 
 def _describe_reviewers(session: Session, project: Project) -> Iterator[DoctorRow]:
@@ -148,8 +149,8 @@ def _describe_push_rule(session: Session, project: Project) -> Iterator[DoctorRo
     except NightshiftError as error:
         if session.job.in_ci or session.settings.commit_author == "token":
             yield build_fail_row("commit author", error)
-        else:  # git's identity decides, and a job has another one than this machine
-            text = "git has none here; a job uses those of the schedule's owner"
+        else:  # git's identity counts, and a job's differs from this machine's
+            text = "git has no name and e-mail here; a job uses those of the schedule's owner"
             yield DoctorRow("commit author", "not known", text)
         return
     for text in refusals:
@@ -243,12 +244,12 @@ def _describe_token(token: CiVariable, session: Session, project: Project) -> Do
     # A scoped variable reaches the jobs of matching environments only, a protected one the
     # pipelines of protected branches and tags (docs.gitlab.com/ci/environments,
     # docs.gitlab.com/ci/variables).
-    if not find_protecting_pattern(_ENVIRONMENT, [token.scope]):
+    if not find_matching_pattern(_ENVIRONMENT, [token.scope]):
         text = f"{name} is scoped to the environment {token.scope}, which no night's job runs in"
         return build_fail_row(
             "variables", build_config_error(f"{text}: change the scope to {_ENVIRONMENT}*")
         )
-    if token.protected and patterns is not None and not find_protecting_pattern(branch, patterns):
+    if token.protected and patterns is not None and not find_matching_pattern(branch, patterns):
         text = f"{name} is protected but the branch {branch} is not, so nights do not get it"
         return build_fail_row("variables", build_config_error(f"{text}: protect the branch"))
     if not token.masked:

@@ -18,7 +18,7 @@ examples:
 def register(commands: "options.Commands") -> None:
     summary = "set up this project: find its tests, try them, write what passed"
     parser = options.add_command(
-        commands, "init", summary, run, examples=EXAMPLES, agents_in_job=True
+        commands, "init", summary, run, examples=EXAMPLES, checks_import_path=True
     )
     options.add_settings_options(parser)
     parser.add_argument(

@@ -14,7 +14,7 @@ examples:
 def register(commands: "options.Commands") -> None:
     summary = "run verify_commands once more on a bundle's change; writes nightshift/notary.json"
     parser = options.add_command(
-        commands, "notary", summary, run, examples=EXAMPLES, agents_in_job=True
+        commands, "notary", summary, run, examples=EXAMPLES, checks_import_path=True
     )
     options.add_settings_options(parser)
     source = parser.add_mutually_exclusive_group()

@@ -30,13 +30,13 @@ def add_command(
     run: Callable[[argparse.Namespace, Env], int],
     *,
     examples: str = "",
-    agents_in_job: bool = False,
+    checks_import_path: bool = False,
 ) -> argparse.ArgumentParser:
     """Add a command; ``run`` takes the parsed arguments and the environment, and returns the exit
     status. ``examples`` is shown below the options.
 
-    With ``agents_in_job``, agents may run in the command's job, before or during the command: it
-    warns of an import path that they could write.
+    With ``checks_import_path`` the command warns of an import path that agents could write: they
+    may run in its job, before or during the command.
     """
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
@@ -46,7 +46,7 @@ def add_command(
         formatter_class=build_formatter,
     )
     # build_invocation reads --set and --config, which not every command has.
-    parser.set_defaults(run=run, agents_in_job=agents_in_job, set=None, config=None)
+    parser.set_defaults(run=run, checks_import_path=checks_import_path, set=None, config=None)
     return parser
 
 

@@ -14,7 +14,7 @@ examples:
 def register(commands: "options.Commands") -> None:
     summary = "show what a night would try; writes nightshift/plan.json"
     parser = options.add_command(
-        commands, "plan", summary, run, examples=EXAMPLES, agents_in_job=True
+        commands, "plan", summary, run, examples=EXAMPLES, checks_import_path=True
     )
     options.add_settings_options(parser)
     parser.add_argument(
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         # Opening the run needs more rights; nothing of the project has been executed yet.
         options.drop_privileges(JOBS, env, session.checkout)
         check_addresses(session, single_job=False)
-        plan = planning.plan_alone(session)
+        plan = planning.plan_for_later_job(session)
         prompts = planning.preview(session, plan) if args.prompts else {}
     for bead, text in prompts.items():
         print(f"\n===== {bead} =====\n{text}")

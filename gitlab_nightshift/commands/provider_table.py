@@ -59,7 +59,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
     except NightshiftError as error:
         missing = error.message.splitlines()[0]
     info = provider.info
-    program = info.program and (agent_settings.agent_executable or info.program)
+    program = info.cli and (agent_settings.agent_executable or info.cli)
     executable = shutil.which(program, path=env.get("PATH", DEFAULT_PATH)) if program else ""
     return ProviderRow(
         name=name,
@@ -70,7 +70,7 @@ def _build_row(name: str, settings: Settings, env: Mapping[str, str]) -> Provide
         version=_read_version(executable, env) if program else __version__,
         key=next((key for key in provider.keys if env.get(key)), ""),
         tools=info.tools,
-        answer=info.answer,
+        answer=info.answer_checked_by,
         cost=info.cost,
         network=MODEL_NETWORK if provider.keys else "none",
     )

@@ -27,7 +27,7 @@ def register(commands: "options.Commands") -> None:
         "open the merge request for a bundle",
         run,
         examples=EXAMPLES,
-        agents_in_job=True,
+        checks_import_path=True,
     )
     options.add_settings_options(parser)
     source = parser.add_mutually_exclusive_group()

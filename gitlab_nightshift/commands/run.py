@@ -20,7 +20,7 @@ def register(commands: "options.Commands") -> None:
         "a night in one job: plan, work and publish",
         run,
         examples=EXAMPLES,
-        agents_in_job=True,
+        checks_import_path=True,
     )
     options.add_settings_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="stop before publish")

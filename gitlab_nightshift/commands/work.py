@@ -14,7 +14,7 @@ examples:
 def register(commands: "options.Commands") -> None:
     summary = "run the agents; writes nightshift/bundle"
     parser = options.add_command(
-        commands, "work", summary, run, examples=EXAMPLES, agents_in_job=True
+        commands, "work", summary, run, examples=EXAMPLES, checks_import_path=True
     )
     options.add_settings_options(parser)
     parser.add_argument("--plan", metavar="FILE", help="default: nightshift/plan.json")

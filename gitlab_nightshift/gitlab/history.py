@@ -1,8 +1,8 @@
 """Earlier nights as GitLab shows them: open, merged and rejected merge requests, and why they were
 rejected; and the history of many nights, with their results until artifacts expire.
 
-The number of requests for a night's memory does not grow with the project: of each list one page is
-read, newest first, and details of many merge requests come in one GraphQL query.
+Reading what a night remembers (``Memory``) takes as few API requests in a big project as in a small
+one: of each list one page is read, newest first, and one GraphQL query returns details of many.
 """
 
 import itertools
@@ -28,7 +28,7 @@ BATCH = 30
 MOST_REJECTED, MOST_OPENED, MOST_OTHERS = 40, 20, 30
 """Merge requests whose files and comments are read."""
 MOST_BY_REST = 2
-"""Merge requests that are read if GraphQL fails: each then takes two requests."""
+"""Merge requests that are read if GraphQL fails: each then takes two API requests."""
 MOST_COMMENTS, LONGEST_COMMENT = 3, 300
 """The newest comments that count as reasons, and characters of each."""
 MOST_FILES = 100
@@ -55,11 +55,11 @@ query($project: ID!, $iids: [String!]) {
 
 @dataclass(frozen=True)
 class Memory:
-    """Merge requests of earlier nights by state, and ``others``: open ones of people. Each newest
+    """Merge requests of earlier nights by state, and open ones of people (``others``), each newest
     first. ``unknown`` says what could not be read.
     """
 
-    opened: tuple[KnownMergeRequest, ...] = ()
+    open: tuple[KnownMergeRequest, ...] = ()
     rejected: tuple[KnownMergeRequest, ...] = ()
     merged: tuple[KnownMergeRequest, ...] = ()
     others: tuple[KnownMergeRequest, ...] = ()
@@ -93,7 +93,7 @@ class _Details:
 
 
 def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str) -> Memory:
-    """Read the memory with at most eight requests. Raises ApiError if the lists cannot be read.
+    """Read the memory with at most eight API requests. Raises ApiError if the lists cannot be read.
 
     A night's merge request has the marker or ``label``, and a source branch of this project (not of
     a fork, where anybody can write a marker) that begins with ``prefix``. The author does not
@@ -101,17 +101,17 @@ def read_memory(client: "Client", project: ProjectFacts, prefix: str, label: str
     """
     # Searching descriptions is slow, so it is done only if labels are off.
     night_filters = {"labels": label} if label else {"search": "nightshift", "in": "description"}
-    opened = _list_page(client, project, state="opened")
+    all_open = _list_page(client, project, state="opened")
     rows = _list_page(client, project, state="all", **night_filters)
     # If the page is full, both lists may lack open ones of nights.
-    if len(opened) == PAGE_SIZE:
+    if len(all_open) == PAGE_SIZE:
         rows += _list_page(client, project, state="opened", **night_filters)
-    rows = list({row["iid"]: row for row in (*opened, *rows)}.values())
+    rows = list({row["iid"]: row for row in (*all_open, *rows)}.values())
     nightly = [row for row in rows if is_night_merge_request(row, project, prefix, label)]
-    others = [row for row in opened if row not in nightly][:MOST_OTHERS]
-    closed = [row for row in nightly if row["state"] == "closed"]
-    open_ones = [row for row in nightly if row["state"] == "opened"]
-    detailed = (*closed[:MOST_REJECTED], *open_ones[:MOST_OPENED])
+    others = [row for row in all_open if row not in nightly][:MOST_OTHERS]
+    nightly_closed = [row for row in nightly if row["state"] == "closed"]
+    nightly_open = [row for row in nightly if row["state"] == "opened"]
+    detailed = (*nightly_closed[:MOST_REJECTED], *nightly_open[:MOST_OPENED])
     details, unknown = _read_details(client, project, detailed, others)
     developers = _find_developers(client, project, details.values())
     by_state: dict[str, list[KnownMergeRequest]] = {"opened": [], "closed": [], "merged": []}
@@ -151,20 +151,20 @@ def _build_known(
     row: Mapping[str, Any], details: Mapping[int, _Details], developers: frozenset[int]
 ) -> KnownMergeRequest:
     marker, author = read_marker(row.get("description")), (row.get("author") or {}).get("id")
-    others_details = details.get(row["iid"], _Details()).drop_author(author)
+    row_details = details.get(row["iid"], _Details()).drop_author(author)
     return KnownMergeRequest(
         iid=row["iid"],
         title=row["title"],
         web_url=row["web_url"],
         category=find_category(row["title"], marker),
         source_branch=row["source_branch"],
-        files=others_details.files,
+        files=row_details.files,
         symbols=marker.symbols if marker else (),
         digest=marker.digest if marker else "",
-        reasons=tuple(_list_reasons(row, others_details, developers)),
+        reasons=tuple(_list_reasons(row, row_details, developers)),
         day=str(row.get("closed_at") or row.get("merged_at") or "")[:10],
         opened=str(row.get("created_at") or "")[:10],
-        unread=row["iid"] in details and others_details.unread,
+        unread=row["iid"] in details and row_details.unread,
     )
 
 
@@ -197,7 +197,7 @@ def _read_details(
         for start in range(0, len(iids), BATCH):
             details |= _ask_graphql(client, project, iids[start : start + BATCH])
     except ApiError as error:
-        # REST takes two requests each, so only for the last rejections: they matter most.
+        # REST takes two API requests each, so only for the last rejections: they matter most.
         closed = [row["iid"] for row in nightly if row["state"] == "closed"][:MOST_BY_REST]
         details |= {iid: _ask_rest(client, project, iid) for iid in closed if iid not in details}
         missing = len(iids) - len(details)
@@ -281,7 +281,8 @@ RESULT_JOBS = ("nightshift", "nightshift:publish")
 
 @dataclass(frozen=True)
 class HistoryRequest:
-    """Which history to read: from ``since`` on, at most ``most_nights`` nights (two requests each).
+    """Which history to read: from ``since`` on, at most ``most_nights`` nights (two API
+    requests each).
     Nights' branches begin with ``prefix``, their merge requests have ``label`` ("" for none), and
     ``result_path`` is the path of their results in the artifacts."""
 
@@ -316,7 +317,7 @@ def _list_merge_requests(
     client: "Client", project: ProjectFacts, request: HistoryRequest
 ) -> Iterator[Mapping[str, Any]]:
     filters = {"labels": request.label} if request.label else {}
-    requests = client.projects.get(project.id, lazy=True).mergerequests.list(
+    merge_requests = client.projects.get(project.id, lazy=True).mergerequests.list(
         iterator=True,
         state="all",
         order_by="created_at",
@@ -324,7 +325,7 @@ def _list_merge_requests(
         created_after=f"{request.since}T00:00:00Z",
         **filters,
     )
-    for each in itertools.islice(requests, MOST_MERGE_REQUESTS):
+    for each in itertools.islice(merge_requests, MOST_MERGE_REQUESTS):
         if is_night_merge_request(each.attributes, project, request.prefix, request.label):
             yield each.attributes
 

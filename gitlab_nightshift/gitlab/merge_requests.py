@@ -178,7 +178,7 @@ class Reviews:
         """The state of one merge request; GitLab's list lacks some of it."""
         return _read_state(self._get(f"/merge_requests/{iid}"))
 
-    def read_settled_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
+    def read_checked_states(self, iids: Iterable[int]) -> tuple[ReviewState, ...]:
         """The states of these merge requests, after GitLab's merge check. If it takes longer than
         half a minute for all together, ``conflict`` stays None."""
         # The first request only queues the check (lib/api/entities/merge_request_basic.rb:

@@ -282,10 +282,11 @@ class Project:
         return self._client.projects.get(self.name, lazy=True)
 
 
-def find_protecting_pattern(branch: str, patterns: Iterable[str]) -> str | None:
-    """The first protected name or wildcard that matches the branch."""
+def find_matching_pattern(name: str, patterns: Iterable[str]) -> str | None:
+    """The first of the patterns (names, or wildcards with ``*``) that matches the name of a branch
+    or an environment."""
     # As GitLab matches them, * includes slashes (app/models/ref_matcher.rb).
     for pattern in patterns:
-        if re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), branch, re.DOTALL):
+        if re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), name, re.DOTALL):
             return pattern
     return None

@@ -93,16 +93,16 @@ class UpkeepMarker:
 
 @dataclass(frozen=True)
 class ReplyMarker:
-    """The hidden marker in this program's reply to the comment ``note`` (its id)."""
+    """The hidden marker in this program's reply to the comment ``note_id``."""
 
     status: ReplyStatus
-    note: int
+    note_id: int
     run_id: str
 
 
 def write_reply_marker(marker: ReplyMarker) -> str:
     """The hidden comment at the end of a reply."""
-    return f"<!-- nightshift-reply: {marker.status} note {marker.note} run {marker.run_id} -->"
+    return f"<!-- nightshift-reply: {marker.status} note {marker.note_id} run {marker.run_id} -->"
 
 
 def read_reply_marker(body: str) -> ReplyMarker | None:
@@ -110,8 +110,8 @@ def read_reply_marker(body: str) -> ReplyMarker | None:
     markers = _REPLY.findall(body)
     if not markers:
         return None
-    status, note, run_id = markers[-1]
-    return ReplyMarker(status, int(note), run_id)
+    status, note_id, run_id = markers[-1]
+    return ReplyMarker(status, int(note_id), run_id)
 
 
 def write_upkeep_marker(marker: UpkeepMarker) -> str:

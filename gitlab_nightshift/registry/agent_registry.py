@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class AgentEntry:
-    """One agent. ``provider`` is its class (``module:class``), a ``Provider`` of
+    """One agent. ``provider`` is its class (``module:class``), an ``AgentProvider`` of
     ``agents/agent.py``. ``models`` are its default models by bead, where they differ from those of
     the settings; "" is no default. ``auto``: the setting ``agent: auto`` tries it, in the order of
     the table; with ``needs_endpoint`` only if an endpoint is set. ``on_request``: comments and

@@ -268,7 +268,7 @@ def _write_reply(threads: Threads, asked: CommentAddress, text: str, run_id: str
         raise NightshiftError(Code.PUBLISH, "the thread is gone")
     for comment in thread.comments if thread else threads.list_newest_comments(asked):
         marker = read_reply_marker(comment.body) if comment.author_id == own_id else None
-        if marker is None or marker.note != asked.note:
+        if marker is None or marker.note_id != asked.note:
             continue
         # A later run may accept a declined request, when the settings allow it.
         if marker.run_id == run_id or (asked.note and marker.status == "declined"):

@@ -286,7 +286,7 @@ def _write_page(
     pausing = find_blockers(settings, gitlab_memory, day)
     content = Dashboard(
         dashboard.memory,
-        gitlab_memory.opened,
+        gitlab_memory.open,
         gitlab_memory.rejected,
         list_outlook(settings, gitlab_memory, day, public=public),
         describe_pause(pausing) if pausing else "",

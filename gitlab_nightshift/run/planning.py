@@ -60,7 +60,7 @@ from gitlab_nightshift.stages.plan.schedule import (
 from gitlab_nightshift.stages.plan.upkeep import (
     find_candidates,
     find_upkeep,
-    read_gitlab_time,
+    parse_pipeline_time,
     rebase_conflicting,
 )
 from gitlab_nightshift.stages.publish.bundle_check import refuse_unknown_category
@@ -126,7 +126,7 @@ def _gather_inputs(session: Session) -> _PlanInputs:
     tonight = find_tonights_run(trigger.project, session.job)
     if tonight or not _allows_upkeep(session, memory):
         return _PlanInputs(facts, trigger, memory, tonight=tonight)
-    request, notes = find_upkeep_request(session, trigger.project, memory.opened)
+    request, notes = find_upkeep_request(session, trigger.project, memory.open)
     return _PlanInputs(facts, trigger, memory, request, notes)
 
 
@@ -151,8 +151,8 @@ def run_plan_stage(session: Session, *, single_job: bool) -> Iterator[PlannedRun
         yield _plan_run(request_session, inputs, single_job=single_job)
 
 
-def plan_alone(session: Session) -> Plan:
-    """Run the plan stage alone, for a later job."""
+def plan_for_later_job(session: Session) -> Plan:
+    """Run only the plan stage: a later job may run the others."""
     try:
         with run_plan_stage(session, single_job=False) as planned:
             pass
@@ -389,7 +389,7 @@ def find_upkeep_request(
     try:
         waiting = find_candidates(project, opened, session.job.run_id)
         notes += rebase_conflicting(project, waiting)
-        now = read_gitlab_time(session.job.pipeline_created_at)
+        now = parse_pipeline_time(session.job.pipeline_created_at)
         request = find_upkeep(project, waiting, session.redact, now)
     except ApiError as error:
         return None, (*notes, f"open merge requests could not be looked after: {error}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitlab_nightshift.agents import build_provider, choose_agent
-from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
+from gitlab_nightshift.agents.agent import AgentProvider, BeadReport, BeadTask
 from gitlab_nightshift.agents.plain_model import ModelStreamReader
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -27,7 +27,7 @@ def settings(**values: str) -> Settings:
     return choose_agent(load_settings({}, None, {"agent": "patch", **values}), {}).settings
 
 
-def provider(**values: str) -> Provider:
+def provider(**values: str) -> AgentProvider:
     return build_provider(settings(**{**MODELS, **values}))
 
 

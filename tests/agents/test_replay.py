@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.agents.agent import BeadTask, Provider
+from gitlab_nightshift.agents.agent import AgentProvider, BeadTask
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.settings.load import load_settings
 
 INDEX = '{"version": 1, "agent": "claude_code"}'
 
 
-def replay(folder: Path) -> Provider:
+def replay(folder: Path) -> AgentProvider:
     return build_provider(load_settings({}, None, {"agent": "replay", "replay_dir": str(folder)}))
 
 

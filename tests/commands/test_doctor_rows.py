@@ -318,5 +318,5 @@ def test_a_clone_is_the_project_that_its_origin_names(tmp_path: Path) -> None:
         assert rows["project"][1].startswith("acme/shop (private)")
         assert rows["commit author"] == (
             "not known",
-            "git has none here; a job uses those of the schedule's owner",
+            "git has no name and e-mail here; a job uses those of the schedule's owner",
         )

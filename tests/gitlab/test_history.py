@@ -66,7 +66,7 @@ def test_merge_requests_are_sorted_by_state(
         opened(app, remote, branch, body=MARKED).change_state(state)
     app.merge_requests.create(new("start", title="By hand"), "")
     memory = read(app)
-    found = (memory.rejected, memory.merged, memory.opened, memory.others)
+    found = (memory.rejected, memory.merged, memory.open, memory.others)
     assert [iids(each) for each in found] == [[1], [2], [3], [4]]
     assert memory.unknown == ()
     assert (memory.rejected[0].category, memory.rejected[0].symbols) == ("tests", ("parse",))
@@ -83,7 +83,7 @@ def test_only_merge_requests_of_nights_count(
     opened(app, remote, "c", title="[night-shift/docs] y")
     fork.source_project_id = remote.id + 1
     memory = read(app)
-    assert [(each.iid, each.category) for each in memory.opened] == [(4, "docs")]
+    assert [(each.iid, each.category) for each in memory.open] == [(4, "docs")]
     assert iids(memory.others) == [1, 2, 3]
     for request in remote.merge_requests:
         request.change_state("closed")
@@ -145,7 +145,7 @@ def test_no_bot_gives_a_reason_or_has_looked(
     rejected.change_state("closed")
     memory = read(app)
     assert [each.reasons for each in memory.rejected] == [()]
-    assert [each.unread for each in memory.opened] == [True]
+    assert [each.unread for each in memory.open] == [True]
 
 
 def test_a_person_whose_name_looks_a_little_like_a_bots_is_heard(
@@ -167,7 +167,7 @@ def test_who_has_done_something_has_looked(
         one = opened(app, remote, branch, body=MARKED)
         add_comment(asked, one, who, "added 1 commit", system=True)
         add_comment(asked, one, one.author, "changed the description", system=True)
-    assert {each.iid: each.unread for each in read(app).opened} == {1: False, 2: True}
+    assert {each.iid: each.unread for each in read(app).open} == {1: False, 2: True}
 
 
 def test_without_graphql_some_is_unknown(
@@ -200,7 +200,7 @@ def test_a_graphql_error_leaves_details_unknown(
     opened(app, remote, "b", body=MARKED)
     asked.fail_next("POST", "/api/graphql", 200, answer)
     memory = read(app)
-    assert (iids(memory.opened), iids(memory.merged)) == ([2], [1])
+    assert (iids(memory.open), iids(memory.merged)) == ([2], [1])
     assert len(memory.unknown) == 1
 
 

@@ -96,7 +96,7 @@ def test_gitlab_is_asked_for_a_conflict_until_its_merge_check_has_ended(app: Pro
     """The first request after a push only starts the check."""
     made = app.merge_requests.create(new(), "")
     assert app.reviews.read_state(made.iid).conflict is None
-    assert [each.conflict for each in app.reviews.read_settled_states([made.iid])] == [False]
+    assert [each.conflict for each in app.reviews.read_checked_states([made.iid])] == [False]
 
 
 def test_a_conflict_is_unknown_if_the_merge_check_does_not_end(
@@ -105,7 +105,7 @@ def test_a_conflict_is_unknown_if_the_merge_check_does_not_end(
     first, other = (app.merge_requests.create(new(f"night-shift/{name}"), "") for name in "ab")
     busy = {"iid": first.iid, "state": "opened", "detailed_merge_status": "checking"}
     gitlab.fail_next("GET", f"/merge_requests/{first.iid}$", 200, busy, times=1000)
-    found = app.reviews.read_settled_states([first.iid, other.iid])
+    found = app.reviews.read_checked_states([first.iid, other.iid])
     assert {each.iid: each.conflict for each in found} == {first.iid: None, other.iid: False}
     assert sum(time.pauses) == sum(CHECK_PAUSES_S)
 

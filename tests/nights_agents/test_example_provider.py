@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.agents.agent import AgentProvider
 from gitlab_nightshift.settings.load import load_settings
 from tests.support.example_provider import MyCoder
 from tests.support.model_endpoint import ModelEndpoint
@@ -44,7 +44,7 @@ def test_the_pages_name_an_example_of_under_60_lines(page: str) -> None:
 
 
 def test_it_has_all_members() -> None:
-    provider: Provider = MyCoder(load_settings({}))
+    provider: AgentProvider = MyCoder(load_settings({}))
     assert provider.name == "mycoder"
 
 

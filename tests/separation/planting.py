@@ -78,7 +78,7 @@ WHERE = {
         "stages.report.notify_process:describe_unknown_addresses",
         "",
     ),
-    "nightshift plan": ("", "run.planning:plan_alone", ""),
+    "nightshift plan": ("", "run.planning:plan_for_later_job", ""),
     "nightshift publish": ("", "run.publishing:publish_existing", ""),
     "nightshift check": ("", "commands.change_check:check", ""),
     "nightshift patch": ("", "commands.block_edits:_PatchLoop.request_proposal", ""),

@@ -165,12 +165,17 @@ def test_one_of_the_first_two_is_killed(tmp_path: Path, process: str) -> None:
     memory = failed("E_TERMINATED", f"killed by SIGKILL, perhaps for lack of memory; {KNOWN}")
     cases = {
         "supervisor": (
-            Case("_run_night", -signal.SIGKILL, memory, *NOTHING),
+            Case("_run_assignment", -signal.SIGKILL, memory, *NOTHING),
             Case("_publish", -signal.SIGKILL, memory),
             Case("_report", -signal.SIGKILL, PUBLISHED),
         ),
         "waiting": (
-            Case("_run_night", -signal.SIGKILL, failed("E_TERMINATED", "stopped by a s"), *NOTHING),
+            Case(
+                "_run_assignment",
+                -signal.SIGKILL,
+                failed("E_TERMINATED", "stopped by a s"),
+                *NOTHING,
+            ),
             Case("_report", -signal.SIGKILL, PUBLISHED),
         ),
     }

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gitlab_nightshift.agents.agent import (
+    AgentInfo,
     AgentProgress,
+    AgentProvider,
     BeadReport,
     BeadTask,
-    Provider,
-    ProviderInfo,
 )
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.records.bead_results import BeadStatus
@@ -18,10 +18,10 @@ from gitlab_nightshift.sandbox.process import ProgramEnd
 from gitlab_nightshift.settings.model import Settings
 
 
-class MyCoder(Provider):
+class MyCoder(AgentProvider):
     name = "mycoder"
     keys = ("OPENAI_API_KEY",)
-    info = ProviderInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
+    info = AgentInfo("mycoder", "a shell; the sandbox is the wall", "by this program", "tokens")
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -199,7 +199,7 @@ class WorkResult:
     failure: NightshiftError | None = None
     agent: Mapping[str, Any] = field(default_factory=dict)
     no_fallback: str = ""
-    usages: BeadUsages = None
+    usages: BeadUsages | None = None
 
 
 def run_task(workers: Workers, work: Mapping[str, Any], run_id: str) -> WorkResult:

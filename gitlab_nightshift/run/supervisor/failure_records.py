@@ -104,7 +104,7 @@ def write_failed_publication(results: Path, bundle: Bundle, answer: object) -> N
     write_record(results / _PUBLISHED, record)
 
 
-def write_refused_publication(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
+def write_publication_if_refused(results: Path, bundle: Bundle, record: NotaryRecord) -> None:
     """Write the publication of a dry run if its notary refuses the change."""
     assert bundle.proposal
     tree_id = bundle.proposal.change.tree_id

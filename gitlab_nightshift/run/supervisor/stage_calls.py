@@ -78,8 +78,8 @@ class RunnableStage(Protocol):
 
 StartStage = Callable[[Sequence[str]], AbstractContextManager[RunnableStage]]
 """Starts a stage with a command prefix that confines it."""
-BeadUsages = tuple[Usage, ...] | None
-"""The usage of each bead, as the gateway counted it; None without a gateway."""
+BeadUsages = tuple[Usage, ...]
+"""The usage of each bead, as the gateway counted it."""
 Confine = Callable[[StartStage, Callable[[], bool]], AbstractContextManager[RunnableStage]]
 """Starts a stage confined. The second argument returns True while no agent can have influenced the
 stage."""
@@ -95,7 +95,7 @@ class Worker:
 
     def run(
         self, inputs: Mapping[str, Any], config: dict[str, Any] | None, env: Mapping[str, str]
-    ) -> tuple[dict[str, Any], BeadUsages]:
+    ) -> tuple[dict[str, Any], BeadUsages | None]:
         """Run the stage with a gateway that has the configuration ``config`` and the model key of
         ``env``. Returns, once all processes of the stage are dead, the stage's answer and what the
         gateway counted. Raises NightshiftError if one of these processes survives."""
@@ -216,19 +216,19 @@ def _with_key(config: dict[str, Any] | None, env: Mapping[str, str]) -> bytes:
     return json.dumps(config).encode()
 
 
-def limit_budget(config: dict[str, Any] | None, usages: BeadUsages) -> dict[str, Any] | None:
+def limit_budget(config: dict[str, Any] | None, usages: BeadUsages | None) -> dict[str, Any] | None:
     """A gateway's configuration, with its limits reduced by what earlier beads have used."""
     if not usages or not config:
         return config
     return {**config, "limit": asdict(SpendingLimit(**config["limit"]).subtract(usages))}
 
 
-def append_usages(earlier: BeadUsages, later: BeadUsages) -> BeadUsages:
+def append_usages(earlier: BeadUsages | None, later: BeadUsages | None) -> BeadUsages | None:
     """The usages of two gateways' beads; None if there was neither gateway."""
     return later if earlier is None else (*earlier, *(later or ()))
 
 
-def compute_total_usage(usages: BeadUsages) -> Usage | None:
+def compute_total_usage(usages: BeadUsages | None) -> Usage | None:
     """The total of all beads; None without a gateway."""
     return None if usages is None else add_usage(usages)
 

@@ -37,7 +37,7 @@ from gitlab_nightshift.run.supervisor.failure_records import (
     write_failed,
     write_failed_publication,
     write_measurements,
-    write_refused_publication,
+    write_publication_if_refused,
 )
 from gitlab_nightshift.run.supervisor.notary_run import (
     Notary,
@@ -113,13 +113,15 @@ def supervise(options: SupervisorOptions) -> int:
         finally:
             # A leftover process might keep the job's output open: the job would not end.
             end_orphans(lambda: list_own_children() - earlier_children)
-            if text := place_results(run_folder, run.output or read_output_path(run_folder)):
+            if text := place_results(run_folder, run.output_path or read_output_path(run_folder)):
                 sys.stderr.write(f"nightshift: warning: {text}\n")
 
 
 class _Run:
     """The processes of one run, and its state: the usages of beads, and the notes that come last in
-    the job log."""
+    the job log. A ``sender`` is a process by its name in the log, such as "work-2". An
+    ``assignment`` is plan's input for the other stages: the upkeep's, or that of the night's work.
+    """
 
     def __init__(self, options: SupervisorOptions, run_folder: RunFolder, signals: Signals) -> None:
         self._options, self._run_folder, self._signals = options, run_folder, signals
@@ -127,13 +129,13 @@ class _Run:
         checkouts = find_checkouts(options.folder, options.env)
         self._own_env = build_own_environment(options.env, checkouts)
         self._own_env |= copy_certificates(options.env, options.folder, run_folder.private)
-        self._machine = read_machine_secrets(options.env)
-        self._values = (*read_secrets(options.env).values, *self._machine)
-        self._usages: BeadUsages = None
+        self._machine_secrets = read_machine_secrets(options.env)
+        self._secret_values = (*read_secrets(options.env).values, *self._machine_secrets)
+        self._usages: BeadUsages | None = None
         self._upkeep_beads: tuple[BeadResult, ...] = ()
         self._unrestored: tuple[str, ...] = ()
         self._notes: list[Note] = []
-        self.output: Path | None = None
+        self.output_path: Path | None = None
 
     def run_stages(self) -> int:
         """Run the stages in order. Returns the exit status."""
@@ -141,7 +143,7 @@ class _Run:
         with contextlib.ExitStack() as stack:
             colour = self._options.colour or in_ci
             setup = RedactorSetup(
-                self._job.run_id, self._values, RUN_SENDERS, 1, sections=in_ci, colour=colour
+                self._job.run_id, self._secret_values, RUN_SENDERS, 1, sections=in_ci, colour=colour
             )
             env = remove_proxies(self._own_env)
             pipes = open_pipes(self._run_folder, env, setup, self._signals)
@@ -154,7 +156,7 @@ class _Run:
                     # Started early: work and gateway import their modules while plan runs.
                     work = stack.enter_context(self._open_worker())
                 answer = self._run_plan(plan)
-            self.output = read_output_path(self._run_folder)  # work might overwrite it later
+            self.output_path = read_output_path(self._run_folder)  # work might overwrite it later
             if "status" in answer:
                 notices.notify_of_mistake(answer.get("mistake"))
                 return int(answer["status"])
@@ -164,7 +166,7 @@ class _Run:
                 self._run_upkeep(upkeep, work)
                 work = stack.enter_context(self._open_worker("work-2"))
             if night := answer.get("night"):
-                self._run_night(night, work)
+                self._run_assignment(night, work)
             status = self._report()
             notices.notify_of_result(answer, self._run_folder.results, self._signals.forward_to)
             return status
@@ -178,6 +180,7 @@ class _Run:
         options = self._options
         predicted = predict_isolation(options.env, options.overrides)
         has_model = has_key(options.env)
+        # "ahead": work searches the system before it gets the plan.
         data = {"ahead": has_model and predicted.isolation != "none"}
         return self._workers.open(
             sender, WORK, lambda _: predicted, preload_gateway=has_model, data=data
@@ -203,7 +206,7 @@ class _Run:
                 "single_stage": options.single_stage,
                 "plan": options.plan,
                 "bundle_origin": origin and dataclasses.asdict(origin),
-                "machine": self._machine,
+                "machine": self._machine_secrets,
                 "checkout": str(run_folder.checkout),
                 "private": str(run_folder.private),
             }
@@ -212,7 +215,7 @@ class _Run:
         if answer and not self._pipes.broken:
             return answer
         if read_bundle(run_folder.results) is None:
-            self._fail(self._signals.stopped or build_killed_error("plan"))
+            self._write_failed(self._signals.stopped or build_killed_error("plan"))
         name = options.env.get("NIGHTSHIFT_OUTPUT_DIR", "nightshift")
         note_default_output(run_folder, options.overrides.get("output_dir", name))
         return {}
@@ -222,35 +225,37 @@ class _Run:
     def _run_upkeep(self, upkeep: dict[str, Any], work: StartedWorker) -> None:
         """Do the upkeep of an open merge request. The night's own work follows even if that fails,
         with the remaining budget."""
-        self._run_night(upkeep, work)
+        self._run_assignment(upkeep, work)
         if bundle := read_bundle(self._run_folder.results):
             self._upkeep_beads = bundle.beads
         move_upkeep(self._run_folder.results)
 
-    def _run_night(self, night: dict[str, Any], work: StartedWorker) -> None:
+    def _run_assignment(self, assignment: dict[str, Any], work: StartedWorker) -> None:
+        """Work, notary and publish. A failure is recorded, and not raised."""
         try:
-            with check_out_target(night["target_commit"], self._options.env, self._run_folder):
+            with check_out_target(assignment["target_commit"], self._options.env, self._run_folder):
                 bundle = (
-                    self._run_work(night, work)
-                    if "context" in night
-                    else self._read_earlier_bundle(night)
+                    self._run_work(assignment, work)
+                    if "context" in assignment
+                    else self._read_earlier_bundle(assignment)
                 )
                 work.release()  # the worker may not have run: an earlier try did its work
-                record = self._notarize(night, bundle, work.sender.replace("work", "notary"))
+                record = self._notarize(assignment, bundle, work.sender.replace("work", "notary"))
                 if self._signals.stopped and not bundle.error_code:
-                    self._fail(self._signals.stopped)
-                self._publish(night, bundle, record, work.sender)
+                    self._write_failed(self._signals.stopped)
+                self._publish(assignment, bundle, record, work.sender)
         except NightshiftError as error:
-            self._fail(error, night["plan"])
+            self._write_failed(error, assignment["plan"])
             if failed := read_bundle(self._run_folder.results):
-                self._publish(night, failed, None, work.sender)
+                self._publish(assignment, failed, None, work.sender)
 
-    def _run_work(self, night: Mapping[str, Any], work: StartedWorker) -> Bundle:
+    def _run_work(self, assignment: Mapping[str, Any], work: StartedWorker) -> Bundle:
         if stopped := self._signals.stopped:
             raise stopped
-        inputs = {"plan": night["plan"], "context": night["context"]}
+        inputs = {"plan": assignment["plan"], "context": assignment["context"]}
         inputs["earlier_beads"] = [dataclasses.asdict(each) for each in self._upkeep_beads]
-        gateway, run_id = limit_budget(night["gateway"], self._usages), night["plan"]["run_id"]
+        gateway = limit_budget(assignment["gateway"], self._usages)
+        run_id = assignment["plan"]["run_id"]
         ended = work.run(inputs, gateway, run_id, "work did not end at its deadline")
         self._usages = append_usages(self._usages, ended.usages)
         # Unconfined work could have forged the records of publish and notary.
@@ -258,40 +263,40 @@ class _Run:
             (self._run_folder.results / name).unlink(missing_ok=True)
         self._unrestored = tuple(ended.restored.problems)
         self._notes += ended.restored.build_notes()
-        bundle = read_own_bundle(self._run_folder.results, night["plan"])
+        bundle = read_own_bundle(self._run_folder.results, assignment["plan"])
         if not (ended.answer and bundle):
             raise self._signals.stopped or build_lost_error("work", ended.answer)
         if is_cancelled(bundle) and not self._signals.stopped:
             raise build_killed_error("work")  # it was not cancelled from here
         return write_measurements(self._run_folder.results, bundle, self._usage, ended.duration_s)
 
-    def _read_earlier_bundle(self, night: Mapping[str, Any]) -> Bundle:
+    def _read_earlier_bundle(self, assignment: Mapping[str, Any]) -> Bundle:
         """The bundle of an earlier try of this run, which plan has downloaded."""
-        if bundle := read_own_bundle(self._run_folder.results, night["plan"]):
+        if bundle := read_own_bundle(self._run_folder.results, assignment["plan"]):
             return bundle
-        raise build_lost_error("plan", night)
+        raise build_lost_error("plan", assignment)
 
     def _notarize(
-        self, night: Mapping[str, Any], bundle: Bundle, sender: str
+        self, assignment: Mapping[str, Any], bundle: Bundle, sender: str
     ) -> NotaryRecord | None:
         """Have the notary run the commands on a change that is to be published. None without a
         change, or if another job runs the notary. A refusal in an earlier try still counts."""
         if self._options.single_stage or self._signals.stopped or not is_proposed(bundle):
             return None
-        results, order = self._run_folder.results, self._build_order(night, bundle)
-        earlier = read_if_valid(NotaryRecord, results / NOTARY) if "earlier" in night else None
-        if earlier and is_refused(earlier, order.build_record()):
-            return earlier
-        return self._ask_notary(night, order, sender, results)
+        results, order = self._run_folder.results, self._build_order(assignment, bundle)
+        record = read_if_valid(NotaryRecord, results / NOTARY) if "earlier" in assignment else None
+        if record and is_refused(record, order.build_record()):
+            return record
+        return self._ask_notary(assignment, order, sender, results)
 
-    def _build_order(self, night: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
-        context, run_id = night.get("earlier", night)["context"], night["plan"]["run_id"]
+    def _build_order(self, assignment: Mapping[str, Any], bundle: Bundle) -> NotaryOrder:
+        context, run_id = _find_work_inputs(assignment)["context"], assignment["plan"]["run_id"]
         return build_order(run_id, remove_recording(context), bundle, self._unrestored)
 
     def _ask_notary(
-        self, night: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
+        self, assignment: Mapping[str, Any], order: NotaryOrder, sender: str, results: Path
     ) -> NotaryRecord:
-        gateway = night.get("earlier", night)["gateway"]
+        gateway = _find_work_inputs(assignment)["gateway"]
 
         def ask(task: Mapping[str, Any]) -> Mapping[str, Any]:
             ended = ask_notary(self._workers, sender, order, gateway, task)
@@ -300,7 +305,7 @@ class _Run:
                 self._warn(line)
             return ended.answer
 
-        return Notary(results, self._signals, self._values).run(order, ask)
+        return Notary(results, self._signals, self._secret_values).run(order, ask)
 
     def _notarize_bundles(self, answer: Mapping[str, Any]) -> int:
         """Run the commands on another job's bundles. Raises NightshiftError for a change that must
@@ -320,19 +325,19 @@ class _Run:
         return 0
 
     def _notarize_bundle(
-        self, night: Mapping[str, Any], results: Path, sender: str
+        self, assignment: Mapping[str, Any], results: Path, sender: str
     ) -> NotaryRefusal | None:
-        bundle = read_own_bundle(results, night["plan"])
+        bundle = read_own_bundle(results, assignment["plan"])
         if bundle is None:
             return NotaryRefusal(Code.PARSE_ERROR, "the bundle is invalid")
         if not is_proposed(bundle):
             return None
-        order = self._build_order(night, bundle)
+        order = self._build_order(assignment, bundle)
         record = read_if_valid(NotaryRecord, results / NOTARY)
         expected = order.build_record()
-        with check_out_target(night["target_commit"], self._options.env, self._run_folder):
+        with check_out_target(assignment["target_commit"], self._options.env, self._run_folder):
             if not record or not is_refused(record, expected):
-                record = self._ask_notary(night, order, sender, results)
+                record = self._ask_notary(assignment, order, sender, results)
         if self._signals.stopped:
             raise self._signals.stopped
         return find_refusal(
@@ -340,15 +345,15 @@ class _Run:
         )
 
     def _publish(
-        self, night: dict[str, Any], bundle: Bundle, record: NotaryRecord | None, worker: str
+        self, assignment: dict[str, Any], bundle: Bundle, record: NotaryRecord | None, worker: str
     ) -> None:
         """Publish what is ready, reply to whoever asked for the run, and update the dashboard.
-        Removes its input from ``night``, so that a second call does nothing."""
-        if not (inputs := night.pop("publish", None)):
+        Removes its input from ``assignment``, so that a second call does nothing."""
+        if not (inputs := assignment.pop("publish", None)):
             return
         has_change = bundle.outcome is Outcome.MR_READY and not bundle.error_code
         if has_change and inputs["dry_run"] and record:
-            write_refused_publication(self._run_folder.results, bundle, record)
+            write_publication_if_refused(self._run_folder.results, bundle, record)
         ready = has_change and not inputs["dry_run"] and not self._signals.stopped
         if self._pipes.broken or not (ready or inputs["request"] or inputs["dashboard"]):
             return
@@ -358,7 +363,7 @@ class _Run:
             "notary": record and dataclasses.asdict(record),
             "usage": self._usage and dataclasses.asdict(self._usage),
             "token": self._options.env.get(TOKEN, "").strip(),
-            "values": self._values,
+            "values": self._secret_values,
             "own": self._own_env,
             "checkout": str(self._run_folder.checkout),
             "private": str(self._run_folder.private),
@@ -378,7 +383,7 @@ class _Run:
         are checked: wrong or missing ones are written here, only from records."""
         results, job = self._run_folder.results, self._job
         usage = self._usage and dataclasses.asdict(self._usage)
-        folder = self.output.name if self.output else ""
+        folder = self.output_path.name if self.output_path else ""
         url = build_report_url(job.project_url, job.job_id, folder)
         answer: dict[str, Any] = {}
         if not self._pipes.broken:
@@ -390,7 +395,7 @@ class _Run:
                 answer = report.run(inputs, forwarding=False)
             self._pipes.wait("report")
         result = build_own_result(results, self._usage, job.project_path, job.pipeline_url)
-        if not ensure_result(results, result, self._values, url):
+        if not ensure_result(results, result, self._secret_values, url):
             redactor_death = build_killed_error("the redactor") if self._pipes.broken else None
             self._warn((redactor_death or build_lost_error("report", answer)).message)
         self._pipes.report_end(self._notes, result)
@@ -399,5 +404,11 @@ class _Run:
     def _warn(self, text: str) -> None:
         self._notes.append(Note(text, warning=True))
 
-    def _fail(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
+    def _write_failed(self, error: NightshiftError, plan: Mapping[str, Any] | None = None) -> None:
         write_failed(self._run_folder.results, error, {"run_id": self._job.run_id, **(plan or {})})
+
+
+def _find_work_inputs(assignment: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where ``context`` and ``gateway`` are: in ``earlier`` if an earlier try has done the work."""
+    inputs: Mapping[str, Any] = assignment.get("earlier", assignment)
+    return inputs

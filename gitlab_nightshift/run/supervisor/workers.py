@@ -170,7 +170,7 @@ class WorkerAnswer:
     restoring the checkout; and the seconds from the start to the restored checkout."""
 
     answer: dict[str, Any]
-    usages: BeadUsages
+    usages: BeadUsages | None
     restored: RestoreReport
     duration_s: float
 

@@ -254,7 +254,7 @@ def _find_handling_run(thread: Thread, place: CommentAddress, own_id: int, run_i
     if none has. An earlier try of this run counts only if it is done."""
     for comment in thread.comments:
         marker = read_reply_marker(comment.body) if comment.author_id == own_id else None
-        if marker is None or marker.note != place.note or marker.status == "declined":
+        if marker is None or marker.note_id != place.note or marker.status == "declined":
             continue
         if marker.status == "done" or marker.run_id != run_id:
             return marker.run_id

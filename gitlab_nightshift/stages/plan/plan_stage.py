@@ -164,7 +164,7 @@ def make_plan(
         target_branch=facts.target_branch,
         task=settings.task or "",
         **_choose_categories(settings, memory, day, public=visibility == "public"),
-        open_merge_requests=memory.opened,
+        open_merge_requests=memory.open,
         rejected_ideas=memory.rejected,
         merged_ideas=memory.merged,
         open_elsewhere=memory.others,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitlab_nightshift.errors import Code, NightshiftError, build_config_error
 from gitlab_nightshift.gitlab.accounts import Access
-from gitlab_nightshift.gitlab.project import Project, find_protecting_pattern
+from gitlab_nightshift.gitlab.project import Project, find_matching_pattern
 from gitlab_nightshift.gitlab.project_settings import PushRule
 from gitlab_nightshift.repository.git import CommitIdentity, Git, RepositoryPaths
 from gitlab_nightshift.repository.private_repository import create_private_repository
@@ -57,7 +57,7 @@ def check_protection(settings: Settings, patterns: tuple[str, ...] | None) -> tu
             " read protected branches",
         )
     branch = f"{settings.branch_prefix}{ANY_SLUG}"
-    if pattern := find_protecting_pattern(branch, patterns):
+    if pattern := find_matching_pattern(branch, patterns):
         raise build_config_error(
             f"branch_prefix: branches {settings.branch_prefix}… would be protected by {pattern} "
             "(Settings > Repository > Protected branches), and their pipelines would get protected "

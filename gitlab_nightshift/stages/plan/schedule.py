@@ -95,7 +95,7 @@ def _find_left_out_reason(
         return "the project is public: a fix would publish the finding"
     # A limit of 0 switches a category off, even if no merge request is open.
     limit = settings.max_open_mrs.per_category
-    opened = [request for request in memory.opened if request.category == category]
+    opened = [request for request in memory.open if request.category == category]
     if len(opened) >= limit:
         return f"open merge requests: {_format_references(opened) or 'none'}; the limit is {limit}"
     if settings.throttle and category != settings.category:  # a requested one is never throttled
@@ -118,8 +118,8 @@ def find_skip_reason(
         return f"{day} is a quiet date"
     if pausing := find_blockers(settings, memory, day):
         return describe_pause(pausing)
-    if len(memory.opened) >= (limit := settings.max_open_mrs.total):
-        return f"open night-shift merge requests: {len(memory.opened)}; the limit is {limit}"
+    if len(memory.open) >= (limit := settings.max_open_mrs.total):
+        return f"open night-shift merge requests: {len(memory.open)}; the limit is {limit}"
     if categories and len(left_out) == len(categories):
         reasons = "; ".join(f"{each.category}: {each.reason}" for each in left_out)
         return f"every category is skipped: {reasons}"
@@ -165,7 +165,7 @@ def find_throttle_reason(category: str, memory: Memory, day: date) -> str:
 def find_newest_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     """The three newest open merge requests if people ignore all of them, which pauses nights; empty
     otherwise."""
-    newest = sorted(memory.opened, key=lambda each: each.iid, reverse=True)[:IGNORED_TO_PAUSE]
+    newest = sorted(memory.open, key=lambda each: each.iid, reverse=True)[:IGNORED_TO_PAUSE]
     ignored = list_ignored(memory, day)
     all_ignored = len(newest) == IGNORED_TO_PAUSE and all(each in ignored for each in newest)
     return tuple(newest) if all_ignored else ()
@@ -181,7 +181,7 @@ def list_ignored(memory: Memory, day: date) -> tuple[KnownMergeRequest, ...]:
     """Open merge requests that no person has touched for two weeks, newest first."""
     ignored = (
         each
-        for each in memory.opened
+        for each in memory.open
         if each.unread and each.opened and day - date.fromisoformat(each.opened) >= IGNORED_AFTER
     )
     return tuple(sorted(ignored, key=lambda each: each.iid, reverse=True))

@@ -87,12 +87,12 @@ class UpkeepCandidate:
 
 
 def find_candidates(
-    project: Project, opened: Iterable[KnownMergeRequest], run_id: str
+    project: Project, merge_requests: Iterable[KnownMergeRequest], run_id: str
 ) -> list[UpkeepCandidate]:
-    """The merge requests that may need upkeep, oldest first. Raises ApiError."""
-    newest = sorted(request.iid for request in opened)[-MOST_EXAMINED:]
+    """Those of the open merge requests that may need upkeep, oldest first. Raises ApiError."""
+    newest = sorted(each.iid for each in merge_requests)[-MOST_EXAMINED:]
     own_id = project.threads.read_own_id()
-    states = project.reviews.read_settled_states(newest)
+    states = project.reviews.read_checked_states(newest)
     candidates = (_read_candidate(project, state, own_id, run_id) for state in states)
     return [candidate for candidate in candidates if candidate]
 
@@ -102,7 +102,7 @@ def _read_candidate(
 ) -> UpkeepCandidate | None:
     iid = state.iid
     needs_nothing = state.conflict is False and not (state.failed_pipeline or state.commented)
-    # Another author may be the user of an earlier token, whose comments look like a person's.
+    # A night with an earlier token had another user, whose comments would count as a person's.
     if needs_nothing or not state.opened or state.auto_merge or state.author_id != own_id:
         return None
     if project.reviews.is_approved(iid):
@@ -110,8 +110,9 @@ def _read_candidate(
     threads = project.threads.list_threads("merge_requests", iid)
     if threads is None:
         return None
-    others = (each for thread in threads for each in thread.comments if each.author_id != own_id)
-    if any(each.system and _PUSH_NOTE.match(each.body) for each in others):
+    comments = itertools.chain.from_iterable(thread.comments for thread in threads)
+    others_comments = (each for each in comments if each.author_id != own_id)
+    if any(each.system and _PUSH_NOTE.match(each.body) for each in others_comments):
         return None
     return UpkeepCandidate(state, threads, own_id, run_id)
 
@@ -180,9 +181,9 @@ def _was_handled(candidate: UpkeepCandidate, now: datetime) -> bool:
     )
 
 
-def read_gitlab_time(created_at: str) -> datetime:
-    """The time of the pipeline's creation, by GitLab's clock, as the times of comments are; this
-    machine's time if ``created_at`` is invalid."""
+def parse_pipeline_time(created_at: str) -> datetime:
+    """The time at which GitLab created the pipeline. GitLab's clock set it, as it sets the times of
+    comments. If ``created_at`` is invalid, this machine's time."""
     return _parse_time(created_at, datetime.now(UTC))
 
 
@@ -264,10 +265,12 @@ def _build_request(
 def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskRequest | None:
     """The request for the upkeep that a run has started on a branch, read from this program's own
     comments, not from an earlier job's files; None without one. Raises ApiError."""
-    request = project.merge_requests.find_open(branch)
+    merge_request = project.merge_requests.find_open(branch)
     own_id = project.threads.read_own_id()
-    threads = project.threads.list_threads("merge_requests", request.iid) if request else None
-    if request is None or threads is None:
+    threads = (
+        project.threads.list_threads("merge_requests", merge_request.iid) if merge_request else None
+    )
+    if merge_request is None or threads is None:
         return None
     places: list[CommentAddress] = []
     kinds: set[UpkeepKind] = set()
@@ -275,11 +278,13 @@ def find_upkeep_of_run(project: Project, branch: str, run_id: str) -> TaskReques
         upkeep, reply = read_upkeep_marker(comment.body), read_reply_marker(comment.body)
         if comment.author_id == own_id and upkeep and reply and upkeep.run_id == run_id:
             # No comment has asked for a repair, so its reply is in no thread.
-            thread_id = thread.id if reply.note else ""
-            places.append(CommentAddress("merge_requests", request.iid, reply.note, thread_id))
+            thread_id = thread.id if reply.note_id else ""
+            places.append(
+                CommentAddress("merge_requests", merge_request.iid, reply.note_id, thread_id)
+            )
             kinds.add("repair" if upkeep.kind == "repair" else "review")
     if len(kinds) != 1:
         return None
-    state = project.reviews.read_state(request.iid)
-    task = _build_request(state, kinds.pop(), places[0], "")
-    return replace(task, also=tuple(places[1:]))
+    state = project.reviews.read_state(merge_request.iid)
+    request = _build_request(state, kinds.pop(), places[0], "")
+    return replace(request, also=tuple(places[1:]))

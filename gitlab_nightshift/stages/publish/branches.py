@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gitlab_nightshift.errors import Code, NightshiftError
 from gitlab_nightshift.gitlab.api_error import ApiError
-from gitlab_nightshift.gitlab.project import find_protecting_pattern
+from gitlab_nightshift.gitlab.project import find_matching_pattern
 from gitlab_nightshift.gitlab.resources import MergeRequest
 from gitlab_nightshift.repository.private_repository import Repository
 from gitlab_nightshift.repository.remote import Transfer, TransferStatus, push, retry_transfer
@@ -98,7 +98,7 @@ def push_fast_forward(
 
 def _refuse_protected(name: str, patterns: tuple[str, ...]) -> None:
     """Raise ``E_PUBLISH`` for a protected name: its pipeline would get protected variables."""
-    if pattern := find_protecting_pattern(name, patterns):
+    if pattern := find_matching_pattern(name, patterns):
         raise NightshiftError(
             Code.PUBLISH,
             f"branch {name} would be protected by {pattern}, and its pipeline would get protected "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import BeadReport, BeadTask, Provider
+from gitlab_nightshift.agents.agent import AgentProvider, BeadReport, BeadTask
 from gitlab_nightshift.errors import Code, Interruption, NightshiftError
 from gitlab_nightshift.policy.gates import allows_any_command
 from gitlab_nightshift.records.bead_results import BeadResult, BeadStatus
@@ -82,7 +82,7 @@ class BeadContext:
     """
 
     work: WorkContext
-    provider: Provider
+    provider: AgentProvider
     templates: Mapping[str, str]
     ledger: Ledger
     access: ModelAccess

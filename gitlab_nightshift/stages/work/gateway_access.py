@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitlab_nightshift.agents.agent import Provider
+from gitlab_nightshift.agents.agent import AgentProvider
 from gitlab_nightshift.errors import build_config_error
 from gitlab_nightshift.gateway.anthropic import list_plain_models
 from gitlab_nightshift.gateway.control_messages import BeadState, BeadTicket
@@ -128,7 +128,7 @@ def compute_drain_s(ended: ProgramEnd, timeout_s: float | None, run_left_s: floa
 class ModelAccess:
     """The model access of all beads of a run."""
 
-    _provider: Provider
+    _provider: AgentProvider
     _egress: RunEgress
     _gateway: RemoteGateway | None = None
     services: tuple[ServicePort, ...] = ()
@@ -152,7 +152,7 @@ class ModelAccess:
 
 
 def open_access(
-    provider: Provider,
+    provider: AgentProvider,
     env: Mapping[str, str],
     egress: RunEgress,
     gateway: RemoteGateway | None,
@@ -175,14 +175,14 @@ def open_access(
 
 
 def configure_gateway(
-    settings: Settings, provider: Provider, env: Mapping[str, str], limit: SpendingLimit
+    settings: Settings, provider: AgentProvider, env: Mapping[str, str], limit: SpendingLimit
 ) -> GatewayConfig | None:
     """The gateway's configuration for the provider; None if it needs none. Raises ``E_CONFIG``."""
     keys = () if provider.find_cloud_variables(env) else provider.keys
     return build_gateway_config(settings, keys, env, limit)
 
 
-def check_cost_limit(settings: Settings, provider: Provider, env: Mapping[str, str]) -> None:
+def check_cost_limit(settings: Settings, provider: AgentProvider, env: Mapping[str, str]) -> None:
     """Raise ``E_CONFIG`` if ``max_budget_usd`` cannot be enforced and no other limit is set.
 
     Agents that do not use the gateway (a replay, a cloud's own credentials) are not checked.

@@ -351,7 +351,7 @@ def _find_agent_failure(night: Night) -> str:
     if not results or any(result.status not in _AGENT_FAILURES for result in results):
         return ""
     last = shorten_to_line(results[-1].error)
-    who = "the agent's CLI" if night.bead_context.provider.info.program else "the model"
+    who = "the agent's CLI" if night.bead_context.provider.info.cli else "the model"
     return f"{who} failed in every bead ({len(results)}), last: {last}"
 
 

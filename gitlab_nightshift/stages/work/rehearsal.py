@@ -85,7 +85,7 @@ class Rehearsal:
     def _describe_agent(self, night: Night) -> str:
         """The agent, with the version that its CLI reports inside the sandbox."""
         provider, work_context = night.bead_context.provider, night.bead_context.work
-        if not provider.info.program:
+        if not provider.info.cli:
             return f"agent {provider.name}: part of this program"
         runner, program = night.proof.runner, find_agent_program(work_context, provider)
         ended = runner.run((str(program), "--version"), "agent-version", at_most_s=VERSION_S)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitlab_nightshift.agents import build_provider
-from gitlab_nightshift.agents.agent import BeadTask, Provider
+from gitlab_nightshift.agents.agent import AgentProvider, BeadTask
 from gitlab_nightshift.errors import Code
 from gitlab_nightshift.proof.proof_commands import Runner
 from gitlab_nightshift.records.bead_results import (
@@ -117,7 +117,7 @@ def _ask_for_answers(
 class AgentSetup:
     """The agent's provider, and the prompt templates of the beads."""
 
-    provider: Provider
+    provider: AgentProvider
     templates: Mapping[str, str]
 
 
@@ -134,7 +134,7 @@ def prepare_agent(work_context: WorkContext) -> AgentSetup:
     return AgentSetup(provider, templates)
 
 
-def find_agent_program(work_context: WorkContext, provider: Provider) -> Path:
+def find_agent_program(work_context: WorkContext, provider: AgentProvider) -> Path:
     """The program that beads start: the CLI, or this program's own loop for a plain model."""
     # Any bead will do: all start the same program.
     task = BeadTask(

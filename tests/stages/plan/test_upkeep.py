@@ -30,7 +30,7 @@ def test_a_merge_request_that_gitlab_does_not_check_is_not_known_to_be_idle(
         }
         asked = len(CHECK_PAUSES_S) + 1
         shop.gitlab.fail_next("GET", f"/merge_requests/{request.iid}$", 200, unchecked, times=asked)
-        known = project.read_memory("night-shift/", "night-shift").opened
+        known = project.read_memory("night-shift/", "night-shift").open
         [note] = rebase_conflicting(project, find_candidates(project, known, "4712"))
         assert note == "not known: whether !1 is in conflict, as GitLab has not checked it yet"
 
@@ -43,7 +43,7 @@ def test_a_review_bots_thread_asks_for_no_commit(tmp_path: Path, bot: bool, aske
         shop.project.members[reviewer.id] = 30
         add_comment(shop.gitlab, request, reviewer, "Rename it.", resolvable=True)
         project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
-        known = project.read_memory("night-shift/", "night-shift").opened
+        known = project.read_memory("night-shift/", "night-shift").open
         waiting = find_candidates(project, known, "4712")
         found = find_upkeep(project, waiting, str, datetime.now(UTC) + timedelta(days=2))
         assert bool(found) is asked
@@ -57,7 +57,7 @@ def test_gitlab_is_asked_for_no_more_than_the_first_merge_request_that_needs_som
         shop.project.members[reviewer.id] = 30
         add_comment(shop.gitlab, request, reviewer, "Rename it.", resolvable=True)
         project = open_project(shop.gitlab.url, str(shop.project.id), BOT_TOKEN)
-        known = project.read_memory("night-shift/", "night-shift").opened
+        known = project.read_memory("night-shift/", "night-shift").open
         [first] = find_candidates(project, known, "4712")
         thread = first.threads[-1]
         comment = replace(thread.comments[0], author_id=4711)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitlab_nightshift.gitlab.project import find_protecting_pattern
+from gitlab_nightshift.gitlab.project import find_matching_pattern
 from gitlab_nightshift.stages.publish.branches import (
     EXTREME_SLUGS,
     LONGEST_SLUG,
@@ -66,7 +66,7 @@ def test_suffixes() -> None:
     ],
 )
 def test_protected(branch: str, patterns: tuple[str, ...], found: str | None) -> None:
-    assert find_protecting_pattern(branch, patterns) == found
+    assert find_matching_pattern(branch, patterns) == found
 
 
 def test_no_name_is_shorter_or_longer_than_those_that_push_rules_are_tried_with() -> None:
