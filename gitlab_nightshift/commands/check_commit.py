@@ -10,7 +10,7 @@ from gitlab_nightshift.gateway.gateway_config import build_gateway_config
 from gitlab_nightshift.gateway.gateway_start import open_gateway
 from gitlab_nightshift.job.job_facts import read_job
 from gitlab_nightshift.job.job_secrets import read_secrets
-from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles, find_test_commands
 from gitlab_nightshift.records.events import Emit
 from gitlab_nightshift.records.storage import map_texts
 from gitlab_nightshift.records.usage import SpendingLimit
@@ -105,9 +105,9 @@ def _build_work_context(
 def _choose_commands(settings: Settings, git: Git, judgement: Judgement) -> VerifyCommands:
     if settings.verify_commands:
         return VerifyCommands(tuple(settings.verify_commands), implied=False)
-    build = BuildFiles(
-        files=list_tracked_files(git, judgement.top),
+    files = RepositoryFiles(
+        paths=list_tracked_files(git, judgement.top),
         read=lambda name: read_committed_file(git, judgement.top, judgement.tree, name),
         is_installed=lambda path: (judgement.top / path).exists(),
     )
-    return VerifyCommands(find_test_commands(build), implied=True)
+    return VerifyCommands(find_test_commands(files), implied=True)

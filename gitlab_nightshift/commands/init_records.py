@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitlab_nightshift.onboarding.project_files import TriedCommand
-from gitlab_nightshift.proof.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles
 from gitlab_nightshift.repository.git import Git, GitError
 from gitlab_nightshift.session import Session
 
@@ -55,7 +55,7 @@ class ProjectExamination:
 
     session: Session
     request: InitRequest
-    build: BuildFiles
+    repository: RepositoryFiles
     source: str = ""
     versions: tuple[str, str] = ("", "")
     tried: tuple[TriedCommand, ...] = ()

@@ -54,7 +54,7 @@ from gitlab_nightshift.onboarding.project_files import (
     parse_config,
     render_settings,
 )
-from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles, find_test_commands
 from gitlab_nightshift.proof.proof_commands import (
     CommandRun,
     Runner,
@@ -128,8 +128,8 @@ def _examine_project(session: Session, request: InitRequest) -> ProjectExaminati
     if request.merge_request:
         read_head(session.git, session.checkout)  # an empty project has nothing to merge
     files = list_tracked_files(session.git, session.checkout)
-    build = BuildFiles(files, read, lambda path: (session.checkout / path).exists())
-    return ProjectExamination(session, request, build)
+    repository = RepositoryFiles(files, read, lambda path: (session.checkout / path).exists())
+    return ProjectExamination(session, request, repository)
 
 
 def _read_text(examination: ProjectExamination, name: str) -> str | None:
@@ -138,7 +138,7 @@ def _read_text(examination: ProjectExamination, name: str) -> str | None:
     path = examination.session.checkout / name
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise build_config_error(f"{name} is a link or a folder: replace it with a file first")
-    data = examination.build.read(name)
+    data = examination.repository.read(name)
     try:
         return None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
@@ -154,12 +154,12 @@ def _plan_settings_file(examination: ProjectExamination) -> Iterator[str]:
         return
     if before is not None:
         yield format_line("settings", f"{FILE_NAME} has no active test command yet: trying again")
-    stacks = find_stacks(examination.build)
+    stacks = find_stacks(examination.repository)
     yield from _try_tests(examination, stacks)
     if before is not None:
         text = enable_commands(before, examination.tried)
     else:
-        has_owners = any(name in examination.build.files for name in OWNER_FILES)
+        has_owners = any(name in examination.repository.paths for name in OWNER_FILES)
         reviewer = "code_owners" if has_owners else ""
         agent_env = [name for stack in stacks for name in stack.agent_env]
         dashboard = examination.request.dashboard
@@ -174,10 +174,11 @@ def _plan_settings_file(examination: ProjectExamination) -> Iterator[str]:
 
 def _try_tests(examination: ProjectExamination, stacks: Sequence[Stack]) -> Iterator[str]:
     session, by_fleet = examination.session, examination.request.by_fleet
-    commands = tuple(complete_command(c, stacks) for c in find_test_commands(examination.build))
+    repository = examination.repository
+    commands = tuple(complete_command(c, stacks) for c in find_test_commands(repository))
     if not commands:
         yield format_line("tests", "found no command that tests this project")
-        if folders := list_subprojects(examination.build):
+        if folders := list_subprojects(repository):
             yield format_line(
                 "look at",
                 f"{_list_names(folders)} have builds of their own: name a test command for each in"
@@ -189,7 +190,7 @@ def _try_tests(examination: ProjectExamination, stacks: Sequence[Stack]) -> Iter
     if by_fleet:
         examination.tried = tuple(map(TriedCommand, commands))
         return
-    environment = find_trial_environment(stacks, session.env, session.checkout, examination.build)
+    environment = find_trial_environment(stacks, session.env, session.checkout, repository)
     examination.tried = _try_commands(session, commands, environment) if commands else ()
     for tried in examination.tried:
         local = environment.use_local_paths(tried.command)
@@ -247,8 +248,8 @@ def _build_include(
     examination: ProjectExamination, config: dict[str, Any], project: Project | None
 ) -> TemplateInclude:
     """The include, with inputs where the template's defaults do not fit this project."""
-    request, source = examination.request, examination.source
-    environment = find_environment(config, examination.build, find_test_commands(examination.build))
+    request, source, repository = examination.request, examination.source, examination.repository
+    environment = find_environment(config, repository, find_test_commands(repository))
     default_source = find_default_source(examination.session.job.project_path)
     inputs = {
         "shape": THREE_JOBS if request.gitlab or request.merge_request else "",

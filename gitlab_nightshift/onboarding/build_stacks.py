@@ -13,7 +13,7 @@ from pathlib import Path
 from gitlab_nightshift.proof.implied_commands import (
     RUNS_PYTEST,
     VENVS,
-    BuildFiles,
+    RepositoryFiles,
     find_test_commands,
 )
 from gitlab_nightshift.sandbox.visible_home import CACHES, find_tool_caches
@@ -217,33 +217,33 @@ class TrialEnvironment:
         return command
 
 
-def find_stacks(build: BuildFiles) -> tuple[Stack, ...]:
+def find_stacks(files: RepositoryFiles) -> tuple[Stack, ...]:
     """The build tools of a project."""
     stacks: dict[str, Stack] = {}
     for stack in STACKS:
-        if stack.file not in build.files:
+        if stack.file not in files.paths:
             continue
-        if not stack.pattern or re.search(stack.pattern, build.read_text(stack.file)):
-            stacks.setdefault(stack.installer or stack.file, _add_test_requirements(stack, build))
+        if not stack.pattern or re.search(stack.pattern, files.read_text(stack.file)):
+            stacks.setdefault(stack.installer or stack.file, _add_test_requirements(stack, files))
     return tuple(stacks.values())
 
 
-def _add_test_requirements(stack: Stack, build: BuildFiles) -> Stack:
+def _add_test_requirements(stack: Stack, files: RepositoryFiles) -> Stack:
     """The stack, so that pip or uv also installs what the tests require: pip into a virtual
     environment if the test command names an interpreter, else for the ``python`` on PATH, which a
     Makefile uses."""
-    kind, name = _find_test_extra(build)
+    kind, name = _find_test_extra(files)
     if stack.file == "uv.lock" and name:
         option = f" --{kind} {name}"
         return replace(stack, fetch=stack.fetch + option, local_fetch=stack.local_fetch + option)
     if not stack.fetch.startswith("pip install -"):
         return stack
-    arguments, sources = _choose_requirements(stack, build)
+    arguments, sources = _choose_requirements(stack, files)
     if not arguments:
         return replace(stack, fetch="")
     pip, steps = "pip", []
-    if any(_RUNS_PYTHON.match(each) for each in find_test_commands(build)):
-        venvs = (each for each in VENVS if build.is_installed(f"{each}/bin/python"))
+    if any(_RUNS_PYTHON.match(each) for each in find_test_commands(files)):
+        venvs = (each for each in VENVS if files.is_installed(f"{each}/bin/python"))
         folder = next(venvs, _VENV)
         stack = replace(stack, python=f"{folder}/bin/python")
         pip, steps = f"{folder}/bin/pip", [f"python3 -m venv {folder}"]
@@ -253,14 +253,14 @@ def _add_test_requirements(stack: Stack, build: BuildFiles) -> Stack:
     return replace(stack, fetch=" && ".join(steps), sources=sources)
 
 
-def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
+def _choose_requirements(stack: Stack, files: RepositoryFiles) -> tuple[str, str]:
     """The arguments of pip install, "" for none, and the names of the files that they are from."""
-    if installs := _list_job_installs(build):
+    if installs := _list_job_installs(files):
         return " ".join(installs), f"{stack.file} and .gitlab-ci.yml"
     arguments = stack.fetch.removeprefix("pip install ").removesuffix("--group")
-    kind, name = _find_test_extra(build)
+    kind, name = _find_test_extra(files)
     if stack.file == "requirements.txt":
-        arguments += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in build.files)
+        arguments += "".join(f" -r {each}" for each in _MORE_REQUIREMENTS if each in files.paths)
     elif kind == "extra":
         arguments = f"-e '.[{name}]'"
     if kind == "group":
@@ -268,9 +268,9 @@ def _choose_requirements(stack: Stack, build: BuildFiles) -> tuple[str, str]:
     return arguments, stack.file
 
 
-def _list_job_installs(build: BuildFiles) -> list[str]:
+def _list_job_installs(files: RepositoryFiles) -> list[str]:
     """The arguments of each ``pip install`` in the project's own pytest job."""
-    jobs = re.split(r"(?m)^(?=[\w.])", build.read_text(".gitlab-ci.yml"))
+    jobs = re.split(r"(?m)^(?=[\w.])", files.read_text(".gitlab-ci.yml"))
     test_job = next((job for job in jobs if RUNS_PYTEST.search(job)), "")
     return [line[1].strip() for line in _PIP_LINE.finditer(test_job)]
 
@@ -281,11 +281,11 @@ _PIP_LINE = re.compile(
 )
 
 
-def _find_test_extra(build: BuildFiles) -> tuple[str, str]:
+def _find_test_extra(files: RepositoryFiles) -> tuple[str, str]:
     """The kind, ``extra`` or ``group`` (PEP 735), and the name of the part of pyproject.toml that
     the tests require; ("", "") for none."""
     try:
-        config = tomllib.loads(build.read_text("pyproject.toml"))
+        config = tomllib.loads(files.read_text("pyproject.toml"))
         extras = config.get("project", {}).get("optional-dependencies", {})
         named = [("extra", each) for each in extras]
         named += [("group", each) for each in config.get("dependency-groups", {})]
@@ -311,14 +311,14 @@ def list_installs(stacks: Sequence[Stack]) -> tuple[str, ...]:
 
 
 def find_trial_environment(
-    stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, build: BuildFiles
+    stacks: Sequence[Stack], env: Mapping[str, str], checkout: Path, files: RepositoryFiles
 ) -> TrialEnvironment:
     """The environment in which this machine tries the commands of these stacks."""
     home = Path(env.get("HOME", "/"))
     maven = find_tool_caches(env, home, checkout).maven or home / ".m2/repository"
     local_paths = {each.night_folder: str(maven) for each in stacks if each.night_folder}
     for stack in stacks:
-        if stack.python and not build.is_installed(stack.python):
+        if stack.python and not files.is_installed(stack.python):
             local_paths[stack.python] = "python3"
     variables = [pair for stack in stacks for pair in stack.variables.items()]
     folders = [home / each for stack in stacks for each in stack.folders]

@@ -9,7 +9,7 @@ from typing import Any
 
 from gitlab_nightshift.onboarding.build_stacks import BUILD_FILES, find_stacks
 from gitlab_nightshift.onboarding.pipeline_rules import list_jobs
-from gitlab_nightshift.proof.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles
 
 # Without .pre and .post (docs.gitlab.com/ci/yaml, "stages").
 DEFAULT_STAGES = ("build", "test", "deploy")
@@ -29,20 +29,20 @@ class FoundEnvironment:
     reasons: tuple[tuple[str, str], ...] = ()
 
 
-def list_subprojects(build: BuildFiles) -> tuple[str, ...]:
+def list_subprojects(files: RepositoryFiles) -> tuple[str, ...]:
     """The folders of a monorepo with their own build files."""
-    paths = (path.rpartition("/") for path in build.files)
+    paths = (path.rpartition("/") for path in files.paths)
     return tuple(sorted({folder for folder, _, name in paths if folder and name in BUILD_FILES}))
 
 
 def find_environment(
-    config: Mapping[str, Any], build: BuildFiles, commands: tuple[str, ...]
+    config: Mapping[str, Any], files: RepositoryFiles, commands: tuple[str, ...]
 ) -> FoundEnvironment:
     """The environment of the job that runs these commands, else what the build files imply."""
     # The first is the most certain; without one, GitLab's defaults and the build files decide.
     name, job = next(_list_test_jobs(config, commands), ("", {}))
-    image, why = _find_image(config, build, name, job)
-    stacks = find_stacks(build)
+    image, why = _find_image(config, files, name, job)
+    stacks = find_stacks(files)
     environment = FoundEnvironment(
         image,
         _choose_stage(config, job),
@@ -56,11 +56,11 @@ def find_environment(
     fetching = [stack for stack in stacks if stack.fetch]
     if not fetching:
         return environment
-    files = ", ".join(stack.sources or stack.file for stack in fetching)
+    sources = ", ".join(stack.sources or stack.file for stack in fetching)
     return replace(
         environment,
         fetch=" && ".join(stack.fetch for stack in fetching),
-        reasons=(*environment.reasons, ("extra_before", f"from {files}; not tried yet")),
+        reasons=(*environment.reasons, ("extra_before", f"from {sources}; not tried yet")),
     )
 
 
@@ -111,7 +111,7 @@ def _find_runner(line: str) -> str:
 
 
 def _find_image(
-    config: Mapping[str, Any], build: BuildFiles, name: str, job: Mapping[str, Any]
+    config: Mapping[str, Any], files: RepositoryFiles, name: str, job: Mapping[str, Any]
 ) -> tuple[str, str]:
     """The image and why it was chosen; ("", "") for the template's."""
     default = config.get("default")
@@ -123,7 +123,7 @@ def _find_image(
     ):
         if image := _read_image(keyword):
             return image, why
-    stacks = find_stacks(build)
+    stacks = find_stacks(files)
     for stack in stacks:
         if stack.image:
             others = [each.file for each in stacks if each.fetch and each.image != stack.image]

@@ -14,7 +14,7 @@ from gitlab_nightshift.text.lazy_patterns import compile_lazily
 _ReadFile = Callable[[str], bytes | None]
 
 _MAKE_TARGETS = ("test", "check", "lint", "build", "fmt")
-_NPM_SCRIPTS = ("test", "lint", "build", "typecheck")
+_PACKAGE_SCRIPTS = ("test", "lint", "build", "typecheck")
 _BUILD_FILES: dict[str, dict[str, Any]] = RuleTable(__file__).entries
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which Make looks for them (GNU make, "What Name to Give Your Makefile")."""
@@ -22,32 +22,32 @@ VENVS = (".venv", "venv")
 NO_TEST = "no test specified"  # part of the test script that ``npm init`` writes
 
 
-def list_build_commands(files: Collection[str], read: _ReadFile) -> tuple[str, ...]:
+def list_build_commands(paths: Collection[str], read: _ReadFile) -> tuple[str, ...]:
     """Commands that build or test; ``read`` returns the bytes of a file at the root."""
-    targets = _read_root_targets(files, read)
+    targets = _read_root_targets(paths, read)
     commands = [f"make {name}" for name in _MAKE_TARGETS if name in targets]
     for build_file, implied in _BUILD_FILES["commands"].items():
-        commands += implied if build_file in files else ()
-    npm = _find_package_manager(files)
-    scripts = read_scripts(read("package.json") if "package.json" in files else None)
+        commands += implied if build_file in paths else ()
+    manager = _find_package_manager(paths)
+    scripts = read_scripts(read("package.json") if "package.json" in paths else None)
     commands += [
-        "npm test" if (npm, name) == ("npm", "test") else f"{npm} run {name}"
-        for name in _NPM_SCRIPTS
+        "npm test" if (manager, name) == ("npm", "test") else f"{manager} run {name}"
+        for name in _PACKAGE_SCRIPTS
         if name in scripts
     ]
-    if any("/" not in path and path.endswith((".sln", ".csproj", ".fsproj")) for path in files):
+    if any("/" not in path and path.endswith((".sln", ".csproj", ".fsproj")) for path in paths):
         commands += ("dotnet build", "dotnet test")
     return tuple(dict.fromkeys(commands))
 
 
-def list_default_allowed_commands(files: Collection[str], read: _ReadFile) -> tuple[str, ...]:
+def list_default_allowed_commands(paths: Collection[str], read: _ReadFile) -> tuple[str, ...]:
     """The default of ``allowed_commands``: git, and the commands that build files imply."""
-    return ("git", *list_build_commands(files, read))
+    return ("git", *list_build_commands(paths, read))
 
 
-def _read_root_targets(files: Collection[str], read: _ReadFile) -> frozenset[str]:
+def _read_root_targets(paths: Collection[str], read: _ReadFile) -> frozenset[str]:
     """The targets of the Makefile at the root that Make would read."""
-    makefile = next((name for name in MAKEFILES if name in files), "")
+    makefile = next((name for name in MAKEFILES if name in paths), "")
     return read_make_targets(read(makefile) if makefile else None)
 
 
@@ -57,10 +57,10 @@ def read_make_targets(text: bytes | None) -> frozenset[str]:
     return frozenset(target.decode() for rule in rules for target in rule.split())
 
 
-def _find_package_manager(files: Collection[str]) -> str:
+def _find_package_manager(paths: Collection[str]) -> str:
     """The package manager, which runs the scripts of a package.json, by its lock file."""
-    locks = _BUILD_FILES["npm"]
-    return next((str(program) for lock, program in locks.items() if lock in files), "npm")
+    locks = _BUILD_FILES["package_managers"]
+    return next((str(program) for lock, program in locks.items() if lock in paths), "npm")
 
 
 def read_scripts(text: bytes | None) -> Mapping[str, Any]:
@@ -73,17 +73,17 @@ def read_scripts(text: bytes | None) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class BuildFiles:
-    """The files of a repository, and how to read one at its root. ``is_installed`` looks for a path
-    in the checkout: installed dependencies are not in git."""
+class RepositoryFiles:
+    """The paths of a repository's files, and how to read one at its root. ``is_installed`` looks
+    for a path in the checkout: installed dependencies are not in git."""
 
-    files: Collection[str]
+    paths: Collection[str]
     read: _ReadFile
     is_installed: Callable[[str], bool] = lambda _path: False
 
     def read_bytes(self, name: str) -> bytes | None:
         """A file's bytes; None if it does not exist."""
-        return self.read(name) if name in self.files else None
+        return self.read(name) if name in self.paths else None
 
     def read_text(self, name: str) -> str:
         """A file's text; "" if it does not exist."""
@@ -91,57 +91,57 @@ class BuildFiles:
 
     def has_any(self, *names: str) -> bool:
         """True if one of these files is at the root."""
-        return any(name in self.files for name in names)
+        return any(name in self.paths for name in names)
 
     def has_files_below(self, *folders: str) -> bool:
         """True if one of these folders contains a file."""
         starts = tuple(f"{folder}/" for folder in folders)
-        return any(path.startswith(starts) for path in self.files)
+        return any(path.startswith(starts) for path in self.paths)
 
 
-def find_test_commands(build: BuildFiles) -> tuple[str, ...]:
+def find_test_commands(files: RepositoryFiles) -> tuple[str, ...]:
     """The commands that test the whole repository. If a Makefile has a target for tests, that is
     the only one.
 
     The commands need no network: they use the dependencies that the job has installed.
     """
-    targets = _read_root_targets(build.files, build.read)
+    targets = _read_root_targets(files.paths, files.read)
     if target := next((name for name in ("test", "tests", "check") if name in targets), ""):
         return (f"make {target}",)
-    return tuple(dict.fromkeys(command for rule in _LANGUAGE_RULES for command in rule(build)))
+    return tuple(dict.fromkeys(command for rule in _LANGUAGE_RULES for command in rule(files)))
 
 
-def _find_javascript_tests(build: BuildFiles) -> Iterator[str]:
-    script = read_scripts(build.read_bytes("package.json")).get("test")
+def _find_javascript_tests(files: RepositoryFiles) -> Iterator[str]:
+    script = read_scripts(files.read_bytes("package.json")).get("test")
     if isinstance(script, str) and script and NO_TEST not in script:
-        npm = _find_package_manager(build.files)
-        yield "bun run test" if npm == "bun" else f"{npm} test"
+        manager = _find_package_manager(files.paths)
+        yield "bun run test" if manager == "bun" else f"{manager} test"
 
 
-def _find_python_tests(build: BuildFiles) -> Iterator[str]:
-    tests = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in build.files)
+def _find_python_tests(files: RepositoryFiles) -> Iterator[str]:
+    tests = (re.fullmatch(r"(.*/)?(test_\w+|\w+_test|conftest)\.py", path) for path in files.paths)
     settings = ("pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini")
-    if not build.has_any(*settings) and not any(tests):
+    if not files.has_any(*settings) and not any(tests):
         return
-    python = _find_python(build)
-    if _uses_pytest(build):
+    python = _find_python(files)
+    if _uses_pytest(files):
         yield f"{python} -m pytest"
-    elif build.has_any("noxfile.py") and not build.has_files_below("tests", "test"):
+    elif files.has_any("noxfile.py") and not files.has_files_below("tests", "test"):
         yield "nox"
-    elif build.has_any("tox.ini") and not build.has_files_below("tests", "test"):
+    elif files.has_any("tox.ini") and not files.has_files_below("tests", "test"):
         yield "tox"
-    elif any(re.search(r"(^|/)test\w*\.py$", path) for path in build.files):
+    elif any(re.search(r"(^|/)test\w*\.py$", path) for path in files.paths):
         yield f"{python} -m unittest"
 
 
-def _find_python(build: BuildFiles) -> str:
+def _find_python(files: RepositoryFiles) -> str:
     """How to start the project's own interpreter. One in the checkout is named by its path: PATH
     has no folder that an agent may write."""
     for folder in VENVS:
-        if build.is_installed(f"{folder}/bin/python"):
+        if files.is_installed(f"{folder}/bin/python"):
             return f"{folder}/bin/python"
     commands = _BUILD_FILES["python"]
-    return next((commands[lock] for lock in commands if lock in build.files), "python3")
+    return next((commands[lock] for lock in commands if lock in files.paths), "python3")
 
 
 RUNS_PYTEST = compile_lazily(
@@ -150,21 +150,21 @@ RUNS_PYTEST = compile_lazily(
 """A line of a CI job's script that runs pytest."""
 
 
-def _uses_pytest(build: BuildFiles) -> bool:
-    if RUNS_PYTEST.search(build.read_text(".gitlab-ci.yml")):
+def _uses_pytest(files: RepositoryFiles) -> bool:
+    if RUNS_PYTEST.search(files.read_text(".gitlab-ci.yml")):
         return True
-    if build.has_any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
+    if files.has_any("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"):
         return True
-    pyproject = _remove_toml_comments(build.read_text("pyproject.toml"))
-    if "pytest" in pyproject or "pytest" in build.read_text("tox.ini"):
+    pyproject = _remove_toml_comments(files.read_text("pyproject.toml"))
+    if "pytest" in pyproject or "pytest" in files.read_text("tox.ini"):
         return True
-    if _has_section(build.read_text("setup.cfg"), "tool:pytest"):
+    if _has_section(files.read_text("setup.cfg"), "tool:pytest"):
         return True
     requirements = re.compile(r"(requirements[^/]*/)?[\w.-]+\.txt")
-    files = [*filter(requirements.fullmatch, build.files)]
-    files += ["setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
+    requirement_files = [*filter(requirements.fullmatch, files.paths)]
+    requirement_files += ["setup.py", "setup.cfg", "Pipfile", "noxfile.py"]
     # A repository may have hundreds of text files at its root.
-    return any(re.search(r"\bpytest\b", build.read_text(path)) for path in files[:20])
+    return any(re.search(r"\bpytest\b", files.read_text(path)) for path in requirement_files[:20])
 
 
 def _remove_toml_comments(text: str) -> str:
@@ -185,43 +185,43 @@ def _has_section(text: str, name: str) -> bool:
     return parser.has_section(name)
 
 
-def _find_jvm_tests(build: BuildFiles) -> Iterator[str]:
-    if build.has_any("build.sbt"):
+def _find_jvm_tests(files: RepositoryFiles) -> Iterator[str]:
+    if files.has_any("build.sbt"):
         yield "sbt test"
-    elif build.has_any("mvnw", "pom.xml"):
+    elif files.has_any("mvnw", "pom.xml"):
         # -o: offline (Maven), as is --offline of Gradle.
-        yield f"{'./mvnw' if build.has_any('mvnw') else 'mvn'} -B -o test"
-    elif build.has_any("gradlew", "build.gradle", "build.gradle.kts"):
-        yield f"{'./gradlew' if build.has_any('gradlew') else 'gradle'} --offline test"
+        yield f"{'./mvnw' if files.has_any('mvnw') else 'mvn'} -B -o test"
+    elif files.has_any("gradlew", "build.gradle", "build.gradle.kts"):
+        yield f"{'./gradlew' if files.has_any('gradlew') else 'gradle'} --offline test"
 
 
-def _find_ruby_tests(build: BuildFiles) -> Iterator[str]:
-    bundle_exec = "bundle exec " if build.has_any("Gemfile", "gems.rb") else ""
-    if build.has_any(".rspec") or build.has_files_below("spec"):
-        if bundle_exec or build.has_any("Rakefile", ".rspec"):
+def _find_ruby_tests(files: RepositoryFiles) -> Iterator[str]:
+    bundle_exec = "bundle exec " if files.has_any("Gemfile", "gems.rb") else ""
+    if files.has_any(".rspec") or files.has_files_below("spec"):
+        if bundle_exec or files.has_any("Rakefile", ".rspec"):
             yield f"{bundle_exec}rspec"
-    elif build.has_any("Rakefile") and build.has_files_below("test"):
+    elif files.has_any("Rakefile") and files.has_files_below("test"):
         yield f"{bundle_exec}rake test"
 
 
-def _find_php_tests(build: BuildFiles) -> Iterator[str]:
-    if "test" in read_scripts(build.read_bytes("composer.json")):
+def _find_php_tests(files: RepositoryFiles) -> Iterator[str]:
+    if "test" in read_scripts(files.read_bytes("composer.json")):
         yield "composer test"
-    elif build.has_any("phpunit.xml", "phpunit.xml.dist"):
+    elif files.has_any("phpunit.xml", "phpunit.xml.dist"):
         yield "vendor/bin/phpunit"
 
 
-def _find_dotnet_tests(build: BuildFiles) -> Iterator[str]:
+def _find_dotnet_tests(files: RepositoryFiles) -> Iterator[str]:
     ends = (".sln", ".slnx", ".csproj", ".fsproj")
-    if any("/" not in path and path.endswith(ends) for path in build.files):
+    if any("/" not in path and path.endswith(ends) for path in files.paths):
         yield "dotnet test --no-restore"
 
 
-_LANGUAGE_RULES: tuple[Callable[[BuildFiles], Iterator[str]], ...] = (
+_LANGUAGE_RULES: tuple[Callable[[RepositoryFiles], Iterator[str]], ...] = (
     _find_javascript_tests,
     _find_python_tests,
     _find_jvm_tests,
-    lambda build: (tests for file, tests in _BUILD_FILES["tests"].items() if file in build.files),
+    lambda files: (tests for file, tests in _BUILD_FILES["tests"].items() if file in files.paths),
     _find_ruby_tests,
     _find_php_tests,
     _find_dotnet_tests,

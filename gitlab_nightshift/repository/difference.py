@@ -125,8 +125,8 @@ def read_difference(repository: Repository, old: str, new: str) -> tuple[Changed
 
 
 def _find_cached(repository: Repository, old: str, new: str) -> tuple[bytes, bytes] | None:
-    """The raw output and the patch of a difference that was read before; None if it was not, or if
-    it may have renames, as it was read without looking for them."""
+    """The raw output and the patch of a difference that was read before, without looking for
+    renames; None if there is none, or if its added and deleted files may be renames."""
     cached = repository.patches.get((old, new))
     if cached is None or {"A", "D"} <= {diff.status for diff in _parse_raw(cached[0])}:
         return None

@@ -50,14 +50,14 @@ from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
-"""Bytes of a line of the answer: in ASCII, a character of two bytes in the bundle takes six."""
+"""Bytes of a line of the answer: JSON escapes a two-byte character of the bundle, é, in six."""
 
-RawPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
+HexPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
 Mode = Annotated[str, Pattern("[0-7]{6}")]
 ObjectId = Annotated[str, Pattern("[0-9a-f]{40}|[0-9a-f]{64}")]
 Count = Annotated[int, Between(0, LARGEST_INT)]
 ShortText = Annotated[str, Length(500)]
-ReportedFile = tuple[RawPath, Literal["A", "M", "D", "T"], Mode, ObjectId, Count, Count]
+ReportedFile = tuple[HexPath, Literal["A", "M", "D", "T"], Mode, ObjectId, Count, Count]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ReportedChange:
     tree: ObjectId
     files: Annotated[tuple[ReportedFile, ...], Length(10_000)]
     sizes: Annotated[tuple[Count, ...], Length(10_000)]
-    settings: Annotated[tuple[tuple[RawPath, ShortText], ...], Length(10_000)]
+    settings: Annotated[tuple[tuple[HexPath, ShortText], ...], Length(10_000)]
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ def read_answer(out: bytes, bundle_path: str) -> RebuiltBundle:
     """Parse the three parts of an answer. Raises ``E_PARSE_ERROR`` for an unreadable bundle, and
     ``E_PUBLISH`` for an invalid answer."""
     base_line, _, after_base = out.partition(b"\n")
-    change_line, _, blobs = after_base.partition(b"\n")
-    base, answer = _validate_value(BaseReport, parse_line(base_line)), parse_line(change_line)
-    if "unreadable" in answer:
-        raise build_record_error(Bundle, bundle_path, format_path(str(answer["unreadable"]))[:200])
-    bundle = build_record(Bundle, answer.get("bundle"), bundle_path)
+    bundle_line, _, blobs = after_base.partition(b"\n")
+    base, report = _validate_value(BaseReport, parse_line(base_line)), parse_line(bundle_line)
+    if "unreadable" in report:
+        raise build_record_error(Bundle, bundle_path, format_path(str(report["unreadable"]))[:200])
+    bundle = build_record(Bundle, report.get("bundle"), bundle_path)
     rebuilt = RebuiltBundle(bundle, CiFiles(base.ci))
-    if "change" not in answer:
-        return replace(rebuilt, refused=format_path(str(answer.get("refused", "")))[:500])
-    return _with_change(rebuilt, _validate_value(ReportedChange, answer["change"]), blobs)
+    if "change" not in report:
+        return replace(rebuilt, refused=format_path(str(report.get("refused", "")))[:500])
+    return _with_change(rebuilt, _validate_value(ReportedChange, report["change"]), blobs)
 
 
 def write_change(repository: Repository, rebuilt: RebuiltBundle, base: str) -> None:
@@ -229,11 +229,11 @@ def _parse_file(file: ReportedFile) -> DiffFile:
     return DiffFile(_parse_path(path), status, mode, blob, added, deleted)
 
 
-def _parse_path(path: RawPath) -> str:
-    raw = bytes.fromhex(path)
-    if b"\0" in raw:
+def _parse_path(path: HexPath) -> str:
+    decoded = bytes.fromhex(path)
+    if b"\0" in decoded:
         raise build_reader_error("a path is invalid")
-    return os.fsdecode(raw)
+    return os.fsdecode(decoded)
 
 
 def build_reader_error(why: str) -> NightshiftError:

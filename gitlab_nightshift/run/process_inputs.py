@@ -10,7 +10,7 @@ from typing import Any
 
 from gitlab_nightshift.agents import choose_agent
 from gitlab_nightshift.errors import build_config_error
-from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles, find_test_commands
 from gitlab_nightshift.records.request import TaskCommand, TaskRequest
 from gitlab_nightshift.repository.git import read_committed_file
 from gitlab_nightshift.run.supervisor.notices import expand_addresses, find_names
@@ -35,21 +35,21 @@ def build_work_context(session: Session, request: TaskRequest | None = None) -> 
     """The input of the work stage, without any GitLab credential."""
     settings = choose_agent(session.settings, session.search_env).settings
     for_agent = dataclasses.replace(session, settings=settings)
-    build_files = _read_build_files(session)
-    verify = find_verify_commands(session, request, build_files)
+    files = _open_committed_files(session)
+    verify = find_verify_commands(session, request, files)
     seconds = compute_work_seconds(session, datetime.now(UTC))
-    return build_job_context(for_agent, session.git, session.network, build_files, verify, seconds)
+    return build_job_context(for_agent, session.git, session.network, files, verify, seconds)
 
 
 def find_verify_commands(
-    session: Session, request: TaskRequest | None = None, build_files: BuildFiles | None = None
+    session: Session, request: TaskRequest | None = None, files: RepositoryFiles | None = None
 ) -> VerifyCommands:
     """The commands that prove a change: ``verify_commands``, or without those the build files', and
     the test that a comment or ``task_test`` names. Raises ``E_CONFIG`` for a test that is not
     listed."""
     test = request.test if request else _find_task_test(session)
     own = session.settings.verify_commands
-    commands = own or find_test_commands(build_files or _read_build_files(session))
+    commands = own or find_test_commands(files or _open_committed_files(session))
     unique = dict.fromkeys((*commands, test) if test else commands)
     return VerifyCommands(tuple(unique), implied=not own)
 
@@ -76,14 +76,14 @@ def compute_work_seconds(session: Session, now: datetime) -> float | None:
     return max(job.job_timeout_s - max(elapsed_s, 0.0) - reserve_s, 1.0)
 
 
-def _read_build_files(session: Session) -> BuildFiles:
-    """The build files as committed, each read at most once. Call this before any agent starts."""
+def _open_committed_files(session: Session) -> RepositoryFiles:
+    """The files as committed, each read at most once. Call this before any agent starts."""
 
     @functools.cache
     def read(name: str) -> bytes | None:
         return read_committed_file(session.git, session.checkout, "HEAD", name)
 
-    return BuildFiles(
+    return RepositoryFiles(
         session.known_checkout.files, read, lambda path: (session.checkout / path).exists()
     )
 

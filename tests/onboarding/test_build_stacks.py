@@ -12,11 +12,11 @@ from gitlab_nightshift.onboarding.build_stacks import (
 )
 from gitlab_nightshift.onboarding.found_project import find_environment
 from gitlab_nightshift.onboarding.project_files import TriedCommand, render_settings
-from gitlab_nightshift.proof.implied_commands import BuildFiles, find_test_commands
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles, find_test_commands
 
 
-def build(texts: dict[str, str], *installed: str) -> BuildFiles:
-    return BuildFiles(
+def build(texts: dict[str, str], *installed: str) -> RepositoryFiles:
+    return RepositoryFiles(
         tuple(texts), lambda name: texts[name].encode(), lambda path: path in installed
     )
 

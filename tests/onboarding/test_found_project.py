@@ -3,12 +3,12 @@
 import yaml
 
 from gitlab_nightshift.onboarding.found_project import FoundEnvironment, find_environment
-from gitlab_nightshift.proof.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles
 from tests.support.tables import each
 
 
 def find(config: dict[str, object], *files: str) -> FoundEnvironment:
-    return find_environment(config, BuildFiles(files, lambda _name: None), ("make test",))
+    return find_environment(config, RepositoryFiles(files, lambda _name: None), ("make test",))
 
 
 def test_the_job_of_the_tests_gives_the_environment() -> None:
@@ -46,7 +46,7 @@ def test_a_job_with_the_same_runner_gives_the_environment(
     command: str, line: str, is_same: bool
 ) -> None:
     jobs = {"a": {"image": "a", "script": "true"}, "b": {"image": "b", "script": ["true", line]}}
-    environment = find_environment(jobs, BuildFiles((), lambda _name: None), (command,))
+    environment = find_environment(jobs, RepositoryFiles((), lambda _name: None), (command,))
     assert environment.image == ("b" if is_same else "")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from gitlab_nightshift.proof.implied_commands import (
-    BuildFiles,
+    RepositoryFiles,
     find_test_commands,
     list_build_commands,
     list_default_allowed_commands,
@@ -18,7 +18,9 @@ UNITTEST = {"setup.py": b"", "test_shop.py": b""}
 
 
 def imply(files: Mapping[str, bytes], *installed: str) -> tuple[str, ...]:
-    return find_test_commands(BuildFiles(files.keys(), files.get, lambda path: path in installed))
+    return find_test_commands(
+        RepositoryFiles(files.keys(), files.get, lambda path: path in installed)
+    )
 
 
 @each(

@@ -30,9 +30,9 @@ class FocusedCommand:
     argv: tuple[str, ...]
     count_pattern: re.Pattern[str]
 
-    def count(self, output: str) -> int:
-        """How many tests ran, by the output; 0 if unknown. A group of the pattern is a number;
-        without groups, each match is a test."""
+    def count_tests(self, output: str) -> int:
+        """At least how many tests ran, by the output: 0 for none, or unknown. Numbers (groups of
+        the pattern) may overlap, so the largest counts; without groups, each match is a test."""
         matches = list(self.count_pattern.finditer(output))
         if not self.count_pattern.groups:
             return len(matches)

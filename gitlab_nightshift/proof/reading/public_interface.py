@@ -58,7 +58,7 @@ def find_removed_public_names(change: Changeset, _context: Context) -> Iterator[
         gone = {
             name: line
             for number, (name, line) in enumerate(missing.items())
-            if number > _MOST_NAMES
+            if number >= _MOST_NAMES
             or (not _still_exists(name, file, change) and not _is_moved(name, file, change))
         }
         for name, line in gone.items():

@@ -316,7 +316,7 @@ def _run_alone(trial: Trial, tests: Sequence[Test]) -> SuiteOutcome | None:
     """Run these tests alone; None if none of them can run alone."""
     for focused in list_focused(trial, tests) if tests else ():
         outcome = trial.run([shlex.join(focused.argv)], {})
-        if outcome.ran or focused.count(trial.read_output()):
+        if outcome.ran or focused.count_tests(trial.read_output()):
             return outcome
     return None
 

@@ -27,7 +27,7 @@ from gitlab_nightshift.proof.running.faults import (
     find_condition,
     is_excluded,
     is_message,
-    is_never,
+    is_never_taken,
     list_places,
     mutate,
     read_templates,
@@ -61,7 +61,7 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
         for place in list_places(function):
             for mutation in (each for kind in _KINDS for each in kind(place, templates)):
                 # Bytes that are not UTF-8 would be lost in rewriting.
-                if "\ufffd" not in mutation.plain:
+                if "\ufffd" not in mutation.code_without_switch:
                     fault = _make_fault(side, function, mutation)
                     faults.setdefault((fault.start, fault.end), fault)
     return sorted(faults.values(), key=lambda fault: (fault.start, fault.end))
@@ -70,7 +70,7 @@ def list_faults(side: Side, functions: Iterable[Function]) -> list[Fault]:
 def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
     node = mutation.node
     modules = sum(each.node.type == "mod_item" for each in function.outer)
-    switched = mutation.switched.replace(SWITCH, "super::" * modules + SWITCH)
+    with_switch = mutation.code_with_switch.replace(SWITCH, "super::" * modules + SWITCH)
     return Fault(
         side.path,
         node.start_point[0] + 1,
@@ -78,8 +78,8 @@ def _make_fault(side: Side, function: Function, mutation: Mutation) -> Fault:
         function.qualified,
         node.start_byte,
         node.end_byte,
-        mutation.plain,
-        switched,
+        mutation.code_without_switch,
+        with_switch,
         mutation.by_value,
     )
 
@@ -91,7 +91,7 @@ _BINARY = TABLE.get_words("binary")
 _COMPARISONS = TABLE.get_words("comparing") | {"is not", "not in"}
 _CONNECTIVES = TABLE.get_words("connecting")
 _NEGATIONS = TABLE.get_words("negations")
-_GUARDS = TABLE.get_pattern("guards")
+_NULL_OR_TYPE_CHECKS = TABLE.get_pattern("null_or_type_checks")
 _BOOLEAN_OPERATORS = ("in", "is", "not")
 _BOOLEANS = TABLE.get_words("booleans")
 
@@ -104,7 +104,7 @@ def list_decisions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
         may_not_end = place.looping and _leaves_loop(node)
         # A condition that binds variables cannot be negated: ``if let``, ``:=``.
         binds = re.search(r"let|assignment|^match_pattern$", condition.type)
-        if not (may_not_end or binds or is_never(node)):
+        if not (may_not_end or binds or is_never_taken(node)):
             by_value = _is_by_value(condition) and not _only_raises(node)
             yield mutate(condition, "negated", template, templates, by_value=by_value)
     elif is_decision(node, templates):
@@ -131,7 +131,7 @@ def is_decision(node: Node, templates: FaultTemplates) -> bool:
             return False  # Kotlin's grammar takes `!a.b` for `(!a).b`
         return node.type == "not_operator" or read_text(node)[:1] == "!"
     operator = read_operator(node)
-    connects = templates.connectives and operator in _CONNECTIVES
+    connects = templates.boolean_connectives and operator in _CONNECTIVES
     return operator in _COMPARISONS or (connects and not _is_in_condition(node))
 
 
@@ -161,11 +161,11 @@ def _is_whole_condition(node: Node) -> bool:
 def _is_by_value(condition: Node) -> bool:
     """False for a check for null or for a type: if that is negated, the next statement raises."""
     text = read_text(condition)
-    return _GUARDS.search(text) is None or "err" in text
+    return _NULL_OR_TYPE_CHECKS.search(text) is None or "err" in text
 
 
 def _only_raises(branch: Node) -> bool:
-    """True if a branch does nothing but raise: if it is negated, nothing else is executed."""
+    """True if a branch does nothing but raise: with its condition negated, most calls end there."""
     body = find_field(branch, "consequence", "body")
     first = next(iter(list_children(body)), None) if body and body.type in BLOCKS else body
     # Go's grammar has all statements of a block in one node.
@@ -194,7 +194,7 @@ _EMPTY_VALUES = TABLE.get_pattern("empty", re.DOTALL)
 def list_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     """Replace what a function returns."""
     node = place.node
-    if templates.zero and node.type in _RETURNS:
+    if templates.zero_value and node.type in _RETURNS:
         yield from _list_zero_results(place, templates)
         return
     value = _find_result(place, templates)
@@ -207,7 +207,7 @@ def list_results(place: Place, templates: FaultTemplates) -> Iterator[Mutation]:
     declared = _read_result_type(place.owner)
     if template := _find_typed_template(declared, templates):
         yield mutate(value, "returned as another value", template, templates)
-    elif (empty := templates.kinds.get(inner.type)) and list_children(inner):
+    elif (empty := templates.empty_by_node.get(inner.type)) and list_children(inner):
         yield mutate(value, "returned as an empty one", empty, templates)
     elif (
         templates.nothing
@@ -230,7 +230,7 @@ def _find_result(place: Place, templates: FaultTemplates) -> Node | None:
         (each for each in place.owner.named_children if each.type.endswith("body")), None
     )
     if body is None or not (
-        templates.tails or (body == node and place.owner.type == "arrow_function")
+        templates.implicit_return or (body == node and place.owner.type == "arrow_function")
     ):
         return None
     is_block = body.type in BLOCKS or body.type == "function_body"
@@ -268,13 +268,13 @@ def _list_zero_results(place: Place, templates: FaultTemplates) -> Iterator[Muta
     values = [each for group in list_children(place.node) for each in list_children(group)]
     if types == ["bool"] and len(values) == 1 and not is_decision(values[0], templates):
         yield mutate(values[0], "negated", templates.condition, templates)
-    pairs = zip(types, values, strict=False)
-    not_zero = [t for t, value in pairs if not re.fullmatch(templates.zeros, read_text(value))]
+    is_zero = re.compile(templates.zero_pattern).fullmatch
+    not_zero = [t for t, v in zip(types, values, strict=False) if not is_zero(read_text(v))]
     if len(types) != len(values) or not not_zero or types == ["bool"] or "\n" in "".join(types):
         return
-    zeros = ", ".join(templates.zero.replace("{type}", each) for each in types)
-    by_value = all(re.fullmatch(templates.certain, each) for each in not_zero)
-    template = templates.results.replace("{zeros}", zeros)
+    zero_values = ", ".join(templates.zero_value.replace("{type}", each) for each in types)
+    by_value = all(re.fullmatch(templates.usable_zero_types, each) for each in not_zero)
+    template = templates.zero_return.replace("{zero_values}", zero_values)
     yield mutate(place.node, "returned as zero values", template, templates, by_value=by_value)
 
 
@@ -326,10 +326,10 @@ def _may_increase(number: Node, templates: FaultTemplates) -> bool:
         return False
     if find_field(parent, "field", "key", "property") == number:
         return False
-    if not templates.number_beside or parent.type in templates.number_in.split():
+    if not templates.int_siblings or parent.type in templates.int_parents.split():
         return True
     return parent.type in _BINARY and any(
-        re.match(templates.number_beside, read_text(each)) for each in list_children(parent)
+        re.match(templates.int_siblings, read_text(each)) for each in list_children(parent)
     )
 
 
@@ -367,7 +367,7 @@ def list_omissions(place: Place, templates: FaultTemplates) -> Iterator[Mutation
     """Omit a statement, unless a loop might then not end."""
     node = place.node
     if node.type in RAISING:
-        if templates.raising and _is_guarded(place) and _fits(node, templates.raising):
+        if templates.raising and _is_in_branch(place) and _fits(node, templates.raising):
             yield mutate(node, "left out", templates.raising, templates)
         return
     if place.looping or not _is_statement(node):
@@ -409,7 +409,7 @@ def _is_statement(node: Node) -> bool:
     return parent.type in BLOCKS and (node.type in _STATEMENTS or not is_last)
 
 
-def _is_guarded(place: Place) -> bool:
+def _is_in_branch(place: Place) -> bool:
     """True if a statement is in a branch, so that the function can end without it."""
     outer = takewhile(lambda each: each != place.owner, list_enclosing(place.node))
     return any(each.type in BRANCHES for each in outer)

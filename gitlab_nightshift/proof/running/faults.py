@@ -1,9 +1,9 @@
 """A fault that can be planted in a function, permanently on or behind a switch; the templates of
 its code, which are in the ``faults.toml`` of each language; and the places where it may be planted.
 
-A ``switched`` text has markers that cannot occur in source code: ``KEPT`` for the replaced code, so
-that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for one
-that is "~" while it is on, else "".
+A ``code_with_switch`` has markers that cannot occur in source code: ``KEPT`` for the replaced code,
+so that faults nest; ``SWITCH`` for an expression that is true while the fault is on; ``TEXT`` for
+one that is "~" while it is on, else "".
 """
 
 import re
@@ -40,10 +40,10 @@ class Fault:
     """A fault in a function, which replaces the bytes ``start`` to ``end`` of the original file.
 
     ``path`` is raw, ``line`` counts from 1, ``what`` describes the fault for people, ``function``
-    is the qualified name of the function around it. ``plain`` is the new code if the fault is
-    permanently on, ``switched`` the code with a switch: it has the markers of this module, and is
-    "" if the language has no switches. ``by_value``: a value or a decision is wrong, so an
-    assertion likely fails; otherwise an exception is likely.
+    is the qualified name of the function around it. ``code_without_switch`` replaces the bytes if
+    the fault is permanently on; ``code_with_switch`` has the markers of this module, and is "" if
+    the language has no switches. ``by_value``: a value or a decision is wrong, so an assertion
+    likely fails; otherwise an exception is likely.
     """
 
     path: str
@@ -52,8 +52,8 @@ class Fault:
     function: str
     start: int
     end: int
-    plain: str
-    switched: str
+    code_without_switch: str
+    code_with_switch: str
     by_value: bool
 
 
@@ -63,8 +63,8 @@ class Mutation:
 
     node: Node
     what: str
-    plain: str
-    switched: str
+    code_without_switch: str
+    code_with_switch: str
     by_value: bool
 
 
@@ -79,8 +79,8 @@ class FaultTemplates:
     boolean: str = ""
     literal: str = ""
     number: str = ""
-    number_beside: str = ""
-    number_in: str = ""
+    int_siblings: str = ""
+    int_parents: str = ""
     text: str = ""
     text_on: str = '"~"'
     call: str = ""
@@ -88,14 +88,14 @@ class FaultTemplates:
     raising: str = ""
     nothing: str = ""
     types: Sequence[tuple[str, str]] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    empty_by_node: Mapping[str, str] = field(default_factory=dict)
     primitive: str = "-"
-    zero: str = ""
-    zeros: str = ""
-    certain: str = ""
-    results: str = ""
-    tails: bool = False
-    connectives: bool = False
+    zero_value: str = ""
+    zero_pattern: str = ""
+    usable_zero_types: str = ""
+    zero_return: str = ""
+    implicit_return: bool = False
+    boolean_connectives: bool = False
 
 
 @cache
@@ -119,11 +119,11 @@ def mutate(
     kept = read_text(node)
     on = {"switch": templates.on, "text": templates.text_on, "kept": kept, "next": other}
     markers = {"switch": SWITCH, "text": TEXT, "kept": KEPT, "next": other}
-    plain = _PLACEHOLDER.sub(lambda match: on[match[1]], template)
-    switched = _PLACEHOLDER.sub(lambda match: markers[match[1]], template)
+    without_switch = _PLACEHOLDER.sub(lambda match: on[match[1]], template)
+    with_switch = _PLACEHOLDER.sub(lambda match: markers[match[1]], template)
     code = " ".join(kept.split())
     excerpt = code if len(code) <= _LONGEST_SHOWN else f"{code[:_LONGEST_SHOWN]}…"
-    return Mutation(node, f"`{excerpt}` {what}", plain, switched, by_value)
+    return Mutation(node, f"`{excerpt}` {what}", without_switch, with_switch, by_value)
 
 
 def move_fault(fault: Fault, before: Side, after: Side) -> Fault | None:
@@ -179,7 +179,7 @@ _MESSAGES = TABLE.get_pattern("messages")
 _ERRORS = TABLE.get_pattern("errors")
 _MESSAGE_NAMES = TABLE.get_pattern("message_names")
 _MESSAGE_FUNCTIONS = TABLE.get_pattern("message_functions")
-_NEVER_TAKEN = TABLE.get_pattern("never")
+_NEVER_TAKEN = TABLE.get_pattern("never_taken")
 _CREATED = frozenset(("new_expression", "object_creation_expression", "instance_expression"))
 _NAMED_VALUES = frozenset(
     "assignment variable_declarator short_var_declaration let_declaration val_definition".split()
@@ -287,7 +287,7 @@ def _list_mutable_children(node: Node) -> list[Node]:
         return [find_field(node, "body") or children[-1]] if children else []
     if node.type in _KEYED_VALUES:
         return children[1:]
-    if is_never(node):
+    if is_never_taken(node):
         return [each for each in children if each == find_field(node, "alternative")]
     return _drop_dead_code(children) if node.type in BLOCKS else children
 
@@ -320,7 +320,7 @@ def find_condition(branch: Node) -> Node | None:
     return unwrap_parentheses(condition) if condition else None
 
 
-def is_never(branch: Node) -> bool:
+def is_never_taken(branch: Node) -> bool:
     """True for a branch that no test takes, by its condition, such as ``__name__ == …``."""
     return branch.type in BRANCHES and bool(_NEVER_TAKEN.search(read_text(find_condition(branch))))
 

@@ -85,7 +85,7 @@ def write_switched_files(
 
 def write_faulty_file(fault: Fault, source: bytes) -> bytes:
     """The file with the fault permanently on."""
-    return source[: fault.start] + fault.plain.encode() + source[fault.end :]
+    return source[: fault.start] + fault.code_without_switch.encode() + source[fault.end :]
 
 
 def write_faulty_files(
@@ -210,7 +210,7 @@ def _find_idle_line(head: bytes) -> tuple[int, str, str] | None:
 
 def _keep_nested(faults: Sequence[Fault]) -> list[Fault]:
     """The faults with a switch; of two that overlap without nesting, only the first."""
-    switched = [fault for fault in faults if fault.switched]
+    switched = [fault for fault in faults if fault.code_with_switch]
     if not _has_crossing(switched):
         return switched
     kept: list[Fault] = []
@@ -328,7 +328,7 @@ def _render(
         kept = _render(source, fault.start, fault.end, inner, numbers, switch)
         remaining = remaining[len(inner) :]
         number = {"number": str(numbers[fault])}
-        text = fault.switched.replace(SWITCH, _expand(switch.call, number))
+        text = fault.code_with_switch.replace(SWITCH, _expand(switch.call, number))
         text = text.replace(TEXT, _expand(switch.text, number))
         pieces += [source[position : fault.start], text.encode().replace(KEPT.encode(), kept)]
         position = fault.end

@@ -352,7 +352,7 @@ class Trial:
             command = shlex.join(each.argv)
             outcome = self.run([command], env)
             output = self.read_output()
-            if not outcome.red and outcome.ended and (outcome.ran or each.count(output)):
+            if not outcome.red and outcome.ended and (outcome.ran or each.count_tests(output)):
                 return TestRun((command,), outcome.duration_s, True, bool(outcome.ran)), ""
             outputs.append(output)
             self.failed.update(outcome.failed)

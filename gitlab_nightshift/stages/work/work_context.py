@@ -13,7 +13,7 @@ from gitlab_nightshift.agents import build_provider
 from gitlab_nightshift.errors import NightshiftError
 from gitlab_nightshift.policy.prompts import BEADS
 from gitlab_nightshift.proof.implied_commands import (
-    BuildFiles,
+    RepositoryFiles,
     list_build_commands,
     list_default_allowed_commands,
 )
@@ -89,7 +89,7 @@ def build_job_context(
     run: RunContext,
     git: Git,
     network_env: Mapping[str, str],
-    build_files: BuildFiles,
+    files: RepositoryFiles,
     verify: VerifyCommands,
     time_limit_s: float | None,
     *,
@@ -102,8 +102,8 @@ def build_job_context(
     settings, env, program_folders = add_job_tools(
         run.settings, run.env, git, folders, run.emit, separate_checkout=separate_checkout
     )
-    implied = list_build_commands(build_files.files, build_files.read)
-    default = list_default_allowed_commands(build_files.files, build_files.read)
+    implied = list_build_commands(files.paths, files.read)
+    default = list_default_allowed_commands(files.paths, files.read)
     commands = default if settings.allowed_commands is None else settings.allowed_commands
     model_names = (*build_provider(settings).keys, *MODEL_VARIABLES, *settings.agent_env)
     return WorkContext(

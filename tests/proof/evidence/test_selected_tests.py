@@ -85,7 +85,7 @@ def test_commands_of_other_languages() -> None:
 def test_tests_that_ran_are_counted(language: str, output: str, ran: int) -> None:
     project = ProjectTests((), lambda _path: False)
     chosen = SelectedTests(("a",), ("b",))
-    assert build_focused_commands(language, chosen, project)[0].count(output) == ran
+    assert build_focused_commands(language, chosen, project)[0].count_tests(output) == ran
 
 
 @each(("tests", "ran"), [("1 test", 1), ("2/3 tests", 2), ("0 tests", 0)])
@@ -93,13 +93,14 @@ def test_a_run_of_nextest_is_counted(tests: str, ran: int) -> None:
     project = ProjectTests(("cargo nextest run",), lambda _path: False)
     output = f"     Summary [   0.241s] {tests} run: 1 passed, 1 skipped\n"
     chosen = SelectedTests(("a",), ("b",))
-    assert build_focused_commands("rust", chosen, project)[0].count(output) == ran
+    assert build_focused_commands("rust", chosen, project)[0].count_tests(output) == ran
 
 
 def test_unittest_that_ran_nothing() -> None:
     project = ProjectTests(("python3 -m unittest",), lambda _path: False)
     assert (
-        build_focused_commands("python", TEN, project)[0].count("Ran 0 tests in 0.000s\n\nOK") == 0
+        build_focused_commands("python", TEN, project)[0].count_tests("Ran 0 tests in 0.000s\n\nOK")
+        == 0
     )
 
 

@@ -201,7 +201,7 @@ def test_of_overlapping_faults_the_first_is_kept() -> None:
 def test_a_fault_that_breaks_the_syntax_is_left_out_alone() -> None:
     source = b"def f(x):\n    return x + 3 > 4\n\n\ndef g(x):\n    return not x\n"
     faults = _list_python_faults(source)
-    broken = [replace(faults[0], switched=f"{KEPT} ({SWITCH}"), *faults[1:]]
+    broken = [replace(faults[0], code_with_switch=f"{KEPT} ({SWITCH}"), *faults[1:]]
     written = write_switched_files(broken, lambda _path: source, VARIABLE)
     assert set(written.numbers) == set(faults[1:])
 
@@ -260,7 +260,7 @@ def test_a_fault_that_a_compiler_refuses_is_found_in_its_output(
     project = _need(language)
     faults = project.list_faults()
     wrong = next(fault for fault in faults if "`total > 10` negated" in fault.what)
-    faults[faults.index(wrong)] = bad = replace(wrong, switched=f"({KEPT} + {SWITCH})")
+    faults[faults.index(wrong)] = bad = replace(wrong, code_with_switch=f"({KEPT} + {SWITCH})")
     written = write_switched_files(faults, project.read, VARIABLE)
     project.write(tmp_path, written.files)
     refused = find_refused_faults(faults, project.run_build(tmp_path))

@@ -217,4 +217,4 @@ def test_each_fault_of_a_script_changes_what_it_does(tmp_path: Path) -> None:
     assert len(faults) == 6
     for fault in faults:
         assert run(write_faulty_file(fault, source)) != run(source), fault
-        assert (fault.switched, fault.function) == ("", "")
+        assert (fault.code_with_switch, fault.function) == ("", "")

@@ -75,7 +75,7 @@ def test_faults_that_a_compiler_refuses_are_left_out(tried: Tried) -> None:
     need_program("go")
     side = Side("shop.go", GO_SHOP.encode())
     faults = list_faults(side, side.functions)
-    bad = replace(faults[-1], switched=f"({KEPT} + {SWITCH})")
+    bad = replace(faults[-1], code_with_switch=f"({KEPT} + {SWITCH})")
     faults[-1] = bad
     with tried(GOLANG, {"shop.go": GO_SHOP + "\n"}, commands=(GO,)) as (subject, trial_checkout):
         trial = open_trial(subject, trial_checkout)

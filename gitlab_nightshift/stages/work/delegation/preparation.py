@@ -15,7 +15,7 @@ from gitlab_nightshift.policy.gates import (
     list_gates,
     restrict_settings,
 )
-from gitlab_nightshift.proof.implied_commands import BuildFiles
+from gitlab_nightshift.proof.implied_commands import RepositoryFiles
 from gitlab_nightshift.records.delegation_records import Execution, Payload
 from gitlab_nightshift.records.events import Emit, GateApproved, GateDenied, GateRequired
 from gitlab_nightshift.records.products import Plan
@@ -329,7 +329,7 @@ def build_delegated_context(
         run,
         source.git,
         build_network_env(context.env, context.folder, context.private),
-        BuildFiles(files, read),
+        RepositoryFiles(files, read),
         VerifyCommands(tuple(chosen.verify_commands), implied=False),
         context.compute_left_s(),
         separate_checkout=not in_place,
