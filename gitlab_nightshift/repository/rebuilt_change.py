@@ -50,7 +50,7 @@ from gitlab_nightshift.system.file_names import format_path
 from gitlab_nightshift.text.printable_text import make_printable
 
 LARGEST_LINE = 3 * LARGEST_BUNDLE
-"""Bytes of a line of the answer: JSON escapes a two-byte character of the bundle, é, in six."""
+"""Bytes of a line of the answer: JSON writes é, two bytes in the bundle, as an escape of six."""
 
 HexPath = Annotated[str, Pattern("(?:[0-9a-f]{2})+"), Length(8192)]
 Mode = Annotated[str, Pattern("[0-7]{6}")]
