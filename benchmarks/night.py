@@ -17,6 +17,7 @@ import compileall
 import ctypes
 import json
 import os
+import re
 import statistics
 import struct
 import subprocess
@@ -32,6 +33,8 @@ import gitlab_nightshift
 from gitlab_nightshift.demo.demo_night import RECORDING, Demo, create_checkout, open_demo
 
 PACKAGE = Path(gitlab_nightshift.__file__).parent
+RECORDED = re.compile(r"/demo/(sample|recording)/")
+"""Files of the demo's project, among which compiled ones would be copied."""
 PER_FOLDER = 100
 COMMANDS = (b"python3", b"true")
 """The names of the project's own commands; this program runs as another name."""
@@ -42,7 +45,7 @@ IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
 
 def main(runs: int, counts: list[int]) -> None:
     """Print a row for each number of files."""
-    compileall.compile_dir(PACKAGE, quiet=1)
+    compileall.compile_dir(PACKAGE, quiet=1, rx=RECORDED)
     with tempfile.TemporaryDirectory(prefix="ns-") as name:
         recording = _copy_without_pauses(Path(name))
         print("  files   night s  bare s  times   wall s")
