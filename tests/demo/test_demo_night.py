@@ -191,7 +191,7 @@ def _assert_products(ran: Ran) -> None:
     cases = ElementTree.parse(ran.folder / OUTPUT / "junit.xml").getroot().findall("testcase")
     assert len(cases) in (14, 15, 16)  # beads, attempts, a command, evidence, the night
     assert "A merge request is open" in (ran.folder / OUTPUT / "report.html").read_text()
-    assert "demo" in (ran.folder / OUTPUT / ABOUT_FILE).read_text()
+    assert "demo" in (ran.folder / OUTPUT / "ABOUT-THIS-DEMO.txt").read_text()
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
